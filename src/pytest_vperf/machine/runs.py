@@ -1,0 +1,142 @@
+"""The run: one folder that owns everything a process started, so that what is left can be found.
+
+A run is a folder ``run-ID`` that holds sockets, logs and state of everything it started, and a lock on it
+that its owner holds while alive. The kernel drops the lock with the owner, however it dies, so a folder
+whose lock is free is left over: `pytest_vperf.machine.leftovers` ends what is marked with its ID, and
+removes it. Every process started for a run carries `Run.environment`; what lives in an engine that is not
+ours carries `Run.labels`; control groups are named after `Run.cgroup`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import socket
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+#: The environment variable by which a process is known as ours; its value is the run's ID.
+MARK = "VPERF_RUN"
+#: The container label that holds the run's ID, and the one that names the machine and user it ran on.
+LABEL_RUN = "pytest-vperf.run"
+LABEL_PLACE = "pytest-vperf.place"
+
+
+def runs_folder() -> Path:
+    """Where runs keep their folders: ``$VPERF_RUNS_DIR``, else ``/var/tmp/vperf-UID``.
+
+    The path is short, because a Unix socket's path may have 107 bytes; on disk, because an engine's layers may
+    be large; and outlives a reboot, so that what a crash left is found.
+
+    Raises:
+        PermissionError: the folder belongs to somebody else.
+    """
+    named = os.environ.get("VPERF_RUNS_DIR")
+    folder = Path(named) if named else Path(f"/var/tmp/vperf-{os.getuid()}")  # noqa: S108 - checked below
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if folder.stat().st_uid != os.getuid() or folder.is_symlink():
+        raise PermissionError(
+            f"{folder} belongs to another user; set VPERF_RUNS_DIR to a folder of yours"
+        )
+    return folder
+
+
+def place() -> str:
+    """This machine and user, as a label value: runs of other machines in a shared engine are not ours to judge."""
+    try:
+        machine = Path("/etc/machine-id").read_text().strip()
+    except OSError:
+        machine = ""
+    return f"{machine or socket.gethostname()}/{os.getuid()}"
+
+
+@dataclass
+class Run:
+    """One owner's folder and marks. Made with `Run.begin`, ended with `close`.
+
+    Attributes:
+        id: 8 hexadecimal digits.
+        folder: private to the user; removed by `close`.
+    """
+
+    id: str
+    folder: Path
+    _lock: int = field(repr=False)
+
+    @classmethod
+    def begin(cls) -> Run:
+        """Make the folder and take its lock.
+
+        Raises:
+            OSError: the folder cannot be made.
+        """
+        identity = secrets.token_hex(4)
+        folder = runs_folder() / f"run-{identity}"
+        # The lock is taken before the folder has its final name: no moment when it looks left over.
+        draft = folder.with_name(f".{folder.name}")
+        draft.mkdir(mode=0o700)
+        lock = os.open(draft / "owner", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        owner = {"pid": os.getpid(), "command": sys.argv[:4], "began": time.time()}
+        os.write(lock, json.dumps(owner).encode())
+        draft.rename(folder)
+        return cls(identity, folder, lock)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The whole environment for a process of this run, its mark included."""
+        return {**os.environ, MARK: self.id}
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels for a container of this run."""
+        return {LABEL_RUN: self.id, LABEL_PLACE: place()}
+
+    @property
+    def cgroup(self) -> str:
+        """The name of the control group that holds this run's containers."""
+        return f"vperf-{self.id}"
+
+    def subfolder(self, prefix: str) -> Path:
+        """A new folder inside the run's, with a short name."""
+        for number in range(100_000):
+            folder = self.folder / f"{prefix}{number}"
+            try:
+                folder.mkdir(mode=0o700)
+            except FileExistsError:
+                continue
+            return folder
+        raise OSError(f"too many folders in {self.folder}")
+
+    def close(self) -> None:
+        """Remove the folder and let go of the lock. Safe to repeat."""
+        if self._lock >= 0:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            os.close(self._lock)
+            self._lock = -1
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def is_alive(folder: Path) -> bool:
+    """Whether a run's owner still lives: whether its lock is held."""
+    try:
+        lock = os.open(folder / "owner", os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False

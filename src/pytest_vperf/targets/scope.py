@@ -1,0 +1,52 @@
+"""Who owns a started target, and until when.
+
+Everything a test starts belongs to its scope. A claim closes what one sample started before the next one is
+taken, outside the measured time; the end of the test closes the rest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from pytest_vperf.targets.base import Facts, Target
+
+    T = TypeVar("T", bound=Target)
+
+
+class Scope:
+    """The targets of one test, in the order they were started."""
+
+    def __init__(self) -> None:
+        self._open: list[Target] = []
+        self._facts: list[Facts] = []
+
+    def own(self, target: T) -> T:
+        """Take over a started target: it is closed with the scope, and its facts go into the record."""
+        self._open.append(target)
+        facts = target.facts()
+        if facts not in self._facts:
+            self._facts.append(facts)
+        return target
+
+    @property
+    def facts(self) -> tuple[Facts, ...]:
+        """The distinct facts of every target seen so far, in order of first appearance."""
+        return tuple(self._facts)
+
+    @property
+    def mark(self) -> int:
+        """A position to hand to `close_since`."""
+        return len(self._open)
+
+    def close_since(self, mark: int = 0) -> None:
+        """Close the targets owned since ``mark``, the last one first; all are tried, the first error is raised."""
+        first: Exception | None = None
+        while len(self._open) > mark:
+            target = self._open.pop()
+            try:
+                target.close()
+            except Exception as error:
+                first = first or error
+        if first is not None:
+            raise first
