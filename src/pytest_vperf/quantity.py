@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # One number, optional space, one unit expression. Deliberately narrow: pint would evaluate arithmetic
 # ("9**9**9 ms"), and a threshold file may come from a stranger.
 _TEXT = re.compile(
-    r"""\s*(?P<value>[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?)
+    r"""\s*(?P<value>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?)
         \s*(?P<unit>%|[A-Za-zµμΩ°][A-Za-zµμΩ°_]{0,30}(?:\s?[/*]\s?[A-Za-zµμ][A-Za-zµμ_]{0,30}){0,2})?\s*""",
     re.VERBOSE,
 )
@@ -53,24 +53,38 @@ def _unit(unit: str) -> Any:
         raise QuantityError(f"{unit!r} is not a unit")
     try:
         return _registry().Unit(unit)
-    except Exception as error:  # pint raises many kinds: UndefinedUnitError, tokenizer errors, TypeError
+    except (
+        Exception
+    ) as error:  # pint raises many kinds: UndefinedUnitError, tokenizer errors, TypeError
         raise QuantityError(f"{unit!r} is not a unit") from error
 
 
 def dimension(unit: str) -> str:
-    """The physical dimension of a unit, e.g. ``[time]`` for ``ms``.
+    """The physical dimension of a unit: ``[time]`` for ``ms``, ``[information]`` for ``MiB``.
 
     Raises:
         QuantityError: the unit is unknown.
     """
-    return str(_unit(unit).dimensionality)
+    known = _unit(unit)
+    # For pint a bit has no dimension, so that "3 GiB" would be a percentage and "1 MB/s" a frequency.
+    bits = _exponent_of_bit(known)
+    if not bits:
+        return str(known.dimensionality)
+    import pint
+
+    return str(pint.util.UnitsContainer({**known.dimensionality, "[information]": bits}))
+
+
+def _exponent_of_bit(unit: object) -> float:
+    roots: Mapping[str, float] = dict(_registry().get_root_units(unit)[1]._units)
+    return roots.get("bit", 0)
 
 
 def conversion_factor(unit: str, to: str) -> float:
     """How many ``to`` are one ``unit`` (``conversion_factor("s", "ms") == 1000.0``).
 
     Raises:
-        QuantityError: a unit is unknown, or has an offset (a temperature), so that no factor exists.
+        QuantityError: a unit is unknown, or has an offset (degC) and so no factor.
         DimensionError: the two units measure different things.
     """
     if unit == to:
@@ -78,14 +92,19 @@ def conversion_factor(unit: str, to: str) -> float:
     import pint
 
     source, goal = _unit(unit), _unit(to)
-    if source.dimensionality != goal.dimensionality:
+    if dimension(unit) != dimension(to):
         raise DimensionError(
-            f"{unit or '1'} ({dimension(unit)}) cannot be compared with {to or '1'} ({dimension(to)})"
+            f"{unit or '1'} ({dimension(unit)}) cannot be compared with "
+            f"{to or '1'} ({dimension(to)})"
         )
     try:
-        return float(_registry().Quantity(1.0, source).to(goal).magnitude)
-    except pint.PintError as error:
+        quantity = _registry().Quantity
+        # A scale with an offset (degC) or a logarithm (dB) does not map 0 to 0, and has no factor.
+        if quantity(0.0, source).to(goal).magnitude == 0:
+            return float(quantity(1.0, source).to(goal).magnitude)
+    except (pint.PintError, ArithmeticError) as error:
         raise QuantityError(f"{unit!r} cannot be scaled to {to!r}") from error
+    raise QuantityError(f"{unit!r} cannot be scaled to {to!r}: their zeros differ")
 
 
 @dataclass(frozen=True)
@@ -94,12 +113,12 @@ class Quantity:
 
     Attributes:
         value: the number, finite.
-        unit: a unit known to pint, written as it was given (``ms``, ``GiB``, ``packet/s``, ``%``); ``""`` is a
-            plain number.
-        parts: named addends of the value in the same unit, e.g. the phases of a start; may be empty.
+        unit: a unit known to pint, written as it was given (``ms``, ``GiB``, ``packet/s``, ``%``);
+            ``""`` is a plain number.
+        parts: named addends of the value in its unit, e.g. the phases of a start; may be empty.
 
     Raises:
-        QuantityError: the value is NaN or infinite, or is not a number.
+        QuantityError: the value or a part is NaN or infinite, or is not a number.
     """
 
     value: float
@@ -107,10 +126,15 @@ class Quantity:
     parts: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
-        if isinstance(self.value, bool) or not isinstance(self.value, (int, float)):
-            raise QuantityError(f"{self.value!r} is not a number")
-        if not math.isfinite(self.value):
-            raise QuantityError(f"{self.value!r} is not a finite number")
+        for number in (self.value, *(part for _, part in self.parts)):
+            if isinstance(number, bool) or not isinstance(number, (int, float)):
+                raise QuantityError(f"{number!r} is not a number")
+            try:
+                finite = math.isfinite(number)
+            except OverflowError:
+                raise QuantityError("a whole number is beyond the range of a float") from None
+            if not finite:
+                raise QuantityError(f"{number!r} is not a finite number")
 
     @classmethod
     def parse(cls, text: str) -> Quantity:
@@ -122,7 +146,7 @@ class Quantity:
         match = _TEXT.fullmatch(text) if len(text) <= 120 else None
         if match is None:
             raise QuantityError(f"{text[:60]!r} is not a number with a unit, such as '400 ms'")
-        unit = (match["unit"] or "").replace(" ", "")
+        unit = "".join((match["unit"] or "").split())
         _unit(unit)
         return cls(float(match["value"]), unit)
 

@@ -1,0 +1,1 @@
+"""The judgement: criteria, thresholds and their files, hardware profiles, verdicts."""

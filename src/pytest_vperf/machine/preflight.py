@@ -34,4 +34,6 @@ def program(name: str, package: str) -> Readiness:
 
 def find_program(name: str) -> str | None:
     """The path of a program, also where a user's search path leaves out the administrator's folders."""
-    return shutil.which(name, path=os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin")
+    return shutil.which(
+        name, path=os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin"
+    )

@@ -22,9 +22,13 @@ from pathlib import Path
 
 #: The environment variable by which a process is known as ours; its value is the run's ID.
 MARK = "VPERF_RUN"
+#: Beside it, the run's folder: by its lock anyone can tell whether the run is alive.
+MARK_FOLDER = "VPERF_RUN_FOLDER"
 #: The container label that holds the run's ID, and the one that names the machine and user it ran on.
 LABEL_RUN = "pytest-vperf.run"
 LABEL_PLACE = "pytest-vperf.place"
+#: The label that holds the run's folder, as `MARK_FOLDER` does for a process.
+LABEL_FOLDER = "pytest-vperf.folder"
 
 
 def runs_folder() -> Path:
@@ -37,7 +41,7 @@ def runs_folder() -> Path:
         PermissionError: the folder belongs to somebody else.
     """
     named = os.environ.get("VPERF_RUNS_DIR")
-    folder = Path(named) if named else Path(f"/var/tmp/vperf-{os.getuid()}")  # noqa: S108 - checked below
+    folder = Path(named).absolute() if named else Path(f"/var/tmp/vperf-{os.getuid()}")  # noqa: S108 - checked below
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if folder.stat().st_uid != os.getuid() or folder.is_symlink():
         raise PermissionError(
@@ -90,12 +94,12 @@ class Run:
     @property
     def environment(self) -> dict[str, str]:
         """The whole environment for a process of this run, its mark included."""
-        return {**os.environ, MARK: self.id}
+        return {**os.environ, MARK: self.id, MARK_FOLDER: str(self.folder)}
 
     @property
     def labels(self) -> dict[str, str]:
         """The labels for a container of this run."""
-        return {LABEL_RUN: self.id, LABEL_PLACE: place()}
+        return {LABEL_RUN: self.id, LABEL_PLACE: place(), LABEL_FOLDER: str(self.folder)}
 
     @property
     def cgroup(self) -> str:

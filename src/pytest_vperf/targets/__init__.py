@@ -1,0 +1,1 @@
+"""Where workloads run: one kind of target a file, all behind the Protocol in `base`."""

@@ -1,0 +1,1 @@
+"""Pods: a container image inside its own small virtual machine. Start with `pods`; the clock is in `boot`."""

@@ -1,0 +1,1 @@
+"""What people see of a run: header, progress line, tables, failure text."""

@@ -1,0 +1,157 @@
+"""The guest kernel of a pod: a file of the user's, or the distribution's cloud kernel, unpacked, not installed."""
+
+from __future__ import annotations
+
+import re
+import struct
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_vperf.machine import cache
+from pytest_vperf.targets.base import CannotStart, Unavailable
+
+#: The kernel meant for virtual machines, by distribution: first what Debian, then what Ubuntu calls it.
+PACKAGES = ("linux-image-cloud-amd64", "linux-image-virtual")
+
+
+@dataclass(frozen=True)
+class GuestKernel:
+    """A kernel that a machine can start with.
+
+    Attributes:
+        image: the compressed kernel (bzImage).
+        release: what ``uname -r`` will say, read from the image.
+        modules: the folder of its modules; ``None``: everything needed must be built in.
+        sha256: of the image.
+    """
+
+    image: Path
+    release: str
+    modules: Path | None
+    sha256: str
+
+
+def from_file(path: Path) -> GuestKernel:
+    """A kernel file named by the user; its modules are looked for beside it and in ``/lib/modules``.
+
+    Raises:
+        CannotStart: the file cannot be read or is no x86 Linux kernel.
+    """
+    try:
+        release = read_release(path)
+        digest = cache.file_sha256(path)
+    except OSError as error:
+        raise CannotStart(f"guest kernel {path}: {error.strerror or error}") from error
+    places = (
+        path.parent.parent / "lib/modules",
+        path.parent.parent / "usr/lib/modules",
+        Path("/lib/modules"),
+    )
+    modules = next((place / release for place in places if (place / release).is_dir()), None)
+    return GuestKernel(path, release, modules, digest)
+
+
+def read_release(path: Path) -> str:
+    """The release string in the header of a bzImage.
+
+    Source: Linux kernel documentation, arch/x86/boot: boot_flag at 0x1fe, "HdrS" at 0x202, and at 0x20e the
+    offset of the version string, less 0x200.
+
+    Raises:
+        OSError: the file cannot be read.
+        CannotStart: it is not a bzImage.
+    """
+    with path.open("rb") as stream:
+        head = stream.read(0x10000)
+    if len(head) < 0x210 or head[0x1FE:0x200] != b"\x55\xaa" or head[0x202:0x206] != b"HdrS":
+        raise CannotStart(
+            f"guest kernel {path}: not a Linux kernel for x86 (no boot header at offset 0x202); "
+            "give a bzImage, usually named vmlinuz-*"
+        )
+    (offset,) = struct.unpack_from("<H", head, 0x20E)
+    text = head[offset + 0x200 : offset + 0x200 + 256].split(b"\0", 1)[0].split(b" ", 1)[0]
+    release = text.decode("ascii", "replace")
+    return release if re.fullmatch(r"[\w.+~-]{1,64}", release) else "unknown"
+
+
+def distribution_kernel() -> GuestKernel:
+    """The newest cloud kernel that apt knows, downloaded once and unpacked into the cache.
+
+    Where apt cannot be asked or the download fails, the newest one in the cache serves.
+
+    Raises:
+        Unavailable: none can be had.
+    """
+    reasons: list[str] = []
+    for package in PACKAGES:
+        concrete = _concrete_package(package)
+        if concrete is None:
+            reasons.append(f"apt does not know {package}")
+            continue
+        try:
+            return _in_folder(_unpacked(*concrete))
+        except CannotStart as error:
+            reasons.append(str(error))
+    cached = sorted(
+        (cache.root() / "kernel").glob("*/boot/vmlinuz-*"), key=lambda p: p.stat().st_mtime
+    )
+    if cached:
+        return from_file(cached[-1])
+    raise Unavailable(
+        f"no guest kernel: {'; '.join(reasons)}",
+        remedy="apt-get update, or name a kernel with --guest-kernel=FILE",
+    )
+
+
+def _in_folder(folder: Path) -> GuestKernel:
+    return from_file(next((folder / "boot").glob("vmlinuz-*")))
+
+
+def _concrete_package(package: str) -> tuple[str, str] | None:
+    """The image package that a meta package stands for, and its version; ``None`` where apt has none."""
+    depends = _apt("apt-cache", "depends", "--important", package)
+    names = re.findall(r"Depends: (linux-image-\d\S*)", depends)
+    if not names:
+        return None
+    version = re.search(
+        r"^Version: (\S+)", _apt("apt-cache", "show", "--no-all-versions", names[0]), re.M
+    )
+    return (names[0], version[1]) if version else None
+
+
+def _apt(*argv: str) -> str:
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout
+
+
+def _unpacked(package: str, version: str) -> Path:
+    def build(folder: Path) -> None:
+        # Ubuntu keeps the modules in a package of their own.
+        extra = package.replace("linux-image-", "linux-modules-", 1)
+        packages = [package]
+        if extra != package and f"Package: {extra}" in _apt("apt-cache", "show", extra):
+            packages.append(extra)
+        with tempfile.TemporaryDirectory() as downloads:
+            # apt's own sandbox user must be able to write there.
+            Path(downloads).chmod(0o777)
+            done = subprocess.run(
+                ["apt-get", "download", *packages],
+                cwd=downloads,
+                capture_output=True,
+                text=True,
+                timeout=600,
+                check=False,
+            )
+            if done.returncode:
+                raise CannotStart(f"downloading {package} failed: {done.stderr.strip()[-300:]}")
+            for archive in Path(downloads).glob("*.deb"):
+                subprocess.run(
+                    ["dpkg-deb", "-x", str(archive), str(folder)], check=True, timeout=300
+                )
+
+    return cache.entry("kernel", cache.content_key([package, version]), build)

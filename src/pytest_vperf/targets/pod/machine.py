@@ -1,0 +1,275 @@
+"""The QEMU process of a pod: started, watched through its phases, and ended.
+
+Events and resolution: every border between phases is something the machine *does*, read from a socket by the
+waiting host and dated with the host's monotonic clock when the read returns; the resolution is a wake-up of
+the host's scheduler (well below 1 ms on an idle host).
+
+    process    request → QEMU has answered QMP's greeting, said which accelerator runs, and been told to go
+    firmware   → the guest kernel's first instructions have printed on the serial port
+    kernel     → the agent, the kernel's first process, has printed
+    agent      → the agent has loaded its drivers and says on its own port that it takes orders
+    container  → the container's process has been executed (the agent sees exec close a pipe)
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import socket
+import subprocess
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+from pytest_vperf.targets.base import CannotStart, TimedOut
+from pytest_vperf.targets.pod.agent_wire import Frame, Type, Wire, WireError
+from pytest_vperf.targets.pod.command_line import Channels, MachineConfig, command_line
+from pytest_vperf.targets.pod.qmp import Qmp, QmpError
+
+if TYPE_CHECKING:
+    from pytest_vperf.machine.runs import Run
+
+#: What the kernel's setup code prints first (arch/x86/boot/main.c) under "debug" and "earlyprintk".
+KERNEL_LINE = b"early console in setup code"
+#: What the agent prints first (agent/main.c).
+AGENT_LINE = b"vperf-agent: up"
+PHASES = ("process", "firmware", "kernel", "agent", "container")
+_CONSOLE_KEPT = 1 << 16
+
+
+class Machine:
+    """One QEMU process with its three channels.
+
+    Attributes:
+        name: for messages.
+        marks: phase → the time.perf_counter() at which it ended, in the order seen.
+        console: the last 64 KiB printed on the serial port.
+    """
+
+    def __init__(self, qemu: str, config: MachineConfig, run: Run, name: str) -> None:
+        self.name = name
+        self.config = config
+        self.marks: dict[str, float] = {}
+        self.console = bytearray()
+        self._folder = run.subfolder("pod")
+        self._log = (self._folder / "qemu.log").open("w+b")
+        pairs = [socket.socketpair() for _ in range(3)]
+        theirs = Channels(*(pair[1].fileno() for pair in pairs))
+        self._qmp = Qmp(pairs[0][0])
+        self._console = pairs[1][0]
+        self._console.setblocking(False)
+        self._console_open = True
+        self._first_byte: float | None = None
+        self._seen: deque[tuple[float, Frame]] = deque()
+        self.wire = Wire(pairs[2][0])
+        argv = command_line(qemu, config, theirs, name=f"vperf-{run.id}")
+        try:
+            # A session of its own: Ctrl-C in a terminal reaches pytest, which ends the machine in order.
+            self._process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=self._log,
+                stderr=self._log,
+                pass_fds=(theirs.qmp, theirs.console, theirs.agent),
+                env=run.environment,
+                start_new_session=True,
+            )
+        except BaseException:
+            self._close_channels()
+            raise
+        finally:
+            for pair in pairs:
+                pair[1].close()
+
+    @property
+    def pid(self) -> int:
+        """QEMU's process ID."""
+        return self._process.pid
+
+    def go(self, timeout: float) -> None:
+        """Check which accelerator runs, and let the machine go.
+
+        Raises:
+            CannotStart: QEMU refused its command line, died, or runs another accelerator than asked for.
+        """
+        try:
+            self._qmp.connect(timeout)
+            # Asked of QEMU at every start: design rule 8.
+            kvm = self._qmp.execute("query-kvm")["enabled"]
+            if kvm != (self.config.accelerator == "kvm"):
+                actual = "kvm" if kvm else "tcg"
+                raise CannotStart(
+                    f"{self.name}: QEMU runs {actual}, not {self.config.accelerator}",
+                    target=self.name,
+                )
+            self._qmp.execute("cont")
+        except QmpError as error:
+            raise self._dead("process", str(error)) from error
+        self.marks["process"] = time.perf_counter()
+
+    def await_frame(self, wanted: Type, phase: str, deadline: float) -> Frame:
+        """Wait for the agent's next frame of a type during the boot; console output is dated as it comes.
+
+        Args:
+            wanted: the type.
+            phase: the phase that ends with it.
+            deadline: on time.perf_counter()'s clock.
+
+        Raises:
+            CannotStart: the machine ended, or the agent reported an error instead.
+            TimedOut: the deadline passed.
+        """
+        while True:
+            # One read may bring the frames of two phases: what is not wanted yet is kept, with its time.
+            while self._seen:
+                at, frame = self._seen.popleft()
+                if frame.type is Type.FAILED:
+                    number = int.from_bytes(frame.payload[:4], "little")
+                    raise ContainerFailed(
+                        self.name, number, frame.payload[4:].decode("utf-8", "replace")
+                    )
+                if frame.type is wanted:
+                    self.marks[phase] = at
+                    return frame
+            frames = self.wait(deadline)
+            if frames is None:
+                raise self._dead(self.phase)
+            now = time.perf_counter()
+            self._seen.extend((now, frame) for frame in frames)
+            if now >= deadline and not frames:
+                raise TimedOut(
+                    f"{self.name} was not ready in time: it never left its phase {self.phase!r}"
+                    f"{self.last_words()}",
+                    target=self.name,
+                )
+
+    def await_console(self, line: bytes, deadline: float) -> None:
+        """Wait until a line has been printed on the serial port (the floor of the benchmark has no agent).
+
+        Raises:
+            CannotStart: the machine ended.
+            TimedOut: the deadline passed.
+        """
+        while line not in self.console:
+            if self.wait(deadline) is None:
+                raise self._dead(self.phase)
+            if time.perf_counter() >= deadline:
+                raise TimedOut(
+                    f"{self.name}: no {line!r} in time{self.last_words()}", target=self.name
+                )
+
+    def wait(self, deadline: float) -> list[Frame] | None:
+        """Wait until something comes or the deadline passes: the agent's frames, ``None`` if the machine ended.
+
+        Without an agent's port (no disk) the end of the console is the machine's end.
+        """
+        readers: list[socket.socket] = [self._console] if self._console_open else []
+        if self.config.disk is not None:
+            readers.append(self.wire.socket)
+        writers = [self.wire.socket] if self.wire.has_unsent else []
+        ready, writable, _ = select.select(
+            readers, writers, [], max(0.0, deadline - time.perf_counter())
+        )
+        if writable:
+            self.wire.flush()
+        if self._console in ready and not self._read_console() and self.config.disk is None:
+            return None
+        if self.wire.socket in ready:
+            try:
+                return self.wire.receive()
+            except WireError as error:
+                raise CannotStart(
+                    f"{self.name}: {error}{self.last_words()}", target=self.name
+                ) from error
+        return []
+
+    def _read_console(self) -> bool:
+        now = time.perf_counter()
+        try:
+            data = self._console.recv(1 << 16)
+        except BlockingIOError:
+            return True
+        except OSError:
+            data = b""
+        self.console += data
+        del self.console[:-_CONSOLE_KEPT]
+        self._console_open = bool(data)
+        if data and self._first_byte is None:
+            self._first_byte = now
+        if "firmware" not in self.marks and self._first_byte and _is_kernel(self.console):
+            self.marks["firmware"] = self._first_byte
+        if "kernel" not in self.marks and AGENT_LINE in self.console:
+            self.marks["kernel"] = now
+        return self._console_open
+
+    @property
+    def phase(self) -> str:
+        """The phase that the machine is in."""
+        return next(
+            (phase for phase in reversed(PHASES[1:]) if _before(phase) in self.marks), "process"
+        )
+
+    def last_words(self) -> str:
+        """What QEMU and the console said last, for the end of an error message."""
+        self._log.flush()
+        self._log.seek(0)
+        log = self._log.read()[-600:].decode("utf-8", "replace").strip()
+        console = self.console[-600:].decode("utf-8", "replace").replace("\r", "").strip()
+        lines = f"\nQEMU said: {log}" if log else ""
+        return lines + (
+            f"\nits console ended with:\n{console}" if console else "; its console is empty"
+        )
+
+    def _dead(self, phase: str, detail: str = "") -> CannotStart:
+        try:
+            status = self._process.wait(2.0)
+        except subprocess.TimeoutExpired:
+            how = detail or "closed its channels"
+        else:
+            how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+        return CannotStart(
+            f"{self.name}: QEMU {how} in the phase {phase!r}{self.last_words()}", target=self.name
+        )
+
+    def is_running(self) -> bool:
+        """Whether the QEMU process is there."""
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        """End the machine. It has nothing to save, so it is not asked politely. Safe to repeat."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        self._close_channels()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _close_channels(self) -> None:
+        self._qmp.close()
+        self._console.close()
+        self.wire.socket.close()
+        self._log.close()
+
+
+class ContainerFailed(CannotStart):
+    """The agent could not make the container or run its process.
+
+    Attributes:
+        errno: the error number in the guest.
+    """
+
+    def __init__(self, name: str, errno: int, what: str) -> None:
+        super().__init__(
+            f"{name}: the container did not start: {what}: {os.strerror(errno)}", target=name
+        )
+        self.errno = errno
+
+
+def _is_kernel(console: bytearray) -> bool:
+    """Whether the console's first line is the kernel's. Firmware that also prints on the port doubles each letter."""
+    line, newline, _ = bytes(console).replace(b"\r", b"").partition(b"\n")
+    return bool(newline) and KERNEL_LINE in (line, line[::2])
+
+
+def _before(phase: str) -> str:
+    return PHASES[PHASES.index(phase) - 1]

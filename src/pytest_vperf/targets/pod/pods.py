@@ -1,0 +1,122 @@
+"""What a test asks for pods: starts them, each owned by the test's scope."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_vperf.quantity import Quantity
+from pytest_vperf.targets.base import CannotStart, Unavailable
+from pytest_vperf.targets.pod.boot import boot
+from pytest_vperf.targets.pod.probe import ACCELERATORS, probe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pytest_vperf.machine.runs import Run
+    from pytest_vperf.targets.pod.assets import Assets
+    from pytest_vperf.targets.pod.pod import Pod
+    from pytest_vperf.targets.scope import Scope
+
+#: The container's process unless a test names one: it does nothing, for ever, in any image with coreutils.
+IDLE = ("sleep", "infinity")
+
+
+class Pods:
+    """Starts pods with one accelerator.
+
+    Args:
+        assets: gives what pods are started from; called at the first start, outside the clock.
+        run: owns the machines' processes.
+        scope: owns the pods.
+        accelerator: ``kvm``, ``tcg`` or ``xen``; ``auto`` is ``kvm`` where it works, else ``tcg``.
+        timeout: seconds that one start may take.
+    """
+
+    def __init__(
+        self,
+        assets: Callable[[], Assets],
+        run: Callable[[], Run],
+        scope: Scope,
+        *,
+        accelerator: str = "auto",
+        timeout: float = 120.0,
+    ) -> None:
+        if accelerator != "auto" and accelerator not in ACCELERATORS:
+            raise CannotStart(
+                f"unknown accelerator {accelerator!r}: choose one of auto, {', '.join(ACCELERATORS)}"
+            )
+        self._assets = assets
+        self._run = run
+        self._scope = scope
+        self._asked = accelerator
+        self._timeout = timeout
+
+    @property
+    def accelerator(self) -> str:
+        """The accelerator of these pods; ``auto`` is decided by probing at the first look.
+
+        Raises:
+            Unavailable: ``auto``, and the files that a probe needs cannot be had.
+        """
+        if self._asked == "auto":
+            kvm = probe("kvm", self._assets, self._run())
+            self._asked = "kvm" if kvm.usable else "tcg"
+        return self._asked
+
+    def start(
+        self,
+        *,
+        firmware: str = "qboot",
+        vcpus: int = 1,
+        memory: str = "512 MiB",
+        command: Sequence[str] = IDLE,
+        machine: str = "q35",
+        cpu: str = "",
+    ) -> Pod:
+        """Start a pod and wait until its container's process runs.
+
+        Args:
+            firmware: ``qboot`` or ``seabios``.
+            vcpus: virtual CPUs.
+            memory: the machine's memory, e.g. ``512 MiB``.
+            command: the container's process.
+            machine: QEMU's machine type.
+            cpu: QEMU's CPU model; empty for the default of the accelerator.
+
+        Raises:
+            Unavailable: this host cannot run such pods: the claim is not measured.
+            CannotStart: the start failed, or an argument makes no sense.
+            TimedOut: it took longer than the time limit.
+        """
+        accelerator = self.accelerator
+        name = f"pod {accelerator} {firmware}"
+        try:
+            readiness = probe(accelerator, self._assets, self._run())
+            if not readiness.usable:
+                raise Unavailable(f"{accelerator}: {readiness.why}", remedy=readiness.remedy)
+            config = self._assets().config(
+                accelerator,
+                firmware,
+                vcpus=_positive("vcpus", vcpus),
+                memory_mib=_positive("memory", round(Quantity.parse(memory).to("MiB").value)),
+                machine=machine,
+                cpu=cpu,
+            )
+        except Unavailable as error:
+            error.target = name
+            raise
+        pod = boot(
+            self._assets(),
+            config,
+            firmware,
+            self._run(),
+            command=tuple(command),
+            timeout=self._timeout,
+        )
+        return self._scope.own(pod)
+
+
+def _positive(name: str, value: int) -> int:
+    if value < 1:
+        raise CannotStart(f"a pod with {name} = {value} cannot start")
+    return value

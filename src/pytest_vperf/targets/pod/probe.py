@@ -1,0 +1,112 @@
+"""Whether an accelerator really works here: a bounded boot, remembered for as long as the host is up.
+
+A ``/dev/kvm`` that is there and answers proves nothing: under some hypervisors a guest kernel never reaches
+its userspace on it. So a pod is started, with a time limit, and its QEMU is killed if the limit passes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_vperf.machine import cache
+from pytest_vperf.machine.preflight import Readiness
+from pytest_vperf.targets.base import TargetError, TimedOut, Unavailable
+from pytest_vperf.targets.pod import boot as booting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_vperf.machine.runs import Run
+    from pytest_vperf.targets.pod.assets import Assets
+
+#: Accelerators a pod may ask for, the quickest first.
+ACCELERATORS = ("kvm", "tcg", "xen")
+#: Seconds a probe may take: KVM boots in about one, emulation in a few on a slow and busy host.
+TIME_LIMITS = {"kvm": 20.0, "tcg": 120.0}
+FIRMWARE = "qboot"
+
+
+def probe(
+    accelerator: str, prepared: Callable[[], Assets], run: Run, *, afresh: bool = False
+) -> Readiness:
+    """Whether pods can run with an accelerator on this host.
+
+    Args:
+        accelerator: ``kvm``, ``tcg`` or ``xen``.
+        prepared: gives what a pod is started from; not called where no boot is needed to say no.
+        run: owns the probe's machine.
+        afresh: do not believe an earlier probe.
+    """
+    name = f"accelerator {accelerator}"
+    quick = _quick_refusal(accelerator)
+    if quick is not None:
+        return Readiness(name, False, *quick)
+    assets = prepared()
+    remembered = _memory(accelerator, assets)
+    if not afresh and remembered.is_file():
+        usable, why, remedy = json.loads(remembered.read_text())
+        return Readiness(name, bool(usable), str(why), str(remedy))
+    answer = _boot(accelerator, assets, run)
+    remembered.parent.mkdir(parents=True, exist_ok=True)
+    draft = remembered.with_suffix(f".{os.getpid()}")
+    draft.write_text(json.dumps([answer.usable, answer.why, answer.remedy]))
+    draft.replace(remembered)
+    return answer
+
+
+def _quick_refusal(accelerator: str) -> tuple[str, str] | None:
+    """A reason that needs no boot, with its remedy."""
+    if accelerator == "xen":
+        capabilities = Path("/proc/xen/capabilities")
+        if not capabilities.exists():
+            return "this host is no Xen dom0 (no /proc/xen/capabilities)", ""
+        return "pods on Xen are not supported yet", ""
+    if accelerator == "kvm":
+        device = Path("/dev/kvm")
+        if not device.exists():
+            return "no /dev/kvm: no hardware virtualisation here, or its module is not loaded", (
+                "modprobe kvm_intel or kvm_amd, after enabling virtualisation in the firmware"
+            )
+        if not os.access(device, os.R_OK | os.W_OK):
+            return "no permission to use /dev/kvm", "usermod -aG kvm $USER, then log in again"
+    return None
+
+
+def _memory(accelerator: str, assets: Assets) -> Path:
+    """Where the answer is kept: keyed by this boot of the host and everything the probe ran."""
+    boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    key = cache.content_key(
+        [
+            accelerator,
+            boot_id,
+            assets.qemu_version,
+            assets.kernel.sha256,
+            assets.initramfs.parent.name,
+        ]
+    )
+    return cache.root() / "probe" / f"{key}.json"
+
+
+def _boot(accelerator: str, assets: Assets, run: Run) -> Readiness:
+    name = f"accelerator {accelerator}"
+    limit = TIME_LIMITS[accelerator]
+    try:
+        config = assets.config(accelerator, FIRMWARE)
+        with booting.boot(
+            assets, config, FIRMWARE, run, command=("sleep", "infinity"), timeout=limit
+        ) as pod:
+            return Readiness(name, True, f"a pod started in {pod.startup_time}")
+    except Unavailable as error:
+        return Readiness(name, False, error.reason, error.remedy)
+    except TimedOut:
+        device = "/dev/kvm is there and answers, but a" if accelerator == "kvm" else "a"
+        return Readiness(
+            name,
+            False,
+            f"{device} guest kernel did not reach a running container within {limit:g} s",
+        )
+    except TargetError as error:
+        return Readiness(name, False, " ".join(str(error).split())[:400])
