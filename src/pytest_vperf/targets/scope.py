@@ -18,13 +18,17 @@ class Scope:
     """The targets of one test, in the order they were started."""
 
     def __init__(self) -> None:
-        self._open: list[Target] = []
+        self._open: list[tuple[Target, Facts]] = []
         self._facts: list[Facts] = []
 
     def own(self, target: T) -> T:
         """Take over a started target: it is closed with the scope, and its facts go into the record."""
-        self._open.append(target)
-        facts = target.facts()
+        try:
+            facts = target.facts()
+        except BaseException:
+            target.close()
+            raise
+        self._open.append((target, facts))
         if facts not in self._facts:
             self._facts.append(facts)
         return target
@@ -39,11 +43,15 @@ class Scope:
         """A position to hand to `close_since`."""
         return len(self._open)
 
+    def facts_since(self, mark: int) -> tuple[Facts, ...]:
+        """The facts of the targets owned since ``mark`` and still open, in the order they were started."""
+        return tuple(facts for _, facts in self._open[mark:])
+
     def close_since(self, mark: int = 0) -> None:
         """Close the targets owned since ``mark``, the last one first; all are tried, the first error is raised."""
         first: Exception | None = None
         while len(self._open) > mark:
-            target = self._open.pop()
+            target, _ = self._open.pop()
             try:
                 target.close()
             except Exception as error:

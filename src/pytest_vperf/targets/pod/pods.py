@@ -89,7 +89,8 @@ class Pods:
             TimedOut: it took longer than the time limit.
         """
         accelerator = self.accelerator
-        name = f"pod {accelerator} {firmware}"
+        # Pods on Xen have no firmware: the hypervisor loads the kernel itself.
+        name = f"pod {accelerator}" if accelerator == "xen" else f"pod {accelerator} {firmware}"
         try:
             readiness = probe(accelerator, self._assets, self._run())
             if not readiness.usable:

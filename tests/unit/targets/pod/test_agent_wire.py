@@ -17,7 +17,8 @@ from pytest_vperf.targets.pod.agent_wire import (
 )
 
 frames = st.lists(
-    st.builds(Frame, st.sampled_from(Type), st.integers(0, 0xFFFF), st.binary(max_size=300)), max_size=8
+    st.builds(Frame, st.sampled_from(Type), st.integers(0, 0xFFFF), st.binary(max_size=300)),
+    max_size=8,
 )
 
 

@@ -27,7 +27,11 @@ def test_equal_input_gives_equal_bytes_and_every_entry_is_aligned():
 @pytest.mark.skipif(shutil.which("busybox") is None, reason="busybox is not installed")
 def test_another_reader_finds_the_files(tmp_path):
     subprocess.run(
-        ["busybox", "cpio", "-i", "init", "odd"], input=example(), cwd=tmp_path, check=True, capture_output=True
+        ["busybox", "cpio", "-i", "init", "odd"],
+        input=example(),
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
     )
     assert (tmp_path / "init").read_bytes() == b"#!/bin/sh\n"
     assert (tmp_path / "init").stat().st_mode & 0o777 == 0o755

@@ -1,0 +1,6 @@
+"""``python -m pytest_vperf``: the same as the command ``vperf``."""
+
+from pytest_vperf.cli import main
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,82 @@
+"""``vperf clean``: shows what killed runs left over, and removes it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from pytest_vperf.console import print_table
+from pytest_vperf.machine import leftovers
+from pytest_vperf.targets import leftover_containers
+from pytest_vperf.targets.base import TargetError, Unavailable
+
+if TYPE_CHECKING:
+    from pytest_vperf.machine.leftovers import Leftover
+
+#: A process may start another one while it is looked at: what appears then is found by the next look.
+LOOKS = 3
+
+
+def run(*, dry_run: bool = False) -> int:
+    """Show what is left over and remove it.
+
+    Args:
+        dry_run: show only.
+
+    Returns:
+        1 where something could not be removed, or an engine could not be looked into; else 0.
+    """
+    shown: set[str] = set()
+    errors: list[str] = []
+    for look in range(LOOKS):
+        containers, problem = _containers()
+        if problem and look == 0:
+            errors.append(problem)
+        everything = [*containers, *leftovers.find()]
+        found = [leftover for leftover in everything if str(leftover) not in shown]
+        if not found:
+            break
+        shown.update(map(str, found))
+        _show(found)
+        if dry_run:
+            break
+        errors += leftovers.remove(found)
+    for error in errors:
+        print(f"vperf clean: {error}", file=sys.stderr)
+    print(_summary(shown, dry_run=dry_run))
+    return 1 if errors else 0
+
+
+def _containers() -> tuple[list[Leftover], str]:
+    """The containers left in the engine that answers, and why it could not be looked into."""
+    try:
+        return leftover_containers.in_reach(), ""
+    except Unavailable:
+        return [], ""  # this user may not use the engine, so has no containers in it
+    except TargetError as error:
+        return [], f"{error}, so containers were not looked for"
+
+
+def _show(found: list[Leftover]) -> None:
+    print_table(
+        ("run", "kind", "what"),
+        [
+            (leftover.run, leftover.kind, leftover.what.removeprefix(f"{leftover.kind} "))
+            for leftover in found
+        ],
+    )
+
+
+def _summary(shown: set[str], *, dry_run: bool) -> str:
+    if not shown:
+        return "nothing left over"
+    if dry_run:
+        return f"{_counted(len(shown))} left over; nothing was removed (--dry-run)"
+    remaining = {str(leftover) for leftover in leftovers.find()} & shown
+    return f"{_counted(len(shown) - len(remaining))} removed" + (
+        f", {_counted(len(remaining))} left" if remaining else ""
+    )
+
+
+def _counted(number: int) -> str:
+    return "1 thing" if number == 1 else f"{number} things"

@@ -1,0 +1,148 @@
+"""The command ``vperf``: what can be measured here, what was left over, and the schema of threshold files.
+
+Running claims is pytest's business; this command is for before and after.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+INTERRUPTED = 130  # as a shell has it: 128 + SIGINT
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status.
+
+    Args:
+        argv: the arguments, without the program's name; those of this process by default.
+
+    Raises:
+        SystemExit: ``--help``, ``--version``, or arguments that are not understood (status 2).
+    """
+    arguments = _parser().parse_args(argv)
+    try:
+        status: int = arguments.command(arguments)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        print("vperf: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader (head, a pager) has seen enough. Python must not complain again when it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    from pytest_vperf import __version__
+
+    parser = argparse.ArgumentParser(
+        prog="vperf",
+        description="What pytest-vperf can measure on this machine. Claims are run by pytest itself.",
+    )
+    parser.add_argument("--version", action="version", version=f"vperf {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_doctor(commands)
+    _add_clean(commands)
+    _add_schema(commands)
+    return parser
+
+
+def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "doctor",
+        help="show what can be used here, why not, and the command that mends it",
+        description="Checks targets, accelerators, firmware and tools. Whether pods can start, and with "
+        "which accelerator, is found by starting some, which takes some seconds.",
+        epilog="Exit status: with names, 0 if all of them are usable, else 1; without names, 0 if "
+        "containers or pods are usable, else 1; 2 for a name that is not known.",
+    )
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="check only these, such as: container pod kvm runsc sysbench",
+    )
+    parser.add_argument("--json", action="store_true", help="print the answers as JSON")
+    parser.add_argument(
+        "--guest-kernel",
+        type=Path,
+        metavar="FILE",
+        help="kernel that pods boot (default: the distribution's cloud kernel)",
+    )
+    parser.add_argument(
+        "--container-runtime",
+        action="append",
+        metavar="NAME[,NAME]",
+        help="OCI runtimes to check (default: runc and runsc); 'container' then stands for them",
+    )
+    parser.set_defaults(command=_doctor)
+
+
+def _add_clean(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "clean",
+        help="remove what killed runs left over",
+        description="Finds processes, containers, mounts, control groups and folders of runs that were "
+        "killed, shows them and removes them. Runs that are alive are left alone.",
+        epilog="Exit status: 0 if nothing is left over any more, 1 if something could not be removed, "
+        "or an engine not be looked into.",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only show what would be removed")
+    parser.set_defaults(command=_clean)
+
+
+def _add_schema(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "schema",
+        help="print the JSON Schema of threshold files, for editors",
+        description="Prints the JSON Schema of threshold files. An editor that knows it completes and "
+        "checks thresholds/*.yaml while they are written.",
+    )
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write it to FILE instead")
+    parser.set_defaults(command=_schema)
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from pytest_vperf import doctor
+
+    runtimes = [
+        name for text in arguments.container_runtime or () for name in text.split(",") if name
+    ]
+    return doctor.run(
+        arguments.names,
+        json=arguments.json,
+        guest_kernel=arguments.guest_kernel,
+        runtimes=tuple(dict.fromkeys(runtimes)),
+    )
+
+
+def _clean(arguments: argparse.Namespace) -> int:
+    from pytest_vperf import clean
+
+    return clean.run(dry_run=arguments.dry_run)
+
+
+def _schema(arguments: argparse.Namespace) -> int:
+    import json
+
+    from pytest_vperf.claims.thresholds import json_schema
+    from pytest_vperf.results.run import write_whole
+
+    text = json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+    if arguments.output is None:
+        sys.stdout.write(text)
+        return 0
+    try:
+        write_whole(arguments.output, text)
+    except OSError as error:
+        print(f"vperf schema: {arguments.output}: {error.strerror or error}", file=sys.stderr)
+        return 1
+    return 0

@@ -1,0 +1,204 @@
+"""``vperf doctor``: what can be used on this machine, why not, and the command that mends it.
+
+Every answer comes from the part that would use the thing: a target's own check, never a guess of the
+doctor's. Only the checks that were asked for are made.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json as json_module
+import sys
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from pytest_vperf.machine import hazards, tools
+from pytest_vperf.machine.preflight import Readiness
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+USABLE, NOT_USABLE, USAGE_ERROR = 0, 1, 2
+#: The runtimes that are always asked about; others are where they are installed.
+USUAL_RUNTIMES = ("runc", "runsc")
+DEFAULT_RUNTIME = "runc"
+POD_NAMES = (
+    "pod",
+    "accelerator kvm",
+    "accelerator tcg",
+    "accelerator xen",
+    "firmware qboot",
+    "firmware seabios",
+)
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check and the names it answers for.
+
+    Attributes:
+        names: of the answers, known before the check is made.
+        make: makes it.
+        waiting: what to say on a terminal meanwhile; empty where it takes no time.
+    """
+
+    names: tuple[str, ...]
+    make: Callable[[], list[Readiness]]
+    waiting: str = ""
+
+
+def run(
+    names: Sequence[str] = (),
+    *,
+    json: bool = False,
+    guest_kernel: Path | None = None,
+    runtimes: Sequence[str] = (),
+) -> int:
+    """Check, print the answers, and return the exit status.
+
+    Args:
+        names: what to check, in full (``accelerator kvm``) or without the first word (``kvm``);
+            everything if empty.
+        json: print JSON instead of a table.
+        guest_kernel: the kernel that pods boot; ``None`` takes the distribution's.
+        runtimes: OCI runtimes to check; if empty the usual ones. ``container`` asks for the engine and for
+            these, or for runc.
+
+    Returns:
+        With names: 0 if all are usable. Without: 0 if containers or pods are. Else 1; 2 for a name that is
+        not known.
+    """
+    checks = all_checks(guest_kernel, runtimes)
+    known = [name for check in checks for name in check.names]
+    wanted: list[str] = []
+    for name in names:
+        meant = full_names(name, known, runtimes or (DEFAULT_RUNTIME,))
+        if not meant:
+            print(_unknown(name, known), file=sys.stderr)
+            return USAGE_ERROR
+        wanted += [full for full in meant if full not in wanted]
+    answers = ask(checks, wanted)
+    usable = is_well(answers, wanted)
+    if json:
+        document = {"usable": usable, "checks": [asdict(answer) for answer in answers]}
+        print(json_module.dumps(document, indent=1, ensure_ascii=False))
+    else:
+        _print(answers)
+    return USABLE if usable else NOT_USABLE
+
+
+def all_checks(guest_kernel: Path | None, runtimes: Sequence[str]) -> list[Check]:
+    """Every check, in the order of the report."""
+    return [
+        Check(("host",), lambda: [Readiness("host", True, "commands run on this machine itself")]),
+        _containers(tuple(runtimes)),
+        Check(POD_NAMES, lambda: _pods(guest_kernel), "probing pods, which starts some …"),
+        Check(tuple(tools.TOOLS), tools.check_tools),
+        Check(("libvirt-python", "libvirt"), tools.check_libvirt),
+        Check(("python packages",), lambda: [tools.check_packages()]),
+        Check((hazards.KVM_DEVICE,), lambda: [hazards.check_kvm_device()]),
+    ]
+
+
+def _containers(runtimes: tuple[str, ...]) -> Check:
+    from pytest_vperf.targets import oci_runtimes
+
+    asked = runtimes or tuple(dict.fromkeys((*USUAL_RUNTIMES, *oci_runtimes.installed())))
+
+    def make() -> list[Readiness]:
+        from pytest_vperf.targets import container_preflight
+
+        return container_preflight.check(asked)
+
+    names = ("container", *(f"container {runtime}" for runtime in asked))
+    return Check(names, make, "probing containers …")
+
+
+def _pods(guest_kernel: Path | None) -> list[Readiness]:
+    from pytest_vperf.targets.pod import preflight
+
+    return preflight.check(guest_kernel)
+
+
+def full_names(name: str, known: Sequence[str], runtimes: Sequence[str]) -> list[str]:
+    """What a name on the command line stands for; empty where it is not known.
+
+    Args:
+        name: as given: a full name, its last word, or ``container``.
+        known: every full name.
+        runtimes: with which ``container`` must be usable, beside the engine itself.
+    """
+    if name == "container":
+        return ["container", *(f"container {runtime}" for runtime in runtimes)]
+    if name in known:
+        return [name]
+    return [full for full in known if full.endswith(f" {name}") and full.count(" ") == 1]
+
+
+def _unknown(name: str, known: Sequence[str]) -> str:
+    short = [full.split(" ", 1)[1] for full in known if full.startswith("accelerator ")]
+    near = difflib.get_close_matches(name, [*short, *known], n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    lines = [
+        f"vperf doctor: {name!r} is not known.{hint} There are:",
+        f"  {', '.join(known)}",
+        "The first word of a name of two may be left out: kvm is 'accelerator kvm'. "
+        "Other runtimes are named with --container-runtime.",
+    ]
+    return "\n".join(lines)
+
+
+def ask(checks: Sequence[Check], wanted: Sequence[str]) -> list[Readiness]:
+    """The answers to what is wanted, in the order of the report; to everything if nothing is named."""
+    answers: list[Readiness] = []
+    for check in checks:
+        chosen = [name for name in check.names if name in wanted]
+        if wanted and not chosen:
+            continue
+        found = _make(check)
+        if not wanted:
+            answers += found
+            continue
+        by_name = {answer.name: answer for answer in found}
+        silent = "its check gave no answer"
+        answers += [by_name.get(name, Readiness(name, False, silent)) for name in chosen]
+    return answers
+
+
+def _make(check: Check) -> list[Readiness]:
+    from pytest_vperf.console import waiting_line
+
+    with waiting_line(check.waiting):
+        try:
+            return check.make()
+        except (
+            Exception
+        ) as error:  # a doctor that falls ill over one patient is no help to the others
+            words = " ".join(str(error).split()) or type(error).__name__
+            return [Readiness(name, False, f"the check failed: {words}") for name in check.names]
+
+
+def is_well(answers: Sequence[Readiness], wanted: Sequence[str]) -> bool:
+    """What the exit status says: all that is wanted is usable; with no wishes, a container or a pod is."""
+    if wanted:
+        return all(answer.usable for answer in answers)
+    return any(
+        answer.usable and (answer.name == "pod" or answer.name.startswith("container "))
+        for answer in answers
+    )
+
+
+def _print(answers: Sequence[Readiness]) -> None:
+    from rich.text import Text
+
+    from pytest_vperf.console import print_table
+
+    states = {True: ("usable", "green"), False: ("not usable", "red")}
+    print_table(
+        ("name", "", "why", "to mend it"),
+        [
+            (answer.name, Text(*states[answer.usable]), answer.why, answer.remedy)
+            for answer in answers
+        ],
+    )

@@ -1,0 +1,79 @@
+"""The control groups of a run: found by name in every hierarchy, read, and removed.
+
+A run's group is named ``vperf-ID`` and stands at the root of each hierarchy, version 1 or 2.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from pathlib import Path
+
+from pytest_vperf.machine.mounts import mounts
+
+
+def hierarchies() -> dict[str, Path]:
+    """Where each controller's groups are: ``cpu`` → its mount point; version 2 is under ``""``."""
+    found: dict[str, Path] = {}
+    for mount in mounts():
+        if mount.kind == "cgroup2":
+            found.setdefault("", mount.point)
+        elif mount.kind == "cgroup":
+            for option in mount.options:
+                if option not in ("rw", "ro"):
+                    found.setdefault(option, mount.point)
+    return found
+
+
+def named(name: str) -> list[Path]:
+    """The folders of the group in every hierarchy that has it."""
+    points = dict.fromkeys(hierarchies().values())
+    return [point / name for point in points if (point / name).is_dir()]
+
+
+def paths_of(pid: int | str) -> dict[str, str]:
+    """The groups of a process: controller → path in its hierarchy; version 2 is under ``""``.
+
+    Empty where the process is gone or may not be looked at.
+    """
+    found: dict[str, str] = {}
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            for controller in controllers.split(","):
+                found[controller] = path
+    return found
+
+
+def members(name: str) -> list[int]:
+    """The processes in the group ``name`` or in one below it, in any hierarchy."""
+    return [
+        int(entry)
+        for entry in os.listdir("/proc")  # noqa: PTH208 - names are all that is wanted
+        if entry.isdigit() and any(name in path.split("/") for path in paths_of(entry).values())
+    ]
+
+
+def remove(folder: Path, *, timeout: float = 3.0) -> str:
+    """Remove a group and those below it; the system's words if it is still used, else nothing.
+
+    A group is busy for a moment after its last process ended, hence the patience.
+    """
+    deadline = time.monotonic() + timeout
+    while True:
+        error = _remove_once(folder)
+        if not error or time.monotonic() > deadline:
+            return error
+        time.sleep(0.02)
+
+
+def _remove_once(folder: Path) -> str:
+    try:
+        for inner, _, _ in os.walk(folder, topdown=False):
+            Path(inner).rmdir()
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        return f"{error.filename}: {error.strerror}"
+    return ""

@@ -1,0 +1,120 @@
+"""What this machine is, as far as it decides whether a published figure can be compared with one taken here.
+
+Everything is read from files of the kernel and of the distribution; no program is called, nothing needs root.
+What a machine does not tell is ``unknown``, never a guess.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_vperf.machine import hypervisor
+from pytest_vperf.machine.procfile import content, first_line
+from pytest_vperf.quantity import Quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """A machine's identity.
+
+    Attributes:
+        cpu_model: the processor's name as the kernel prints it.
+        microcode: its microcode revision, e.g. ``0x28``.
+        logical_cpus: how many processors are online, hyper-threads included; ``None`` where not known.
+        memory: what the kernel manages (MemTotal), in GiB: less than what is installed; ``None`` likewise.
+        kernel: its release, e.g. ``6.1.0-18-amd64``.
+        hypervisor: ``none`` on bare metal, else ``kvm``, ``xen``, ``qemu``, …; ``unknown`` without a name.
+        architecture: e.g. ``x86_64``.
+        distribution: e.g. ``Debian GNU/Linux 12 (bookworm)``.
+        emulated: the processor is emulated in software: times say nothing about the hardware it names.
+    """
+
+    cpu_model: str
+    microcode: str
+    logical_cpus: int | None
+    memory: Quantity | None
+    kernel: str
+    hypervisor: str
+    architecture: str
+    distribution: str
+    emulated: bool
+
+    def as_dict(self) -> dict[str, str]:
+        """Every attribute as text, in order."""
+        return {
+            "cpu_model": self.cpu_model,
+            "microcode": self.microcode,
+            "logical_cpus": UNKNOWN if self.logical_cpus is None else str(self.logical_cpus),
+            "memory": UNKNOWN if self.memory is None else str(self.memory),
+            "kernel": self.kernel,
+            "hypervisor": self.hypervisor,
+            "architecture": self.architecture,
+            "distribution": self.distribution,
+            "emulated": "yes" if self.emulated else "no",
+        }
+
+
+def read(root: Path = Path("/")) -> Fingerprint:
+    """The fingerprint of this machine, or of the one whose files are under ``root``."""
+    processors = _processors(content(root / "proc/cpuinfo") or "")
+    first = processors[0] if processors else {}
+    return Fingerprint(
+        cpu_model=_cpu_model(root, first),
+        microcode=first.get("microcode") or UNKNOWN,
+        logical_cpus=len(processors) or None,
+        memory=_memory(content(root / "proc/meminfo") or ""),
+        kernel=first_line(root / "proc/sys/kernel/osrelease") or UNKNOWN,
+        hypervisor=hypervisor.detect(root, first),
+        architecture=first_line(root / "proc/sys/kernel/arch") or os.uname().machine,
+        distribution=_distribution(root),
+        emulated=hypervisor.is_emulated(root, first),
+    )
+
+
+def _processors(cpuinfo: str) -> list[dict[str, str]]:
+    """The ``key: value`` lines of each block that describes a processor."""
+    found = []
+    for block in cpuinfo.split("\n\n"):
+        lines = (line.partition(":") for line in block.splitlines())
+        fields = {key.strip(): value.strip() for key, colon, value in lines if colon}
+        if "processor" in fields:
+            found.append(fields)
+    return found
+
+
+def _cpu_model(root: Path, cpu: Mapping[str, str]) -> str:
+    # Other architectures than x86 call it otherwise, or leave it to the device tree.
+    for key in ("model name", "cpu model", "cpu"):
+        if cpu.get(key):
+            return " ".join(cpu[key].split())
+    return first_line(root / "proc/device-tree/model") or UNKNOWN
+
+
+def _memory(meminfo: str) -> Quantity | None:
+    for line in meminfo.splitlines():
+        words = line.split()
+        if (
+            len(words) == 3
+            and words[0] == "MemTotal:"
+            and words[1].isdecimal()
+            and words[2] == "kB"
+        ):
+            return Quantity(int(words[1]) / 2**20, "GiB")  # the kernel's kB are KiB
+    return None
+
+
+def _distribution(root: Path) -> str:
+    for path in ("etc/os-release", "usr/lib/os-release"):
+        for line in (content(root / path) or "").splitlines():
+            key, equals, value = line.partition("=")
+            if equals and key == "PRETTY_NAME":
+                return value.strip().strip("\"'") or UNKNOWN
+    return UNKNOWN

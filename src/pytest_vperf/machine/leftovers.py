@@ -1,0 +1,221 @@
+"""What runs that were killed left behind: found by their marks, shown, removed.
+
+A run is dead when its folder's lock is free, or when its folder is gone and processes that name it are
+still there. Only runs of this user whose folder is, or was, in `runs_folder` are looked at; nothing of a
+live run is ever taken, nor this process or its ancestors. What lives in an engine that other people use
+too is found by `pytest_vperf.targets.leftover_containers`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import time
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import psutil
+
+from pytest_vperf.machine import cgroups, mounts
+from pytest_vperf.machine.marks import describe, end, environment, own_line
+from pytest_vperf.machine.runs import MARK, MARK_FOLDER, is_alive, runs_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+Kind = Literal["container", "process", "mount", "cgroup", "socket", "folder"]
+# The order of removal: what holds something goes before what is held; the folder, by which the rest is
+# found, last.
+_ORDER: tuple[Kind, ...] = ("container", "process", "mount", "cgroup", "socket", "folder")
+# A folder that is still being made has no lock for a moment.
+_GRACE = 60.0
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """One thing a dead run left.
+
+    Attributes:
+        run: the run's ID.
+        kind: what sort of thing it is.
+        what: one line that names it.
+        take_away: removes it, and answers with the reason if it cannot, else with nothing.
+    """
+
+    run: str
+    kind: Kind
+    what: str
+    take_away: Callable[[], str] = field(repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return f"run {self.run}: {self.what}"
+
+
+def find() -> list[Leftover]:
+    """Everything that dead runs left, in the order it is to be removed.
+
+    Raises:
+        PermissionError: the folder of the runs belongs to somebody else.
+    """
+    found = [leftover for folder in sorted(_dead_folders()) for leftover in _of_run(folder)]
+    return sorted(found, key=lambda leftover: _ORDER.index(leftover.kind))
+
+
+def remove(leftovers: Iterable[Leftover]) -> list[str]:
+    """Remove what was found; one line for each thing that could not be removed, with the reason."""
+    errors = []
+    for leftover in sorted(leftovers, key=lambda leftover: _ORDER.index(leftover.kind)):
+        try:
+            error = leftover.take_away()
+        except OSError as problem:
+            error = str(problem)
+        if error:
+            errors.append(f"{leftover} could not be removed: {error}")
+    return errors
+
+
+def sweep() -> list[Leftover]:
+    """Find and remove quietly, for the start of a run; what was removed.
+
+    What cannot be removed is left to the next time: it is no reason not to run.
+    """
+    removed: list[Leftover] = []
+    for _ in range(3):  # a process may start another one while it is being looked at
+        found = find()
+        if not found:
+            break
+        remove(found)
+        remaining = {str(leftover) for leftover in find()}
+        removed += [leftover for leftover in found if str(leftover) not in remaining]
+    return removed
+
+
+def run_id(folder: Path) -> str:
+    """The ID in a run folder's name."""
+    return folder.name.removeprefix(".").removeprefix("run-")
+
+
+def _dead_folders() -> set[Path]:
+    """The folders, there or gone, of the runs that are dead."""
+    home = runs_folder()
+    dead = {folder for folder in home.glob("run-*") if folder.is_dir() and not is_alive(folder)}
+    for draft in home.glob(".run-*"):
+        with contextlib.suppress(OSError):
+            if time.time() - draft.stat().st_mtime > _GRACE and not is_alive(draft):
+                dead.add(draft)
+    for process in _of_this_user():
+        marks = environment(process)
+        folder = Path(marks.get(MARK_FOLDER, ""))
+        if marks.get(MARK) and folder.parent == home and not folder.exists():
+            dead.add(folder)
+    return dead
+
+
+def _of_this_user() -> Iterator[psutil.Process]:
+    """This user's processes that see the same files as this one, without it and its ancestors."""
+    spared = own_line()
+    here = _mount_namespace("self")
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if (
+                process.pid not in spared
+                and process.uids().real == os.getuid()
+                and _mount_namespace(process.pid) == here
+            ):
+                yield process
+
+
+def _mount_namespace(pid: int | str) -> str:
+    # In another mount namespace the folder that a mark names is another folder: nothing can be said.
+    return os.readlink(f"/proc/{pid}/ns/mnt")  # noqa: PTH115 - not a path but a name
+
+
+def owned_by(mark: str, folder: Path, cgroup: str) -> list[psutil.Process]:
+    """The processes of a run, or of a part of one, without this process and its ancestors.
+
+    Args:
+        mark: the variable in their environment that names ``folder``.
+        folder: their folder: what works in it, or has it in its command line, is theirs too.
+        cgroup: the name of their control group.
+    """
+    spared = own_line()
+    found: dict[int, psutil.Process] = {}
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if (
+                process.pid not in spared
+                and process.uids().real == os.getuid()
+                and _belongs(process, mark, folder)
+            ):
+                found[process.pid] = process
+                for child in process.children(recursive=True):
+                    found.setdefault(child.pid, child)
+    for pid in cgroups.members(cgroup):
+        with contextlib.suppress(psutil.Error):
+            found.setdefault(pid, psutil.Process(pid))
+    return [found[pid] for pid in sorted(found) if pid not in spared]
+
+
+def _belongs(process: psutil.Process, mark: str, folder: Path) -> bool:
+    if environment(process).get(mark) == str(folder):
+        return True
+    if process.terminal() is not None:
+        return False  # somebody's shell or pager that looks into the folder; ours have no terminal
+    # A runtime may clear its environment (gVisor's sandbox does): then its folder tells, or its words.
+    return Path(process.cwd()).is_relative_to(folder) or any(
+        f"{folder}/" in word for word in process.cmdline()
+    )
+
+
+def _of_run(folder: Path) -> Iterator[Leftover]:
+    run = run_id(folder)
+    for process in owned_by(MARK_FOLDER, folder, f"vperf-{run}"):
+        yield Leftover(run, "process", describe(process), partial(_end, process))
+    for point in mounts.below(folder):
+        yield Leftover(run, "mount", f"mount {point}", partial(mounts.unmount, point))
+    for group in cgroups.named(f"vperf-{run}"):
+        yield Leftover(run, "cgroup", f"cgroup {group}", partial(cgroups.remove, group))
+    for path in shim_sockets(folder):
+        yield Leftover(run, "socket", f"socket {path}", partial(_unlink, path))
+    if folder.is_dir():
+        yield Leftover(run, "folder", f"folder {folder}", partial(remove_folder, folder))
+
+
+def _end(process: psutil.Process) -> str:
+    return "it does not end" if end([process]) else ""
+
+
+def _unlink(path: Path) -> str:
+    path.unlink(missing_ok=True)
+    return ""
+
+
+def remove_folder(folder: Path) -> str:
+    """Remove a run's folder, unless something is still mounted below it; the reason if it cannot be."""
+    held = mounts.below(folder)
+    if held:
+        return f"{held[0]} is still mounted"
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        shutil.rmtree(folder)  # once more, for its error
+    return ""
+
+
+def shim_sockets(folder: Path) -> list[Path]:
+    """The sockets that the shims of a run's, or an engine's, containerd have outside of its folder.
+
+    A shim listens below ``/run/containerd/s`` whatever its state folder is, and writes where into the
+    file ``address`` of its bundle (containerd, runtime v2).
+    """
+    found = []
+    bundles = "*/io.containerd.runtime.v2.task/*/*/address"
+    for note in (*folder.glob(bundles), *folder.glob(f"*/{bundles}")):
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            path = Path(note.read_text().strip().removeprefix("unix://"))
+            if path.parent == Path("/run/containerd/s") and stat.S_ISSOCK(path.stat().st_mode):
+                found.append(path)
+    return found

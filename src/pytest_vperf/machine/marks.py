@@ -1,0 +1,72 @@
+"""Which processes carry a mark: a variable in the environment they were started with."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING
+
+import psutil
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+def own_line() -> set[int]:
+    """This process and its ancestors: what is never ended, whatever it looks like."""
+    me = psutil.Process()
+    return {me.pid, *(parent.pid for parent in me.parents())}
+
+
+def environment(process: psutil.Process) -> dict[str, str]:
+    """The environment a process was started with; empty where it cannot be read."""
+    with contextlib.suppress(psutil.Error, OSError):
+        return process.environ()
+    return {}
+
+
+def marked(name: str, value: str) -> Iterator[psutil.Process]:
+    """The processes started with ``name=value``, without this process and its ancestors."""
+    spared = own_line()
+    for process in psutil.process_iter():
+        if process.pid not in spared and environment(process).get(name) == value:
+            yield process
+
+
+def describe(process: psutil.Process) -> str:
+    """One line about a process: its number and the beginning of its command."""
+    try:
+        command = " ".join(process.cmdline()) or process.name()
+    except psutil.Error:
+        command = "gone"
+    return f"process {process.pid}: {command[:80]}"
+
+
+def gone(process: psutil.Process) -> bool:
+    """Whether a process has ended; one that merely waits to be reaped by its parent has."""
+    try:
+        return not process.is_running() or process.status() in (
+            psutil.STATUS_ZOMBIE,
+            psutil.STATUS_DEAD,
+        )
+    except psutil.Error:
+        return True
+
+
+def wait_gone(processes: Iterable[psutil.Process], timeout: float) -> list[psutil.Process]:
+    """Wait for the end of processes, children or not; those that live on after ``timeout`` s."""
+    deadline = time.monotonic() + timeout
+    alive = [process for process in processes if not gone(process)]
+    while alive and time.monotonic() < deadline:
+        time.sleep(0.01)
+        alive = [process for process in alive if not gone(process)]
+    return alive
+
+
+def end(processes: Iterable[psutil.Process], *, timeout: float = 5.0) -> list[psutil.Process]:
+    """Kill processes and wait for their end; those that live on after ``timeout`` s."""
+    victims = list(processes)
+    for process in victims:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+    return wait_gone(victims, timeout)

@@ -1,0 +1,62 @@
+"""What is mounted below a folder, and taking it away."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_vperf.machine.preflight import find_program
+
+
+@dataclass(frozen=True)
+class Mount:
+    """One line of this process's mount table (proc(5), ``/proc/PID/mountinfo``).
+
+    Attributes:
+        point: where it is mounted.
+        root: which folder of the file system is seen there.
+        kind: the type of file system, e.g. ``cgroup2``.
+        options: the file system's own options, e.g. the controllers of a ``cgroup``.
+    """
+
+    point: Path
+    root: str
+    kind: str
+    options: tuple[str, ...]
+
+
+def parse(line: str) -> Mount:
+    """Read one line of a mountinfo file."""
+    before, _, after = line.rstrip("\n").partition(" - ")
+    fields, (kind, _, options) = before.split(" "), after.split(" ", 2)
+    return Mount(Path(_unescape(fields[4])), _unescape(fields[3]), kind, tuple(options.split(",")))
+
+
+def _unescape(text: str) -> str:
+    """The kernel writes space, tab, newline and backslash as three octal digits."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+
+
+def mounts() -> list[Mount]:
+    """All mounts this process sees, in the order they were made."""
+    lines = Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()
+    return [parse(line) for line in lines]
+
+
+def below(folder: Path) -> list[Path]:
+    """The mount points at or below a folder, the ones to unmount first at the front."""
+    return [mount.point for mount in reversed(mounts()) if mount.point.is_relative_to(folder)]
+
+
+def unmount(point: Path) -> str:
+    """Detach a mount; the system's words if that fails, else nothing.
+
+    Detached lazily: a file that somebody still has open must not keep the rest from being removed.
+    """
+    program = find_program("umount") or "umount"
+    done = subprocess.run(
+        [program, "--lazy", str(point)], capture_output=True, text=True, check=False
+    )
+    return done.stderr.strip() if done.returncode else ""

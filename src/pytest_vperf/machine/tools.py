@@ -1,0 +1,105 @@
+"""Whether the measuring tools, libvirt and the Python packages are here."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import replace
+from importlib import import_module, metadata
+from pathlib import Path
+
+from pytest_vperf.machine.preflight import Readiness, find_program, program
+
+#: Each measuring tool with the package that brings it in Debian and Ubuntu.
+TOOLS = {name: name for name in ("sysbench", "fio", "iperf", "iperf3", "netperf", "stress-ng")}
+#: Where libvirt's daemons listen: the one for everything, and the newer one for QEMU alone.
+LIBVIRT_SOCKETS = (Path("/run/libvirt/libvirt-sock"), Path("/run/libvirt/virtqemud-sock"))
+
+
+def check_tools() -> list[Readiness]:
+    """Whether each measuring tool is installed."""
+    return [_tool(name, package) for name, package in TOOLS.items()]
+
+
+def _tool(name: str, package: str) -> Readiness:
+    answer = program(name, package)
+    if name == "netperf" and not answer.usable:
+        where = "in Debian's non-free and Ubuntu's multiverse, which must be enabled"
+        return replace(answer, remedy=f"{answer.remedy} ({where})")
+    return answer
+
+
+def check_libvirt() -> list[Readiness]:
+    """Whether libvirt can be spoken to, and from Python."""
+    return [_libvirt_python(), _libvirt_daemon()]
+
+
+def _libvirt_python() -> Readiness:
+    name = "libvirt-python"
+    try:
+        libvirt = import_module("libvirt")
+    except ImportError as error:
+        return Readiness(
+            name,
+            False,
+            f"it cannot be imported: {error}",
+            "apt-get install libvirt-dev pkg-config python3-dev gcc, then "
+            "pip install libvirt-python==$(pkg-config --modversion libvirt)",
+        )
+    number = int(libvirt.getVersion())
+    return Readiness(
+        name, True, f"libvirt {number // 1_000_000}.{number // 1000 % 1000}.{number % 1000}"
+    )
+
+
+def _libvirt_daemon() -> Readiness:
+    name = "libvirt"
+    reasons: list[str] = []
+    for path in LIBVIRT_SOCKETS:
+        try:
+            with socket.socket(socket.AF_UNIX) as client:
+                client.settimeout(2)
+                client.connect(str(path))
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            reasons.append(f"{path}: {error.strerror or error}")
+        else:
+            return Readiness(name, True, f"{path} answers")
+    if find_program("libvirtd") is None and find_program("virtqemud") is None:
+        return Readiness(
+            name, False, "no libvirt daemon is installed", "apt-get install libvirt-daemon-system"
+        )
+    remedy = "systemctl start libvirtd, or without systemd: libvirtd -d"
+    if any("ermission" in reason for reason in reasons):
+        remedy = "usermod -aG libvirt $USER, then log in again"
+    why = "; ".join(reasons) or "the daemon is installed, but does not listen: " + " or ".join(
+        map(str, LIBVIRT_SOCKETS)
+    )
+    return Readiness(name, False, why, remedy)
+
+
+def check_packages() -> Readiness:
+    """Whether the Python packages that the plugin needs are installed, and in which versions."""
+    from packaging.requirements import Requirement
+
+    name = "python packages"
+    present: list[str] = []
+    wanting: list[str] = []
+    for line in metadata.requires("pytest-vperf") or ():
+        needed = Requirement(line)
+        if needed.marker is not None and not needed.marker.evaluate({"extra": ""}):
+            continue
+        try:
+            version = metadata.version(needed.name)
+        except metadata.PackageNotFoundError:
+            wanting.append(f"{needed.name} is not installed")
+            continue
+        if needed.specifier.contains(version, prereleases=True):
+            present.append(f"{needed.name} {version}")
+        else:
+            wanting.append(f"{needed.name} {version} is not {needed.specifier}")
+    if wanting:
+        return Readiness(
+            name, False, "; ".join(wanting), "pip install --upgrade --force-reinstall pytest-vperf"
+        )
+    return Readiness(name, True, ", ".join(present))

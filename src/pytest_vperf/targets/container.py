@@ -1,0 +1,299 @@
+"""The container target: a container of a Docker engine, started by any OCI runtime that it knows.
+
+The clock of a start runs from before the engine is asked to make the container until it has answered that
+the container's process runs. Engine, image and runtime are looked after before, and the connection is open.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import time
+from typing import TYPE_CHECKING, Any
+
+from pytest_vperf.quantity import Quantity
+from pytest_vperf.targets import oci_runtimes
+from pytest_vperf.targets.base import (
+    CannotConnect,
+    CannotStart,
+    CommandFailed,
+    Completed,
+    Facts,
+    TargetError,
+    Usage,
+)
+from pytest_vperf.targets.container_exec import Exec
+from pytest_vperf.targets.container_files import Files
+from pytest_vperf.targets.container_limits import Limits, read_back
+from pytest_vperf.targets.container_usage import usage
+from pytest_vperf.targets.engine_address import answering
+from pytest_vperf.targets.image import LABEL_ROOTFS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+    from types import TracebackType
+
+    from pytest_vperf.machine.runs import Run
+    from pytest_vperf.targets.engine import Engine
+    from pytest_vperf.targets.scope import Scope
+
+_numbers = itertools.count(1)
+# Seconds after the clock was stopped in which a process that ends has "ended at once". An engine notices
+# the end of a process in a sandbox a little after its start has returned.
+_SETTLED = 0.05
+
+
+class Container:
+    """A running container. Made by `Containers.start`.
+
+    Attributes:
+        name: ``container`` and the runtime.
+        startup_time: from the request until its process ran; the parts are the engine's two requests.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        identity: str,
+        state: Mapping[str, Any],
+        *,
+        name: str,
+        startup_time: Quantity,
+        facts: Facts,
+        shares_files: bool,
+    ) -> None:
+        self.name = name
+        self.startup_time = startup_time
+        self.id = identity
+        self._engine = engine
+        self._pid = int(state["State"]["Pid"])
+        self._facts = facts
+        self._commands = Exec(engine, identity, name)
+        self._files = Files(engine, identity, name, self._commands, shared=shares_files)
+        self._closed = False
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        input: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        timeout: float = 60.0,
+        check: bool = True,
+    ) -> Completed:
+        """Run a command to its end; see `pytest_vperf.targets.base.Target.run`."""
+        done = self._commands.run(argv, input=input, env=env, cwd=cwd, timeout=timeout)
+        if check and done.returncode != 0:
+            raise CommandFailed(done, target=self.name)
+        return done
+
+    def put(self, source: Path, destination: str) -> None:
+        """Copy a file in; see `pytest_vperf.targets.container_files`."""
+        self._files.put(source, destination)
+
+    def get(self, source: str, destination: Path) -> None:
+        """Copy a file out; see `pytest_vperf.targets.container_files`."""
+        self._files.get(source, destination)
+
+    def facts(self) -> Facts:
+        """Runtime, engine, image, kernel, and the limits that were asked for, as they were read back."""
+        return self._facts
+
+    def usage(self) -> Usage:
+        """CPU time and memory, by the host's account."""
+        return usage(self._engine, self.id, self._pid, self.name)
+
+    def close(self) -> None:
+        """Remove the container with its volumes. Safe to repeat; quiet if it or its engine is gone."""
+        if not self._closed:
+            self._closed = True
+            _discard(self._engine, self.id)
+
+    def __enter__(self) -> Container:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Containers:
+    """Starts containers of one runtime.
+
+    Args:
+        engine: gives the engine; called when the first container is wanted.
+        run: whose label and name the containers carry.
+        scope: owns them.
+        runtime: the OCI runtime, by the name the engine knows it by.
+        rootfs: gives the ID of the image in an engine, see `pytest_vperf.targets.image`.
+    """
+
+    def __init__(
+        self,
+        engine: Callable[[], Engine],
+        run: Run,
+        scope: Scope,
+        *,
+        runtime: str = "runc",
+        rootfs: Callable[[Engine], str],
+    ) -> None:
+        self.runtime = runtime
+        self.name = f"container {runtime}"
+        self._engine = engine
+        self._run = run
+        self._scope = scope
+        self._rootfs = rootfs
+        self._common: dict[str, str] = {}
+
+    def start(
+        self,
+        command: Sequence[str] = ("sleep", "infinity"),
+        *,
+        cpus: float | None = None,
+        cpuset: str | None = None,
+        cpu_shares: int | None = None,
+        memory: int | None = None,
+        network: str = "none",
+    ) -> Container:
+        """Start a container and measure how long that takes.
+
+        Args:
+            command: its process.
+            cpus: how many CPUs' time it may use, e.g. 0.5.
+            cpuset: the CPUs it may run on, e.g. ``0-1``.
+            cpu_shares: its weight against other containers; 1024 is the usual one.
+            memory: bytes it may have.
+            network: the engine's network; ``none`` has no interface.
+
+        Raises:
+            Unavailable: there is no engine here, or it does not know the runtime.
+            CannotStart: the runtime refused, or the process ended at once; with its words.
+            CannotConnect: the engine does not answer.
+        """
+        engine = self._engine()
+        engine.require_runtime(self.runtime)
+        limits = Limits(cpus, cpuset, cpu_shares, memory)
+        api: Any = engine.client.api
+        with answering(engine.url, target=self.name):
+            image = self._rootfs(engine)
+            options = api.create_host_config(
+                network_mode=network,
+                runtime=self.runtime,
+                # Not "none": then the last words of a process that ends at once would be lost. It
+                # costs the start nothing that could be measured.
+                log_config={"Type": "json-file"},
+                **limits.host_config(),
+            )
+            request = api.create_container_config(
+                image,
+                list(command),
+                labels=self._run.labels,
+                # The first process of a container has no default action for SIGTERM: an engine that
+                # is shut down would wait for it in vain.
+                stop_signal="SIGKILL",
+                host_config=options,
+            )
+            api.ping()  # opens the connection
+            identity, startup = self._timed_start(engine, request)
+            try:
+                state = self._running(engine, identity)
+                facts = self._facts(engine, image, identity, state, limits)
+                container = Container(
+                    engine,
+                    identity,
+                    state,
+                    name=self.name,
+                    startup_time=startup,
+                    facts=facts,
+                    shares_files=self.runtime in oci_runtimes.SHARES_FILES,
+                )
+            except BaseException:
+                _discard(engine, identity)
+                raise
+        return self._scope.own(container)
+
+    def _timed_start(self, engine: Engine, request: Mapping[str, Any]) -> tuple[str, Quantity]:
+        """Make the container and start its process; nothing else happens between the clock's readings."""
+        from docker.errors import APIError
+
+        api: Any = engine.client.api
+        name = f"vperf-{self._run.id}-{next(_numbers)}"
+        identity = ""
+        try:
+            begin = time.perf_counter()
+            identity = api.create_container_from_config(request, name)["Id"]
+            created = time.perf_counter()
+            api.start(identity)
+            started = time.perf_counter()
+        except APIError as error:
+            _discard(engine, identity or name)
+            raise CannotStart(
+                f"{self.name} did not start: {_words(error)}", target=self.name
+            ) from error
+        except BaseException:
+            _discard(engine, identity or name)
+            raise
+        create, start = (created - begin) * 1e3, (started - created) * 1e3
+        return identity, Quantity(create + start, "ms", (("create", create), ("start", start)))
+
+    def _running(self, engine: Engine, identity: str) -> dict[str, Any]:
+        api: Any = engine.client.api
+        deadline = time.monotonic() + _SETTLED
+        state: dict[str, Any] = api.inspect_container(identity)
+        while state["State"]["Running"] and time.monotonic() < deadline:
+            time.sleep(0.01)
+            state = api.inspect_container(identity)
+        if not state["State"]["Running"]:
+            said = api.logs(identity, tail=20).decode("utf-8", "replace").strip()
+            raise CannotStart(
+                f"{self.name} ended at once with status {state['State']['ExitCode']}"
+                + (f":\n{said}" if said else " and no output"),
+                target=self.name,
+            )
+        return state
+
+    def _facts(
+        self, engine: Engine, image: str, identity: str, state: Mapping[str, Any], limits: Limits
+    ) -> Facts:
+        if self._common.get("image") != image:
+            self._common = self._ask(engine, image, identity)
+        limited = read_back(limits, int(state["State"]["Pid"]), identity, state["HostConfig"])
+        return Facts("container", self.name, {**self._common, **limited})
+
+    def _ask(self, engine: Engine, image: str, identity: str) -> dict[str, str]:
+        """What all containers of this runtime and image have in common, asked of the first one."""
+        api: Any = engine.client.api
+        details = {
+            "runtime": self.runtime,
+            "runtime_version": oci_runtimes.version(engine.runtimes().get(self.runtime, "")),
+            "engine_version": engine.version,
+            "storage_driver": str(engine.info.get("Driver", "")),
+            "image": image,
+            "rootfs_sha256": (api.inspect_image(image)["Config"].get("Labels") or {}).get(
+                LABEL_ROOTFS, ""
+            ),
+        }
+        with contextlib.suppress(TargetError):
+            asked = Exec(engine, identity, self.name).run(["uname", "-r"], timeout=10)
+            details["kernel"] = asked.text.strip() if asked.returncode == 0 else ""
+        return {name: value for name, value in details.items() if value}
+
+
+def _words(error: Any) -> str:
+    """The runtime's own words in an engine's answer."""
+    return str(error.explanation or error).strip().removesuffix(": unknown")
+
+
+def _discard(engine: Engine, container: str) -> None:
+    """Remove a container by ID or name; quiet if it, or the engine, is gone."""
+    from docker.errors import APIError
+
+    api: Any = engine.client.api
+    with contextlib.suppress(CannotConnect, APIError), answering(engine.url):
+        api.remove_container(container, force=True, v=True)

@@ -1,0 +1,263 @@
+"""The Docker engine that containers run in: the one that answers, else one of our own.
+
+``DOCKER_HOST`` is obeyed where it is set; no other engine is taken instead, however little it answers. Else
+the installed engine's socket, else the user's own (rootless), else, for root, a private engine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import getpass
+import os
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pytest_vperf.machine.preflight import Readiness, find_program
+from pytest_vperf.machine.runs import LABEL_RUN
+from pytest_vperf.targets import oci_runtimes
+from pytest_vperf.targets.base import CannotConnect, Unavailable
+from pytest_vperf.targets.engine_address import answering, connect, default_sockets, knock
+from pytest_vperf.targets.private_engine import PrivateEngine
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+    from types import TracebackType
+
+    from docker import DockerClient
+
+    from pytest_vperf.machine.runs import Run
+
+_INSTALL = "apt-get install docker.io"
+
+
+class Engine:
+    """A Docker engine that answers. Made with `Engine.connect`, ended with `close`.
+
+    Attributes:
+        client: the SDK's client, with a time limit on every request.
+        url: where it is.
+        private: whether it was started by us, for this run alone.
+    """
+
+    def __init__(
+        self,
+        client: DockerClient,
+        url: str,
+        run: Run | None = None,
+        own: PrivateEngine | None = None,
+    ) -> None:
+        self.client = client
+        self.url = url
+        self.private = own is not None
+        self._run = run
+        self._own = own
+
+    @classmethod
+    def connect(cls, run: Run) -> Engine:
+        """Find an engine, or start one.
+
+        Raises:
+            CannotConnect: ``DOCKER_HOST`` names an engine that does not answer.
+            Unavailable: no engine answers, and none can be started by this user.
+            CannotStart: a private engine was tried and did not start.
+        """
+        found = answering_engine()
+        if found is not None:
+            client, url = found
+            return cls(client, url, run)
+        if (lack := _why_no_private_engine()) is not None:
+            raise lack
+        own = PrivateEngine.start(run)
+        try:
+            return cls(connect(own.url), own.url, run, own)
+        except BaseException:
+            own.stop()
+            raise
+
+    @cached_property
+    def info(self) -> Mapping[str, Any]:
+        """What the engine says of itself, asked once (``GET /info``).
+
+        Raises:
+            CannotConnect: it does not answer any more.
+        """
+        with answering(self.url):
+            said: Mapping[str, Any] = self.client.info()
+        return said
+
+    @property
+    def version(self) -> str:
+        """The engine's version, e.g. ``20.10.24``."""
+        return str(self.info["ServerVersion"])
+
+    @property
+    def description(self) -> str:
+        """One line: version, storage driver, control groups, and whose it is."""
+        said = self.info
+        return (
+            f"Docker Engine {self.version} at {self.url}, {said.get('Driver', '?')},"
+            f" cgroup v{said.get('CgroupVersion', '1')} ({said.get('CgroupDriver', '?')})"
+            + (", private to this run" if self.private else "")
+        )
+
+    def runtimes(self) -> Mapping[str, str]:
+        """The OCI runtimes the engine knows by name: name → path, or type where it has no path."""
+        known = self.info.get("Runtimes") or {}
+        return {
+            name: str(entry.get("path") or entry.get("runtimeType") or name)
+            for name, entry in sorted(known.items())
+            if not name.startswith("io.containerd.")
+        }
+
+    def require_runtime(self, name: str) -> None:
+        """Make sure that the engine knows a runtime; whether it starts is seen when it is started.
+
+        Raises:
+            Unavailable: it does not; the known ones are listed.
+        """
+        if name in self.runtimes() or name.startswith("io.containerd."):
+            return
+        raise Unavailable(
+            f"the Docker engine at {self.url} knows no runtime {name}; it knows "
+            + ", ".join(self.runtimes()),
+            remedy=self._runtime_remedy(name),
+            target=f"container {name}",
+        )
+
+    def _runtime_remedy(self, name: str) -> str:
+        if name not in oci_runtimes.installed():
+            return oci_runtimes.remedy(name)
+        return f'add it to "runtimes" in /etc/docker/daemon.json and reload the engine ({name} is installed)'
+
+    def close(self) -> None:
+        """Remove this run's containers, and stop the engine if it is private. Safe to repeat.
+
+        Raises:
+            TargetError: a private engine left something behind; it says what.
+        """
+        with contextlib.suppress(CannotConnect), answering(self.url):
+            self._remove_containers()
+        self.client.close()
+        if self._own is not None:
+            own, self._own = self._own, None
+            own.stop()
+
+    def _remove_containers(self) -> None:
+        """Whatever this run still has: also one whose making was interrupted before it was known."""
+        if self._run is None:
+            return
+        from docker.errors import APIError
+
+        api: Any = self.client.api
+        wanted = {"label": f"{LABEL_RUN}={self._run.id}"}
+        for container in api.containers(all=True, filters=wanted):
+            with contextlib.suppress(APIError):  # gone meanwhile
+                api.remove_container(container["Id"], force=True, v=True)
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def answering_engine() -> tuple[DockerClient, str] | None:
+    """A client of the engine that is there, and where it is; ``None`` where none is.
+
+    Raises:
+        CannotConnect: ``DOCKER_HOST`` names an engine that does not answer.
+        Unavailable: there is one, but this user may not use it.
+    """
+    if named := os.environ.get("DOCKER_HOST"):
+        return connect(), named
+    refused: Path | None = None
+    for path in default_sockets():
+        problem = knock(path)
+        if problem is None:
+            with contextlib.suppress(CannotConnect):
+                return connect(f"unix://{path}"), f"unix://{path}"
+        elif problem.errno == errno.EACCES:
+            refused = refused or path
+    if refused is not None:
+        raise Unavailable(
+            f"this user may not use the Docker engine at unix://{refused}: permission denied",
+            remedy=f"sudo usermod -aG docker {_user()}, then log in again",
+            target="container",
+        )
+    return None
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user without a name, as in many containers
+        return str(os.getuid())
+
+
+def _why_no_private_engine() -> Unavailable | None:
+    """What stands against starting an engine of our own; nothing if it can be tried."""
+    if find_program("dockerd") is None:
+        return Unavailable(
+            "no Docker engine answers, and dockerd is not installed",
+            remedy=_INSTALL,
+            target="container",
+        )
+    if os.geteuid() != 0:
+        return Unavailable(
+            "no Docker engine answers, and only root can start a private one",
+            remedy="sudo systemctl start docker",
+            target="container",
+        )
+    return None
+
+
+def check(runtimes: Sequence[str] = ("runc",)) -> list[Readiness]:
+    """What ``vperf doctor`` says of containers: the engine, then each runtime. Starts nothing."""
+    try:
+        found = answering_engine()
+        lack = _why_no_private_engine() if found is None else None
+    except Unavailable as error:
+        found, lack = None, error
+    except CannotConnect as error:
+        found, lack = (
+            None,
+            Unavailable(str(error), remedy="start that engine, or unset DOCKER_HOST"),
+        )
+    if lack is not None:
+        return [Readiness("container", False, lack.reason, lack.remedy)] + [
+            Readiness(f"container {name}", False, "no engine to run it", lack.remedy)
+            for name in runtimes
+        ]
+    if found is None:
+        why = "no engine answers; a private dockerd will be started"
+        return [Readiness("container", True, why), *map(_installed_runtime, runtimes)]
+    with Engine(*found) as engine:
+        return [
+            Readiness("container", True, engine.description),
+            *(_known_runtime(engine, name) for name in runtimes),
+        ]
+
+
+def _installed_runtime(name: str) -> Readiness:
+    path = oci_runtimes.installed().get(name)
+    if path is None:
+        known = name in oci_runtimes.ARGUMENTS
+        why = f"{name} is not installed" if known else f"{name} is no runtime known here"
+        return Readiness(f"container {name}", False, why, oci_runtimes.remedy(name))
+    return Readiness(f"container {name}", True, oci_runtimes.version(path) or path)
+
+
+def _known_runtime(engine: Engine, name: str) -> Readiness:
+    try:
+        engine.require_runtime(name)
+    except Unavailable as error:
+        return Readiness(f"container {name}", False, error.reason, error.remedy)
+    path = engine.runtimes().get(name, name)
+    return Readiness(f"container {name}", True, oci_runtimes.version(path) or path)

@@ -1,0 +1,180 @@
+"""A Docker engine of our own, for a machine where none answers: started, stopped, and removed with the run.
+
+It shares nothing with an installed engine: its own containerd (an installed one may be running although
+its dockerd is not), its own folders, socket and control group; no bridge and no firewall rule, so that
+nothing of the host's network is touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import signal
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+from pytest_vperf.machine import cgroups, mounts
+from pytest_vperf.machine.leftovers import owned_by, remove_folder, shim_sockets
+from pytest_vperf.machine.marks import end
+from pytest_vperf.machine.preflight import find_program
+from pytest_vperf.targets import oci_runtimes
+from pytest_vperf.targets.base import CannotStart, TargetError, Unavailable
+from pytest_vperf.targets.engine_address import knock
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from pytest_vperf.machine.runs import Run
+
+#: The variable that marks the processes of one engine, beside the run's own mark.
+ENGINE_MARK = "VPERF_ENGINE"
+_START_TIMEOUT = 60.0
+_STOP_TIMEOUT = 15.0
+
+
+class PrivateEngine:
+    """The two daemons of an engine, its folder and its control group.
+
+    Attributes:
+        url: where the engine listens.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._folder = run.subfolder("engine")
+        self._daemons: list[subprocess.Popen[bytes]] = []
+        self.url = f"unix://{self._socket('docker')}"
+
+    @classmethod
+    def start(cls, run: Run) -> PrivateEngine:
+        """Start containerd and dockerd, and wait until dockerd's socket takes connections.
+
+        Raises:
+            Unavailable: a program is missing.
+            CannotStart: a daemon ended, or was not ready in time; with the last lines of its log.
+        """
+        programs = {name: find_program(name) for name in ("dockerd", "containerd")}
+        for name, path in programs.items():
+            if path is None:
+                raise Unavailable(f"{name} is not installed", remedy="apt-get install docker.io")
+        engine = cls(run)
+        try:
+            engine._start(str(programs["containerd"]), str(programs["dockerd"]))
+        except BaseException:
+            engine.stop()
+            raise
+        return engine
+
+    def _socket(self, name: str) -> Path:
+        return self._folder / f"{name}.sock"
+
+    def _start(self, containerd: str, dockerd: str) -> None:
+        folder = self._folder
+        (folder / "containerd.toml").write_text(
+            "version = 2\n"
+            f"root = {json.dumps(str(folder / 'c'))}\n"
+            f"state = {json.dumps(str(folder / 's'))}\n"
+            # Kubernetes' plugin wants a network configuration, and nobody here asks for it.
+            'disabled_plugins = ["io.containerd.grpc.v1.cri"]\n'
+            f"[grpc]\naddress = {json.dumps(str(self._socket('containerd')))}\n"
+        )
+        (folder / "dockerd.json").write_text(json.dumps(self._configuration(dockerd), indent=1))
+        self._launch("containerd", [containerd, "--config", str(folder / "containerd.toml")])
+        self._launch("docker", [dockerd, "--config-file", str(folder / "dockerd.json")])
+
+    def _configuration(self, dockerd: str) -> dict[str, object]:
+        folder = self._folder
+        configuration: dict[str, object] = {
+            "hosts": [self.url],
+            "containerd": str(self._socket("containerd")),
+            "data-root": str(folder / "d"),
+            "exec-root": str(folder / "x"),
+            "pidfile": str(folder / "dockerd.pid"),
+            "bridge": "none",
+            "iptables": False,
+            "ip6tables": False,
+            # Not systemd's: it would need a slice, and a machine with systemd.
+            "exec-opts": ["native.cgroupdriver=cgroupfs"],
+            "cgroup-parent": f"/{self._run.cgroup}",
+            "runtimes": oci_runtimes.daemon_entries(),
+        }
+        if _major_version(dockerd) < 23:
+            # Else an older dockerd writes a key into /etc/docker; a newer one does not know the word.
+            configuration["deprecated-key-path"] = str(folder / "key.json")
+        return configuration
+
+    def _launch(self, name: str, argv: Sequence[str]) -> None:
+        """Start a daemon and wait until its socket takes connections."""
+        log = self._folder / f"{name}.log"
+        # TMPDIR stays as it is: gVisor's sandbox, which is nobody, must be able to enter it.
+        environment = {**self._run.environment, ENGINE_MARK: str(self._folder)}
+        environment.pop("NOTIFY_SOCKET", None)
+        with log.open("wb") as stream:
+            daemon = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                cwd=self._folder,
+                # A Ctrl-C at the terminal is for us; we stop the engine ourselves, in order.
+                start_new_session=True,
+            )
+        self._daemons.append(daemon)
+        deadline = time.monotonic() + _START_TIMEOUT
+        while knock(self._socket(name)) is not None:
+            if daemon.poll() is not None:
+                raise CannotStart(
+                    f"the private Docker engine did not start: {argv[0]} ended with status"
+                    f" {daemon.returncode}; its last words:\n{_last_lines(log)}"
+                )
+            if time.monotonic() > deadline:
+                raise CannotStart(
+                    f"the private Docker engine was not ready within {_START_TIMEOUT:g} s;"
+                    f" the last words of {argv[0]}:\n{_last_lines(log)}"
+                )
+            time.sleep(0.01)
+
+    def stop(self) -> None:
+        """Stop both daemons, end what outlives them, and remove what they made. Safe to repeat.
+
+        Raises:
+            TargetError: something could not be removed; it says what.
+        """
+        while self._daemons:
+            daemon = self._daemons.pop()
+            with contextlib.suppress(ProcessLookupError):
+                daemon.send_signal(signal.SIGTERM)
+            try:
+                daemon.wait(_STOP_TIMEOUT)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
+        if not self._folder.exists():
+            return
+        # A container's shim is meant to outlive its daemons, and does so after a start that failed.
+        end(owned_by(ENGINE_MARK, self._folder, self._run.cgroup))
+        problems = [mounts.unmount(point) for point in mounts.below(self._folder)]
+        problems += [cgroups.remove(group) for group in cgroups.named(self._run.cgroup)]
+        for path in shim_sockets(self._folder):
+            path.unlink(missing_ok=True)
+        problems.append(remove_folder(self._folder))
+        if any(problems):
+            raise TargetError(
+                "the private Docker engine left something behind: "
+                + "; ".join(problem for problem in problems if problem)
+            )
+
+
+def _major_version(dockerd: str) -> int:
+    done = subprocess.run([dockerd, "--version"], capture_output=True, text=True, check=False)
+    found = re.search(r"version (\d+)\.", done.stdout)
+    return int(found[1]) if found else 99
+
+
+def _last_lines(log: Path, count: int = 8) -> str:
+    lines = log.read_text(errors="replace").strip().splitlines()[-count:]
+    return "\n".join(line[:400] for line in lines) or "(none)"

@@ -1,0 +1,106 @@
+"""What integration tests share: skipping what cannot run here, and engines to run against."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vperf.machine.runs import Run
+from pytest_vperf.targets import image
+from pytest_vperf.targets.base import Unavailable
+from pytest_vperf.targets.container import Containers
+from pytest_vperf.targets.engine import Engine, check
+from pytest_vperf.targets.scope import Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_vperf.machine.preflight import Readiness
+
+
+def require(kind: str, readiness: Readiness) -> None:
+    """Skip the test, with the reason, unless what it needs is usable here.
+
+    Where ``VPERF_REQUIRE`` (a comma-separated list) names the kind, or ``all``, it fails instead.
+    """
+    if readiness.usable:
+        return
+    reason = f"{readiness.name} is not usable: {readiness.why}"
+    if readiness.remedy:
+        reason += f" (to mend it: {readiness.remedy})"
+    named = {word.strip() for word in os.environ.get("VPERF_REQUIRE", "").split(",")}
+    if named & {kind, "all"}:
+        pytest.fail(f"VPERF_REQUIRE names {kind}, but {reason}", pytrace=False)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session", name="require")
+def require_fixture() -> Callable[[str, Readiness], None]:
+    """`require`, for the fixtures of test files."""
+    return require
+
+
+@pytest.fixture(scope="session")
+def short_folder() -> Iterator[Path]:
+    """A folder with a short path: a Unix socket's path may have 107 bytes."""
+    folder = Path(tempfile.mkdtemp(prefix="vpt-", dir="/tmp"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def session_run(short_folder: Path) -> Iterator[Run]:
+    """A run whose folder is apart from those of the user's own runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VPERF_RUNS_DIR", str(short_folder / "s"))
+        run = Run.begin()
+    with run:
+        yield run
+
+
+@pytest.fixture
+def runs_dir(short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder for runs of this test alone; `leftovers` sees nothing of any other."""
+    folder = Path(tempfile.mkdtemp(dir=short_folder))
+    monkeypatch.setenv("VPERF_RUNS_DIR", str(folder))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def engine(session_run: Run) -> Iterator[Engine]:
+    """The engine of this machine, or a private one, started once."""
+    require("container", check(())[0])
+    with Engine.connect(session_run) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def rootfs(engine: Engine) -> str:
+    """The ID of the image built here, in the engine."""
+    try:
+        return image.import_into(engine.client, image.default_rootfs())
+    except Unavailable as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def containers(
+    engine: Engine, session_run: Run, rootfs: str
+) -> Iterator[Callable[[str], Containers]]:
+    """Makes a factory for a runtime; what it starts is closed with the test."""
+    scope = Scope()
+
+    def factory(runtime: str) -> Containers:
+        require("container", check([runtime])[1])
+        return Containers(
+            lambda: engine, session_run, scope, runtime=runtime, rootfs=lambda _: rootfs
+        )
+
+    yield factory
+    scope.close_since()

@@ -1,0 +1,301 @@
+"""Containers as targets, by each runtime that runs here."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vperf.machine.runs import LABEL_RUN, Run
+from pytest_vperf.targets import image
+from pytest_vperf.targets.base import (
+    CannotConnect,
+    CannotStart,
+    CommandFailed,
+    Started,
+    TargetError,
+    TimedOut,
+    Unavailable,
+)
+from pytest_vperf.targets.container import Container, Containers
+from pytest_vperf.targets.engine import Engine
+from pytest_vperf.targets.engine_address import connect
+from pytest_vperf.targets.private_engine import PrivateEngine
+from pytest_vperf.targets.scope import Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Factory = Callable[[str], Containers]
+
+RUNTIMES = ["runc", "runsc"]
+
+
+@pytest.fixture(params=RUNTIMES)
+def factory(request: pytest.FixtureRequest, containers: Factory) -> Containers:
+    return containers(request.param)
+
+
+@pytest.fixture
+def container(factory: Containers) -> Container:
+    return factory.start()
+
+
+def test_a_start_is_timed_and_its_parts_add_up(factory: Containers) -> None:
+    container = factory.start()
+    assert isinstance(container, Started)
+    startup = container.startup_time
+    assert startup.unit == "ms"
+    assert [name for name, _ in startup.parts] == ["create", "start"]
+    assert sum(value for _, value in startup.parts) == startup.value > 0
+    assert all(value > 0 for _, value in startup.parts)
+
+
+def test_facts_are_those_of_the_runtime_and_equal_for_each_start(
+    factory: Containers, rootfs: str
+) -> None:
+    facts = factory.start().facts()
+    assert (facts.kind, facts.name) == ("container", f"container {factory.runtime}")
+    assert facts.details["runtime_version"].startswith(f"{factory.runtime} version")
+    assert facts.details["image"] == rootfs
+    assert facts.details["rootfs_sha256"] == image.default_rootfs().sha256
+    same_kernel = facts.details["kernel"] == os.uname().release
+    assert same_kernel == (factory.runtime == "runc")
+    assert factory.start().facts() == facts
+
+
+def test_commands(container: Container) -> None:
+    done = container.run(
+        ["sh", "-c", 'cat; echo "$A"; pwd; echo e >&2'], input=b"in\n", env={"A": "b c"}, cwd="/etc"
+    )
+    assert (done.stdout, done.stderr, done.returncode) == (b"in\nb c\n/etc\n", b"e\n", 0)
+    with pytest.raises(CommandFailed) as caught:
+        container.run(["sh", "-c", "exit 7"])
+    assert caught.value.completed.returncode == 7
+    for argv, status in (
+        (["no-such-command"], 127),
+        (["/no/such/file"], 127),
+        (["/etc"], 126),
+        (["/etc/passwd"], 126),
+        (["sh", "-c", "kill -9 $$"], 137),
+    ):
+        assert container.run(argv, check=False).returncode == status, argv
+
+
+def test_much_input_comes_out_whole(container: Container) -> None:
+    data = os.urandom(2_000_000)
+    assert container.run(["cat"], input=data).stdout == data
+    assert container.run(["true"], input=data).returncode == 0
+
+
+def test_no_byte_of_a_quick_command_is_lost(container: Container) -> None:
+    assert {container.run(["echo", "x"]).stdout for _ in range(20)} == {b"x\n"}
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "echo begun; sleep 4321",
+        "trap '' TERM INT HUP; echo begun; sleep 4321 & sleep 4321 & exit 0",
+        "echo begun; setsid sleep 4321; echo after",
+    ],
+)
+def test_at_the_limit_the_command_is_ended_and_the_container_lives(
+    container: Container, script: str
+) -> None:
+    with pytest.raises(TimedOut) as caught:
+        container.run(["sh", "-c", script], timeout=0.5)
+    assert caught.value.stdout == b"begun\n"
+    assert str(caught.value) == (
+        f"sh -c {script} did not end within 0.5 s in {container.name} and was killed"
+    )
+    assert "sleep 4321" not in container.run(["ps"]).text
+
+
+def test_files_are_seen_inside_and_come_back(container: Container, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(os.urandom(300_000))
+    source.chmod(0o751)
+    container.put(source, "/tmp/there")
+    assert container.run(["stat", "-c", "%a %s", "/tmp/there"]).text == "751 300000\n"
+    container.run(["cp", "-p", "/tmp/there", "/tmp/made inside"])
+    container.run(["ln", "-s", "made inside", "/tmp/link"])
+    container.get("/tmp/link", tmp_path / "back")
+    assert (tmp_path / "back").read_bytes() == source.read_bytes()
+    assert (tmp_path / "back").stat().st_mode & 0o7777 == 0o751
+
+
+def test_files_that_cannot_be_copied(container: Container, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_text("x")
+    cases: dict[str, Callable[[], object]] = {
+        "/no/such/x cannot be written in": lambda: container.put(source, "/no/such/x"),
+        "/tmp cannot be written in": lambda: container.put(source, "/tmp"),
+        "/proc/x cannot be written in": lambda: container.put(source, "/proc/x"),
+        "tmp/x is not the absolute path": lambda: container.put(source, "tmp/x"),
+        "/no/such cannot be read in": lambda: container.get("/no/such", tmp_path / "x"),
+        "/etc cannot be read: it is not a file": lambda: container.get("/etc", tmp_path / "x"),
+        f"{tmp_path}/none cannot be read": lambda: container.put(tmp_path / "none", "/tmp/x"),
+    }
+    for message, action in cases.items():
+        with pytest.raises(TargetError) as caught:
+            action()
+        assert str(caught.value).startswith(message)
+        assert type(caught.value) is TargetError
+
+
+def test_files_in_an_image_without_tar(containers: Factory, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_text("content")
+    for runtime in RUNTIMES:
+        container = containers(runtime).start()
+        container.run(["rm", "/bin/tar"])
+        if runtime == "runsc":
+            with pytest.raises(TargetError, match="the image of container runsc has no tar"):
+                container.put(source, "/tmp/there")
+            continue
+        container.put(source, "/tmp/there")
+        assert container.run(["cat", "/tmp/there"]).text == "content"
+        container.get("/tmp/there", tmp_path / "back")
+        assert (tmp_path / "back").read_text() == "content"
+        with pytest.raises(TargetError, match="/tmp cannot be written in container runc: "):
+            container.put(source, "/tmp")
+
+
+def test_limits_are_read_back_from_the_system(factory: Containers) -> None:
+    container = factory.start(cpus=0.5, cpuset="0", cpu_shares=512, memory=200 << 20)
+    details = container.facts().details
+    if "cpu_period" not in details or not details["memory"].isdigit():
+        pytest.skip(f"control groups of another kind: {details}")
+    assert details["cpuset"] == "0"
+    assert details["memory"] == str(200 << 20)
+    assert details["cpu_shares"] in ("512", "20")  # version 1, or the weight of version 2
+    assert "memory" not in factory.start().facts().details
+
+
+def test_usage_grows(container: Container) -> None:
+    before = container.usage()
+    container.run(["sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"])
+    after = container.usage()
+    assert after.cpu_time > before.cpu_time > 0
+    assert after.memory
+
+
+def of_run(engine: Engine, run: Run) -> list[object]:
+    """The containers of this run; an engine of this machine's own may have others."""
+    label = f"{LABEL_RUN}={run.id}"
+    return [*engine.client.containers.list(all=True, filters={"label": label})]
+
+
+def test_a_process_that_ends_at_once_is_no_start(
+    containers: Factory, engine: Engine, session_run: Run
+) -> None:
+    factory = containers("runc")
+    with pytest.raises(CannotStart) as caught:
+        factory.start(["sh", "-c", "echo why; exit 4"])
+    assert str(caught.value) == "container runc ended at once with status 4:\nwhy"
+    with pytest.raises(CannotStart) as caught:
+        factory.start(["false"])
+    assert str(caught.value) == "container runc ended at once with status 1 and no output"
+    with pytest.raises(CannotStart, match=r'container runc did not start: .*"no-such"'):
+        factory.start(["no-such"])
+    assert of_run(engine, session_run) == []
+
+
+def test_a_runtime_that_refuses_says_so_itself(
+    containers: Factory, engine: Engine, session_run: Run
+) -> None:
+    factory = containers("crun")
+    said = ""
+    try:
+        factory.start()
+    except CannotStart as error:
+        said = str(error)
+    if not said:
+        pytest.skip("crun runs here")
+    assert said.startswith("container crun did not start: ")
+    assert not said.endswith(": unknown")
+    assert of_run(engine, session_run) == []
+
+
+def test_a_runtime_nobody_knows(engine: Engine, session_run: Run, rootfs: str) -> None:
+    factory = Containers(
+        lambda: engine, session_run, Scope(), runtime="runq", rootfs=lambda _: rootfs
+    )
+    with pytest.raises(Unavailable, match=r"knows no runtime runq; it knows .*runc"):
+        factory.start()
+
+
+def test_an_image_that_is_gone(engine: Engine, session_run: Run) -> None:
+    factory = Containers(
+        lambda: engine, session_run, Scope(), rootfs=lambda _: "sha256:" + "0" * 64
+    )
+    with pytest.raises(CannotStart, match="container runc did not start: No such image"):
+        factory.start()
+
+
+def test_labels_name_and_the_end(container: Container, engine: Engine, session_run: Run) -> None:
+    known = engine.client.containers.get(container.id)
+    assert known.labels.items() >= session_run.labels.items()
+    assert str(known.name).startswith(f"vperf-{session_run.id}-")
+    container.close()
+    container.close()
+    assert of_run(engine, session_run) == []
+    with pytest.raises(CannotConnect) as caught:
+        container.run(["true"])
+    assert str(caught.value) == f"{container.name} is gone: the engine has no such container"
+
+
+def test_a_container_that_was_stopped(container: Container, engine: Engine) -> None:
+    engine.client.containers.get(container.id).kill()
+    with pytest.raises(CannotConnect, match=f"{container.name} is not running: "):
+        container.run(["true"])
+    with pytest.raises(CannotConnect, match=f"{container.name} has ended: it uses nothing now"):
+        container.usage()
+
+
+def test_an_engine_that_is_stopped_between_two_samples(runs_dir: Path, engine: Engine) -> None:
+    if not engine.private:
+        pytest.skip("a private engine is needed, and another one answers")
+    with Run.begin() as run:
+        own = PrivateEngine.start(run)
+        mine = Engine(connect(own.url), own.url, run, own)
+        scope = Scope()
+        factory = Containers(
+            lambda: mine,
+            run,
+            scope,
+            rootfs=lambda e: image.import_into(e.client, image.default_rootfs()),
+        )
+        container = factory.start()
+        own.stop()
+        message = (
+            f"the Docker engine at {own.url} does not answer any more: No such file or directory"
+        )
+        for action in (factory.start, lambda: container.run(["true"]), container.usage):
+            with pytest.raises(CannotConnect) as caught:
+                action()
+            assert str(caught.value) == message
+        scope.close_since()
+        mine.close()
+
+
+def test_an_engine_that_is_stopped_under_a_command(runs_dir: Path, engine: Engine) -> None:
+    if not engine.private:
+        pytest.skip("a private engine is needed, and another one answers")
+    import threading
+
+    with Run.begin() as run:
+        own = PrivateEngine.start(run)
+        mine = Engine(connect(own.url), own.url, run, own)
+        image_id = image.import_into(mine.client, image.default_rootfs())
+        container = Containers(lambda: mine, run, Scope(), rootfs=lambda _: image_id).start()
+        stopper = threading.Timer(0.3, own.stop)
+        stopper.start()
+        with pytest.raises(CannotConnect):
+            container.run(["sleep", "50"], timeout=40)
+        stopper.join()
+        container.close()
+        mine.close()

@@ -1,0 +1,182 @@
+"""Finding an engine, starting one, and what is left of it afterwards: nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tarfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vperf.machine import cgroups, mounts
+from pytest_vperf.machine.leftovers import owned_by
+from pytest_vperf.machine.preflight import find_program
+from pytest_vperf.machine.runs import MARK_FOLDER, Run
+from pytest_vperf.targets import image, private_engine
+from pytest_vperf.targets.base import CannotConnect, CannotStart, Unavailable
+from pytest_vperf.targets.engine import Engine, check
+from pytest_vperf.targets.private_engine import PrivateEngine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def run(runs_dir: Path) -> Iterator[Run]:
+    with Run.begin() as run:
+        yield run
+
+
+@pytest.fixture
+def root(monkeypatch: pytest.MonkeyPatch) -> None:
+    if os.geteuid() != 0 or not find_program("dockerd"):
+        pytest.skip(
+            "a private engine needs root and dockerd (to mend it: apt-get install docker.io)"
+        )
+
+
+def assert_nothing_left(run: Run) -> None:
+    assert [p.name() for p in owned_by(MARK_FOLDER, run.folder, run.cgroup)] == []
+    assert mounts.below(run.folder) == []
+    assert cgroups.named(run.cgroup) == []
+    assert [path.name for path in run.folder.iterdir()] == ["owner"]
+
+
+def test_what_the_engine_says_of_itself(engine: Engine) -> None:
+    assert engine.version in engine.description
+    assert engine.description.startswith("Docker Engine ")
+    assert engine.description.endswith(", private to this run") == engine.private
+    assert "runc" in engine.runtimes()
+    engine.require_runtime("runc")
+
+
+def test_a_runtime_the_engine_does_not_know(engine: Engine) -> None:
+    with pytest.raises(Unavailable) as caught:
+        engine.require_runtime("runq")
+    assert caught.value.reason == (
+        f"the Docker engine at {engine.url} knows no runtime runq; it knows "
+        + ", ".join(engine.runtimes())
+    )
+    assert caught.value.target == "container runq"
+
+
+def test_an_engine_named_by_the_environment_is_taken(
+    engine: Engine, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", engine.url)
+    with Engine.connect(run) as other:
+        assert (other.url, other.private) == (engine.url, False)
+        assert other.client.ping()
+    assert engine.client.ping(), "closing a client must not stop an engine that is not its own"
+    readiness = check(["runc", "runq"])
+    assert [entry.usable for entry in readiness] == [True, True, False]
+
+
+def test_no_other_engine_in_place_of_the_named_one(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
+    with pytest.raises(CannotConnect, match=r"tcp://127\.0\.0\.1:9 \(named by DOCKER_HOST\)"):
+        Engine.connect(run)
+    assert_nothing_left(run)
+
+
+@pytest.mark.usefixtures("root")
+def test_a_private_engine_leaves_nothing(run: Run) -> None:
+    own = PrivateEngine.start(run)
+    try:
+        assert len(owned_by(MARK_FOLDER, run.folder, run.cgroup)) == 2
+    finally:
+        own.stop()
+    assert_nothing_left(run)
+    own.stop()
+
+
+@pytest.mark.usefixtures("root")
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_nor_after_an_error(run: Run, error: type[BaseException]) -> None:
+    with pytest.raises(error):
+        _raise_inside(run, error)
+    assert_nothing_left(run)
+
+
+def _raise_inside(run: Run, error: type[BaseException]) -> None:
+    from pytest_vperf.targets.engine_address import connect
+
+    own = PrivateEngine.start(run)
+    with Engine(connect(own.url), own.url, run, own) as engine:
+        image_id = image.import_into(engine.client, image.default_rootfs())
+        engine.client.containers.run(
+            image_id, ["sleep", "60"], detach=True, network_mode="none", labels=run.labels
+        )
+        raise error
+
+
+@pytest.mark.usefixtures("root")
+def test_a_daemon_that_does_not_start_says_why(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        PrivateEngine, "_configuration", lambda self, dockerd: {"no-such-setting": True}
+    )
+    with pytest.raises(CannotStart) as caught:
+        PrivateEngine.start(run)
+    assert "the private Docker engine did not start: " in str(caught.value)
+    assert "no-such-setting" in str(caught.value)
+    assert_nothing_left(run)
+
+
+@pytest.mark.usefixtures("root")
+def test_a_daemon_that_is_never_ready(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(private_engine, "_START_TIMEOUT", 0.2)
+    monkeypatch.setattr(private_engine, "knock", lambda path: FileNotFoundError())
+    with pytest.raises(CannotStart, match=r"was not ready within 0\.2 s; the last words of .*:\n"):
+        PrivateEngine.start(run)
+    assert_nothing_left(run)
+
+
+def test_an_image_is_imported_once(engine: Engine, rootfs: str) -> None:
+    known = image.default_rootfs()
+    assert image.import_into(engine.client, known) == rootfs
+    assert engine.client.images.get(f"{image.REPOSITORY}:{known.sha256[:12]}").id == rootfs
+
+
+def test_an_image_of_the_engine_is_flattened_once(
+    engine: Engine, rootfs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VPERF_CACHE_DIR", str(tmp_path))
+    first = image.export(engine.client, rootfs)
+    with tarfile.open(first.path, "r:") as archive:
+        assert "bin/busybox" in archive.getnames()
+    before = first.path.stat().st_mtime_ns
+    again = image.export(engine.client, rootfs)
+    assert (again, again.path.stat().st_mtime_ns) == (first, before)
+    assert engine.client.containers.list(all=True, filters={"ancestor": rootfs}) == []
+
+
+def test_an_image_that_is_not_there(engine: Engine) -> None:
+    with pytest.raises(CannotStart) as caught:
+        image.export(engine.client, "no/such:image")
+    assert str(caught.value) == (
+        "the image no/such:image is not in the Docker engine; fetch it with"
+        " `docker pull no/such:image`, or leave out --container-image to use the image built here"
+    )
+
+
+def test_a_tar_file_stands_for_an_image(engine: Engine, tmp_path: Path) -> None:
+    path = tmp_path / "mine.tar"
+    path.write_bytes(image.default_rootfs().path.read_bytes())
+    assert image.export(engine.client, str(path)).path == path
+    path.write_text("no tar")
+    with pytest.raises(CannotStart, match="is not a whole tar archive"):
+        image.export(engine.client, str(path))
+
+
+@pytest.mark.usefixtures("root")
+def test_nothing_of_the_host_s_network_is_touched(engine: Engine) -> None:
+    if not engine.private:
+        pytest.skip("the engine that answers is not ours")
+    links = [path.name for path in Path("/sys/class/net").iterdir()]
+    assert "docker0" not in links
+    rules = subprocess.run(["iptables-save"], capture_output=True, text=True, check=False)
+    assert "DOCKER" not in rules.stdout

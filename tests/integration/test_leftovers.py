@@ -1,0 +1,173 @@
+"""What a killed run leaves of an engine and its containers: found, shown, removed; a live one untouched."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from pytest_vperf.machine import cgroups, leftovers, mounts
+from pytest_vperf.machine.leftovers import owned_by
+from pytest_vperf.machine.preflight import find_program
+from pytest_vperf.machine.runs import LABEL_FOLDER, LABEL_PLACE, LABEL_RUN, MARK_FOLDER, Run, place
+from pytest_vperf.targets import leftover_containers
+from pytest_vperf.targets.oci_runtimes import installed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_vperf.targets.engine import Engine
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or not find_program("dockerd"),
+    reason="a private engine needs root and dockerd (to mend it: apt-get install docker.io)",
+)
+
+VICTIM = """
+import sys, time
+from pytest_vperf.machine.runs import Run
+from pytest_vperf.targets import image
+from pytest_vperf.targets.container import Containers
+from pytest_vperf.targets.engine import Engine
+from pytest_vperf.targets.engine_address import connect
+from pytest_vperf.targets.private_engine import PrivateEngine
+from pytest_vperf.targets.scope import Scope
+
+how, runtimes = sys.argv[1], sys.argv[2:]
+with Run.begin() as run:
+    own = PrivateEngine.start(run)
+    with Engine(connect(own.url), own.url, run, own) as engine:
+        image_id = image.import_into(engine.client, image.default_rootfs())
+        for runtime in runtimes:
+            Containers(lambda: engine, run, Scope(), runtime=runtime, rootfs=lambda _: image_id).start()
+        print(run.id, flush=True)
+        if how == "raise":
+            raise RuntimeError("on purpose")
+        if how == "wait":
+            time.sleep(60)
+"""
+RUNTIMES = [name for name in ("runc", "runsc") if name in installed()]
+
+
+def victim(how: str) -> tuple[subprocess.Popen[str], str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", VICTIM, how, *RUNTIMES],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    return process, process.stdout.readline().strip()
+
+
+@pytest.fixture
+def killed(runs_dir: Path) -> Iterator[str]:
+    process, run = victim("wait")
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    yield run
+    leftovers.sweep()
+
+
+def traces(folder: Path, run: str) -> list[str]:
+    """Everything of a run that the system still knows, looked for without the code under test's help."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            words = " ".join([*process.cmdline(), *process.environ().values()])
+            if process.status() != psutil.STATUS_ZOMBIE and (str(folder) in words or run in words):
+                found.append(str(process))
+        except psutil.Error:
+            continue
+    found += [line for line in Path("/proc/mounts").read_text().splitlines() if run in line]
+    found += [str(path) for path in Path("/sys/fs/cgroup").glob(f"**/vperf-{run}")]
+    found += [str(path) for path in folder.parent.iterdir() if run in path.name]
+    return found
+
+
+def test_after_kill_9_everything_is_found_and_removed(killed: str, runs_dir: Path) -> None:
+    folder = runs_dir / f"run-{killed}"
+    found = leftovers.find()
+    shown = "\n".join(map(str, found))
+    assert {leftover.run for leftover in found} == {killed}
+    assert {leftover.kind for leftover in found} >= {"process", "mount", "cgroup", "folder"}
+    for part in ("dockerd", "containerd ", "containerd-shim", "sleep infinity", "/merged"):
+        assert part in shown
+    if "runsc" in RUNTIMES:
+        assert "runsc-sandbox" in shown
+        assert "runsc-gofer" in shown
+    sockets = [Path(entry.what.split()[1]) for entry in found if entry.kind == "socket"]
+    assert len(sockets) == len(RUNTIMES)
+
+    assert leftovers.remove(found) == []
+    assert traces(folder, killed) == []
+    assert not any(path.exists() for path in sockets)
+    assert leftovers.find() == []
+
+
+def test_the_next_run_sweeps_it_away_and_spares_the_living(
+    killed: str, runs_dir: Path, tmp_path: Path
+) -> None:
+    process, alive = victim("wait")
+    try:
+        folder = runs_dir / f"run-{alive}"
+        before = {p.pid for p in owned_by(MARK_FOLDER, folder, f"vperf-{alive}")}
+        held = mounts.below(folder)
+        assert held
+        assert before
+        assert {leftover.run for leftover in leftovers.sweep()} == {killed}
+        assert traces(runs_dir / f"run-{killed}", killed) == []
+        assert {p.pid for p in owned_by(MARK_FOLDER, folder, f"vperf-{alive}")} >= before
+        assert mounts.below(folder) == held
+        assert cgroups.named(f"vperf-{alive}")
+    finally:
+        os.kill(process.pid, signal.SIGINT)
+        process.communicate(timeout=60)
+    assert traces(runs_dir / f"run-{alive}", alive) == []
+
+
+@pytest.mark.parametrize("how", ["end", "raise"])
+def test_a_run_that_ends_by_itself_leaves_nothing(runs_dir: Path, how: str) -> None:
+    process, run = victim(how)
+    process.communicate(timeout=60)
+    assert process.returncode == (1 if how == "raise" else 0)
+    assert traces(runs_dir / f"run-{run}", run) == []
+    assert leftovers.find() == []
+
+
+def test_containers_of_dead_runs_in_an_engine_of_others(
+    engine: Engine, rootfs: str, runs_dir: Path
+) -> None:
+    def create(labels: dict[str, str]) -> str:
+        made = engine.client.containers.create(rootfs, ["true"], network_mode="none", labels=labels)
+        return str(made.name)
+
+    dead = {
+        LABEL_RUN: "01234567",
+        LABEL_PLACE: place(),
+        LABEL_FOLDER: str(runs_dir / "run-01234567"),
+    }
+    with Run.begin() as run:
+        name = create(dead)
+        spared = [
+            create(run.labels),
+            create({**dead, LABEL_PLACE: "elsewhere/0"}),
+            create({**dead, LABEL_FOLDER: "/not/here/run-01234567"}),
+            create({}),
+        ]
+        try:
+            found = leftover_containers.find(engine.client, engine.url)
+            assert [str(leftover) for leftover in found] == [f"run 01234567: container {name}"]
+            assert leftovers.remove(found) == []
+            assert leftovers.remove(found) == [], "gone already is no error"
+            assert leftover_containers.find(engine.client, engine.url) == []
+        finally:
+            for other in spared:
+                engine.client.containers.get(other).remove(force=True)

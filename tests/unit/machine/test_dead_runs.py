@@ -1,0 +1,164 @@
+"""Telling the dead from the living: processes and folders, without an engine and without root."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from pytest_vperf.machine import leftovers, mounts
+from pytest_vperf.machine.marks import gone
+from pytest_vperf.machine.runs import MARK, MARK_FOLDER, Run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KILLED = (
+    "import os, subprocess, sys\n"
+    "from pytest_vperf.machine.runs import Run\n"
+    "run = Run.begin()\n"
+    "child = subprocess.Popen(['sleep', '600'], env=run.environment, start_new_session=True,"
+    " stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\n"
+    "print(run.id, child.pid, flush=True)\n"
+    "os.kill(os.getpid(), 9)\n"
+)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("VPERF_RUNS_DIR", str(tmp_path / "runs"))
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def killed() -> Iterator[tuple[str, psutil.Process]]:
+    done = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True)
+    assert done.returncode == -9, done.stderr
+    run, pid = done.stdout.split()
+    process = psutil.Process(int(pid))
+    yield run, process
+    if not gone(process):
+        process.kill()
+
+
+def kinds(found: list[leftovers.Leftover]) -> list[tuple[str, str]]:
+    return [(leftover.run, leftover.kind) for leftover in found]
+
+
+def test_a_killed_run_is_found_shown_and_removed(
+    killed: tuple[str, psutil.Process], home: Path
+) -> None:
+    run, process = killed
+    found = leftovers.find()
+    assert [str(leftover) for leftover in found] == [
+        f"run {run}: process {process.pid}: sleep 600",
+        f"run {run}: folder {home}/run-{run}",
+    ]
+    assert leftovers.remove(found) == []
+    assert gone(process)
+    assert leftovers.find() == []
+    assert list(home.iterdir()) == []
+
+
+def test_the_next_run_sweeps_and_says_what(killed: tuple[str, psutil.Process]) -> None:
+    run, process = killed
+    assert kinds(leftovers.sweep()) == [(run, "process"), (run, "folder")]
+    assert gone(process)
+    assert leftovers.sweep() == []
+
+
+def test_processes_are_found_when_the_folder_is_gone(
+    killed: tuple[str, psutil.Process], home: Path
+) -> None:
+    run, process = killed
+    leftovers.remove_folder(home / f"run-{run}")
+    assert kinds(leftovers.find()) == [(run, "process")]
+    leftovers.sweep()
+    assert gone(process)
+
+
+def test_a_live_run_is_not_touched(killed: tuple[str, psutil.Process]) -> None:
+    with Run.begin() as run:
+        child = subprocess.Popen(["sleep", "600"], env=run.environment, cwd=run.folder)
+        try:
+            leftovers.sweep()
+            assert gone(killed[1])
+            assert child.poll() is None
+            assert run.folder.is_dir()
+        finally:
+            child.kill()
+            child.wait()
+
+
+def test_runs_kept_elsewhere_are_not_judged(
+    killed: tuple[str, psutil.Process], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VPERF_RUNS_DIR", str(tmp_path / "other"))
+    assert leftovers.find() == []
+
+
+def test_this_process_and_its_ancestors_are_spared(
+    killed: tuple[str, psutil.Process], home: Path
+) -> None:
+    run, process = killed
+    script = (
+        "from pytest_vperf.machine import leftovers\n"
+        "import os, sys\n"
+        f"assert os.environ['{MARK}'] == sys.argv[1]\n"
+        "print([l.what for l in leftovers.sweep() if l.kind == 'process'])\n"
+    )
+    marks = {MARK: run, MARK_FOLDER: str(home / f"run-{run}")}
+    done = subprocess.run(
+        ["sh", "-c", f'{sys.executable} -c "$1" {run}; echo lives', "sh", script],
+        env={**os.environ, **marks},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"['process {process.pid}: sleep 600']\nlives\n", done.stderr
+
+
+def test_a_mark_without_a_folder_says_nothing(home: Path) -> None:
+    child = subprocess.Popen(["sleep", "600"], env={**os.environ, MARK: "01234567"})
+    try:
+        assert leftovers.find() == []
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_a_folder_in_the_making_is_given_time(home: Path) -> None:
+    draft = home / ".run-01234567"
+    draft.mkdir(parents=True)
+    assert leftovers.find() == []
+    os.utime(draft, (time.time() - 3600,) * 2)
+    assert [str(leftover) for leftover in leftovers.find()] == [f"run 01234567: folder {draft}"]
+    assert leftovers.remove(leftovers.find()) == []
+    assert not draft.exists()
+
+
+def test_what_cannot_be_removed_is_said(home: Path) -> None:
+    stubborn = leftovers.Leftover("01234567", "mount", "mount /x", lambda: "target is busy")
+    broken = leftovers.Leftover("01234567", "process", "process 1", _raise)
+    assert leftovers.remove([stubborn, broken]) == [
+        "run 01234567: process 1 could not be removed: [Errno 1] no",
+        "run 01234567: mount /x could not be removed: target is busy",
+    ]
+
+
+def _raise() -> str:
+    raise PermissionError(1, "no")
+
+
+def test_reading_the_mount_table() -> None:
+    line = r"36 35 98:0 /a\040b /mnt/c\134d rw,noatime master:1 - cgroup x rw,cpu,cpuacct"
+    assert mounts.parse(line) == mounts.Mount(
+        Path("/mnt/c\\d"), "/a b", "cgroup", ("rw", "cpu", "cpuacct")
+    )
+    assert Path("/proc") in [mount.point for mount in mounts.mounts()]

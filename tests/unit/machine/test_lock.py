@@ -1,0 +1,149 @@
+"""Two measurements never overlap on a machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import textwrap
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vperf.machine import lock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HOLDER = textwrap.dedent(
+    """
+    import sys
+    from pytest_vperf.machine import lock
+    with lock.measuring():
+        print("held", flush=True)
+        sys.stdin.readline()
+    """
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "lock"
+    monkeypatch.setenv("VPERF_LOCK", str(path))
+    return path
+
+
+@pytest.fixture
+def holder(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that measures until it reads a line."""
+    command = [sys.executable, "-c", HOLDER]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process
+        if process.poll() is None:
+            process.kill()
+
+
+def test_the_second_waits_and_says_for_whom(path: Path, holder: subprocess.Popen[str]) -> None:
+    said: list[str] = []
+
+    def on_wait(who: str) -> None:
+        said.append(who)
+        if len(said) == 3:
+            assert holder.stdin is not None
+            holder.stdin.write("\n")
+            holder.stdin.flush()
+
+    with lock.measuring(on_wait) as waited:
+        assert waited > 0
+    assert said[0] == f"process {holder.pid} of user {os.getuid()}: -c"
+
+
+def test_a_killed_holder_leaves_the_lock_free(path: Path, holder: subprocess.Popen[str]) -> None:
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    with lock.measuring(limit=0) as waited:
+        assert waited < lock.WAIT_LIMIT
+
+
+def test_waiting_has_an_end(path: Path, holder: subprocess.Popen[str]) -> None:
+    with (
+        pytest.raises(lock.LockTimeout, match=rf"\(process {holder.pid} .*\) held this machine"),
+        lock.measuring(limit=0),
+    ):
+        pass
+
+
+def test_a_measurement_inside_a_measurement_does_not_wait(path: Path) -> None:
+    with lock.measuring(), lock.measuring() as waited:
+        assert waited == 0
+    with lock.measuring(limit=0):
+        assert path.read_text().startswith(f"process {os.getpid()} ")
+    assert path.read_text() == ""
+
+
+def test_threads_take_turns(path: Path) -> None:
+    inside, most = 0, 0
+
+    def measure() -> None:
+        nonlocal inside, most
+        with lock.measuring():
+            inside += 1
+            most = max(most, inside)
+            threading.Event().wait(0.01)
+            inside -= 1
+
+    threads = [threading.Thread(target=measure) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == 1
+
+
+def test_other_users_may_take_it_whatever_the_umask(path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        with lock.measuring():
+            pass
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666
+
+
+def test_a_link_laid_by_another_is_not_followed(path: Path, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    path.symlink_to(victim)
+    with pytest.raises(OSError), lock.measuring():
+        pass
+    assert victim.read_text() == "precious"
+
+
+def test_something_else_in_its_place_is_refused(path: Path) -> None:
+    os.mkfifo(path)
+    with pytest.raises(OSError, match="is not a regular file"), lock.measuring():
+        pass
+
+
+def test_an_error_inside_frees_it(path: Path) -> None:
+    with pytest.raises(KeyError), lock.measuring():
+        raise KeyError
+    with lock.measuring(limit=0):
+        pass
+
+
+def test_its_place_does_not_depend_on_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("VPERF_LOCK", raising=False)
+    monkeypatch.setenv("TMPDIR", "/somewhere")
+    assert str(lock.lock_path()) in (
+        "/run/lock/vperf-measuring.lock",
+        "/tmp/vperf-measuring.lock",
+    )

@@ -1,0 +1,33 @@
+"""Taking the engine's stream apart."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_vperf.targets.exec_stream import Demultiplexer
+
+
+def frame(output: int, payload: bytes) -> bytes:
+    return bytes([output, 0, 0, 0]) + len(payload).to_bytes(4, "big") + payload
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([1, 2]), st.binary(max_size=50)), max_size=8),
+    st.integers(min_value=1, max_value=17),
+)
+def test_frames_come_apart_however_they_are_cut(
+    frames: list[tuple[int, bytes]], piece: int
+) -> None:
+    stream = b"".join(frame(output, payload) for output, payload in frames)
+    taken = Demultiplexer()
+    for begin in range(0, len(stream), piece):
+        taken.feed(stream[begin : begin + piece])
+    assert bytes(taken.stdout) == b"".join(payload for output, payload in frames if output == 1)
+    assert bytes(taken.stderr) == b"".join(payload for output, payload in frames if output == 2)
+
+
+def test_half_a_frame_is_kept_back() -> None:
+    taken = Demultiplexer()
+    taken.feed(frame(1, b"whole") + frame(1, b"half")[:10])
+    assert bytes(taken.stdout) == b"whole"

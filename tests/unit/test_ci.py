@@ -1,0 +1,117 @@
+"""The two checks that `.ci/run` makes after the tests: on runs that measured, and on runs that did not."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CI = Path(__file__).parents[2] / ".ci"
+
+
+def _run(script: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(CI / script), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def _claim(name: str, kind: str, target: str, samples: int = 5, **parts: float) -> dict[str, Any]:
+    parts = parts or {"process": 40.0, "kernel": 60.0}
+    return {
+        "name": name,
+        "verdict": "refuted" if samples else "not measured",
+        "reason": "" if samples else "no /dev/kvm",
+        "phases": parts if samples else {},
+        "targets": [{"kind": kind, "name": target, "details": {}}] if samples else [],
+        "observations": [
+            {"order": n, "at": 0.1, "arm": "a", "value": 100.0, "unit": "ms"}
+            | {"warm_up": n == 0, "parts": parts}
+            for n in range(samples + 1 if samples else 0)
+        ],
+    }
+
+
+POD = _claim("startup.pod.tcg", "pod", "pod tcg qboot")
+CONTAINER = _claim("startup.container", "container", "container runc", start=100.0)
+NOT_MEASURED = _claim("startup.pod.kvm", "pod", "pod kvm qboot", samples=0)
+
+
+def _check(folder: Path, *claims: dict[str, Any]) -> tuple[int, list[str]]:
+    record = folder / "claims.json"
+    record.write_text(json.dumps({"claims": claims}))
+    done = _run("check_measured.py", record)
+    assert done.stderr == ""
+    return done.returncode, done.stdout.splitlines()
+
+
+def test_a_run_that_measured(tmp_path: Path) -> None:
+    assert _check(tmp_path, POD, CONTAINER, NOT_MEASURED) == (
+        0,
+        [
+            "       refuted  startup.pod.tcg: 5 samples, median 100.0 ms = process 40.0 + kernel 60.0",
+            "       refuted  startup.container: 5 samples, median 100.0 ms = start 100.0",
+            "  not measured  startup.pod.kvm: no /dev/kvm",
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("claims", "fault"),
+    [
+        ([CONTAINER], "FAULT no claim on a pod (tcg) has 5 samples"),
+        ([POD], "FAULT no claim on a container (container) has 5 samples"),
+        (
+            [_claim("few", "pod", "pod tcg qboot", samples=4), CONTAINER],
+            "FAULT no claim on a pod (tcg) has 5 samples",
+        ),
+        (
+            [_claim("kvm", "pod", "pod kvm qboot"), CONTAINER],
+            "FAULT no claim on a pod (tcg) has 5 samples",
+        ),
+        (
+            [POD, CONTAINER, _claim("gap", "pod", "pod tcg qboot", process=40.0, kernel=58.0)],
+            "FAULT gap: sample 1: the phases add up to 98.0, not 100.0",
+        ),
+        (
+            [POD, CONTAINER, _claim("back", "pod", "pod tcg qboot", process=140.0, kernel=-40.0)],
+            "FAULT back: sample 1 has a negative phase: {'process': 140.0, 'kernel': -40.0}",
+        ),
+        ([POD, CONTAINER, NOT_MEASURED | {"reason": ""}], "has no samples and no reason"),
+    ],
+)
+def test_a_run_that_did_not(tmp_path: Path, claims: list[dict[str, Any]], fault: str) -> None:
+    status, lines = _check(tmp_path, *claims)
+    assert status == 1
+    assert any(fault in line for line in lines)
+
+
+def test_no_record_is_a_fault(tmp_path: Path) -> None:
+    done = _run("check_measured.py", tmp_path / "none.json")
+    assert done.returncode == 1
+    assert done.stdout.startswith(f"FAULT {tmp_path / 'none.json'}: no record of claims: ")
+
+
+SUITE = '<testsuites><testsuite tests="{}" failures="{}" errors="{}" skipped="{}"/></testsuites>'
+
+
+def test_counts_are_added_up(tmp_path: Path) -> None:
+    (tmp_path / "unit.xml").write_text(SUITE.format(10, 0, 0, 1))
+    (tmp_path / "claims.xml").write_text(SUITE.format(4, 0, 0, 3))
+    done = _run("count_tests.py", tmp_path, "unit", "claims")
+    assert (done.returncode, done.stdout) == (0, "vperf: 10 passed, 0 failed, 4 skipped\n")
+
+
+def test_a_failure_and_an_error_are_failures(tmp_path: Path) -> None:
+    (tmp_path / "unit.xml").write_text(SUITE.format(10, 1, 2, 0))
+    done = _run("count_tests.py", tmp_path, "unit")
+    assert (done.returncode, done.stdout) == (1, "vperf: 7 passed, 3 failed, 0 skipped\n")
+
+
+def test_a_missing_file_is_a_failure_with_a_count(tmp_path: Path) -> None:
+    (tmp_path / "unit.xml").write_text(SUITE.format(2, 0, 0, 0))
+    done = _run("count_tests.py", tmp_path, "unit", "claims")
+    assert (done.returncode, done.stdout) == (1, "vperf: 2 passed, 0 failed, 0 skipped\n")
+    assert "claims: no test results: " in done.stderr
