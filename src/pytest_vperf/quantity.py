@@ -59,6 +59,7 @@ def _unit(unit: str) -> Any:
         raise QuantityError(f"{unit!r} is not a unit") from error
 
 
+@functools.lru_cache(maxsize=512)
 def dimension(unit: str) -> str:
     """The physical dimension of a unit: ``[time]`` for ``ms``, ``[information]`` for ``MiB``.
 
@@ -80,6 +81,7 @@ def _exponent_of_bit(unit: object) -> float:
     return roots.get("bit", 0)
 
 
+@functools.lru_cache(maxsize=512)
 def conversion_factor(unit: str, to: str) -> float:
     """How many ``to`` are one ``unit`` (``conversion_factor("s", "ms") == 1000.0``).
 

@@ -35,7 +35,7 @@ LIMIT = 120.0
 
 @pytest.fixture(scope="module")
 def assets(require):
-    require("pod", check()[0])
+    require("pod", check(afresh=False)[0])
     return prepare(default_rootfs())
 
 

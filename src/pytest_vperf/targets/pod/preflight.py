@@ -16,8 +16,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def check(guest_kernel: Path | None = None) -> list[Readiness]:
+def check(guest_kernel: Path | None = None, *, afresh: bool = True) -> list[Readiness]:
     """Whether pods can start, with each accelerator and firmware; boots a pod for each accelerator.
+
+    Args:
+        guest_kernel: the kernel to boot; ``None`` takes the distribution's.
+        afresh: boot although an earlier answer is remembered.
 
     Returns:
         ``pod`` first: usable when the files are there and at least one accelerator works.
@@ -33,7 +37,7 @@ def check(guest_kernel: Path | None = None) -> list[Readiness]:
             for name in ACCELERATORS
         ]
         return [Readiness("pod", False, why, remedy), *missing, *firmwares]
-    accelerators = _probed(assets)
+    accelerators = _probed(assets, afresh=afresh)
     working = [answer.name.removeprefix("accelerator ") for answer in accelerators if answer.usable]
     pod = Readiness(
         "pod",
@@ -44,6 +48,6 @@ def check(guest_kernel: Path | None = None) -> list[Readiness]:
     return [pod, *accelerators, *firmwares]
 
 
-def _probed(assets: Assets) -> list[Readiness]:
+def _probed(assets: Assets, *, afresh: bool) -> list[Readiness]:
     with Run.begin() as run:
-        return [probe(name, lambda: assets, run, afresh=True) for name in ACCELERATORS]
+        return [probe(name, lambda: assets, run, afresh=afresh) for name in ACCELERATORS]

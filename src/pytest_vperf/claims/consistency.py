@@ -1,0 +1,146 @@
+"""What must agree inside a threshold file beyond the form of each value.
+
+It works on the data as it was read, and passes over what is not in its form: that is `schema.check`'s to report,
+and one mistake must not hide another.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import PydanticCustomError
+
+from pytest_vperf.claims.problem import Problem, nearest, shown
+from pytest_vperf.claims.scalars import Written, parse_unit, parse_written
+from pytest_vperf.claims.schema import CRITERIA, ClaimPart
+from pytest_vperf.quantity import dimension
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pytest_vperf.claims.problem import Path
+
+#: Names of the figures behind a limit; behind a comparison they are free, as they name what is compared.
+_STATISTICS = ("min", "max", "mean", "median", "stddev", "value")
+_STATISTIC = re.compile(rf"{'|'.join(_STATISTICS)}|p[0-9.]+")
+
+#: The profile that fits every machine.
+ANY = "any"
+
+
+def disagreements(data: object, stem: str) -> Iterator[Problem]:
+    """What does not agree.
+
+    Args:
+        data: the file's data.
+        stem: the file's name without ``.yaml``.
+    """
+    hardware = _mapping(data, "hardware")
+    name = hardware.get("name")
+    if isinstance(name, str) and name != stem:
+        message = f"is {shown(name)}, but the file is {stem}.yaml: name one after the other"
+        yield Problem(("hardware", "name"), message)
+    if isinstance(match := hardware.get("match"), dict):
+        if not match and name != ANY:
+            message = f"is empty, which fits every machine; only the profile {ANY!r} does"
+            yield Problem(("hardware", "match"), message)
+        if match and name == ANY:
+            message = f"must be {{}}: the profile {ANY!r} fits every machine"
+            yield Problem(("hardware", "match"), message)
+    claims = _mapping(data, "claims")
+    for claim in claims:
+        if isinstance(claims[claim], dict):
+            yield from _criteria(("claims", claim), claims[claim])
+            yield from _dimensions(("claims", claim), claims[claim])
+    for one, other in _overlaps(claims):
+        message = f"fits names that {shown(other)} fits too, so that neither is the nearer one"
+        yield Problem(("claims", one), message, at_key=True)
+
+
+def _criteria(path: Path, claim: dict[str, Any]) -> Iterator[Problem]:
+    """Exactly one criterion, and with it what belongs to it."""
+    given = [key for key in claim if key in CRITERIA]
+    if len(given) > 1:
+        message = f"a claim has one criterion, and this has {_list(given)}"
+        yield Problem((*path, given[1]), message, at_key=True)
+    elif not given and set(claim) <= set(ClaimPart.model_fields):
+        # Else the misspelt key is reported, and is likely to be the criterion.
+        yield Problem(path, f"needs one of {_list(CRITERIA, 'or')}", at_key=True)
+    for key in ("ratio", "overhead"):
+        sides = claim.get(key)
+        if isinstance(sides, dict) and set(sides) in (set(), {"at_most", "at_least"}):
+            yield Problem((*path, key), "needs one of at_most and at_least", at_key=True)
+    if "statistic" in claim and given and not {"at_most", "at_least"} & set(given):
+        message = f"belongs to at_most and at_least, not to {given[0]}"
+        yield Problem((*path, "statistic"), message, at_key=True)
+    if "unit" in claim and given and "unknown" not in given:
+        message = f"belongs to unknown; the unit of {given[0]} is in its value"
+        yield Problem((*path, "unit"), message, at_key=True)
+    if "unknown" in given and "unit" not in claim:
+        message = "the key 'unit' is missing: the unit that the metric is reported in"
+        yield Problem(path, message, at_key=True)
+
+
+def _dimensions(path: Path, claim: dict[str, Any]) -> Iterator[Problem]:
+    """Published figures measure what the limit measures."""
+    key = "at_most" if "at_most" in claim else "at_least"
+    limit = _written(claim.get(key))
+    unit = limit.quantity.unit if limit else _unit(claim.get("unit"))
+    if unit is None:
+        return
+    for name, value in _mapping(claim.get("source"), "published").items():
+        if limit and not _STATISTIC.fullmatch(name):
+            hint = (
+                nearest(name, _STATISTICS) or f"; they are {_list(_STATISTICS)}, and p95 and such"
+            )
+            message = f"is not the name of a figure behind a limit{hint}"
+            yield Problem((*path, "source", "published", name), message, at_key=True)
+        figure = _written(value)
+        if figure and dimension(figure.quantity.unit) != dimension(unit):
+            of = f"the limit {limit.text}" if limit else f"the unit {unit}"
+            message = (
+                f"{figure.text} ({dimension(figure.quantity.unit)}) is of another dimension "
+                f"than {of} ({dimension(unit)})"
+            )
+            yield Problem((*path, "source", "published", name), message)
+
+
+def _mapping(data: object, key: str) -> dict[str, Any]:
+    """A mapping inside a mapping; an empty one where it is something else."""
+    value = data.get(key) if isinstance(data, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def _written(value: object) -> Written | None:
+    try:
+        return parse_written(value)
+    except PydanticCustomError:
+        return None
+
+
+def _unit(value: object) -> str | None:
+    try:
+        return parse_unit(value)
+    except PydanticCustomError:
+        return None
+
+
+def _overlaps(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Pairs of names with a ``*`` that some claim's name fits both, found without comparing all with all."""
+    seen: dict[tuple[int, tuple[str, ...]], str] = {}
+    for name in names:
+        words = name.split(".")
+        if words.count("*") != 1:
+            continue
+        star = words.index("*")
+        for place in range(len(words)):
+            # One word of this name, and the star of the other, become free too.
+            free = tuple("*" if i in (star, place) else word for i, word in enumerate(words))
+            if place != star and (place, free) in seen:
+                yield name, seen[place, free]
+            seen[star, free] = name
+
+
+def _list(names: Sequence[str], word: str = "and") -> str:
+    return f"{', '.join(names[:-1])} {word} {names[-1]}"

@@ -1,0 +1,138 @@
+"""By which profiles a run judges: those named with ``--hw``, or those that fit this machine."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytest_vperf.claims.consistency import ANY
+from pytest_vperf.claims.problem import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pytest_vperf.claims.thresholds import HardwareProfile, Threshold
+    from pytest_vperf.machine.fingerprint import Fingerprint
+
+AUTO = "auto"
+
+
+class HardwareError(Exception):
+    """``--hw`` names no profile, or two profiles fit this machine equally well."""
+
+
+class UnknownClaim(LookupError):
+    """No profile at all has a threshold for a claim: its name is wrong, or no file was read.
+
+    Attributes:
+        name: the claim.
+        nearest: names that are like it, the likeliest first.
+    """
+
+    def __init__(self, name: str, near: tuple[str, ...], folders: Iterable[str]) -> None:
+        looked = ", ".join(folders)
+        where = f"looked in {looked}" if looked else "there are no threshold files"
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        super().__init__(f"no threshold file has a claim {name!r}{hint} ({where})")
+        self.name = name
+        self.nearest = near
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The profiles of a run.
+
+    Attributes:
+        profiles: those that judge, the most specific first, ``any`` last.
+        named: whether the first was asked for by name, rather than found by the fingerprint.
+        mismatches: what of this machine does not fit the named profile.
+        known: all profiles by name, also those that do not judge.
+    """
+
+    profiles: tuple[HardwareProfile, ...]
+    named: bool = False
+    mismatches: tuple[str, ...] = ()
+    known: Mapping[str, HardwareProfile] = field(default_factory=dict)
+
+    def find(self, claim: str) -> Threshold | None:
+        """The threshold of a claim in the first profile that has one.
+
+        Returns:
+            ``None`` where only profiles of other hardware have one: the claim is not comparable here.
+
+        Raises:
+            UnknownClaim: no profile has one.
+        """
+        for profile in self.profiles:
+            if threshold := profile.find(claim):
+                return threshold
+        if self.holders(claim):
+            return None
+        names = sorted({name for profile in self._all for name in profile.claims})
+        near = tuple(difflib.get_close_matches(claim, names, n=3, cutoff=0.6))
+        folders = dict.fromkeys(str(profile.path.parent) for profile in self._all)
+        raise UnknownClaim(claim, near, folders)
+
+    def holders(self, claim: str) -> tuple[str, ...]:
+        """The names of all profiles that have a threshold for a claim, sorted."""
+        return tuple(sorted(each.name for each in self._all if each.find(claim) is not None))
+
+    def describe(self) -> str:
+        """One line for the header of a run."""
+        names = ", ".join(profile.name for profile in self.profiles) or "no profile"
+        if not self.named:
+            return f"{names} (by fingerprint)"
+        if not self.mismatches:
+            return f"{names} (named)"
+        return f"{names} (named; this machine is another one: {'; '.join(self.mismatches)})"
+
+    @property
+    def _all(self) -> tuple[HardwareProfile, ...]:
+        return tuple({**self.known, **{each.name: each for each in self.profiles}}.values())
+
+
+def select(profiles: Mapping[str, HardwareProfile], hw: str, fingerprint: Fingerprint) -> Selection:
+    """Choose the profiles of a run.
+
+    Args:
+        profiles: all there are, by name.
+        hw: a name, or ``auto`` for the profile that fits the machine by most conditions. ``any`` is always added.
+        fingerprint: the machine.
+
+    Raises:
+        HardwareError: there is no such profile, or ``auto`` finds two that fit equally well.
+    """
+    everywhere = (profiles[ANY],) if ANY in profiles else ()
+    if hw == AUTO:
+        best = _fitting(profiles, fingerprint)
+        return Selection(best + everywhere, known=profiles)
+    if hw not in profiles:
+        names = ", ".join([AUTO, *sorted(profiles)])
+        hint = nearest(hw, [AUTO, *profiles])
+        raise HardwareError(f"there is no hardware profile {hw!r}{hint} (there are {names})")
+    chosen = profiles[hw]
+    return Selection(
+        (chosen, *(each for each in everywhere if each.name != hw)),
+        named=True,
+        mismatches=chosen.match.mismatches(fingerprint),
+        known=profiles,
+    )
+
+
+def _fitting(
+    profiles: Mapping[str, HardwareProfile], fingerprint: Fingerprint
+) -> tuple[HardwareProfile, ...]:
+    fitting = [
+        profile
+        for profile in profiles.values()
+        if profile.name != ANY and not profile.match.mismatches(fingerprint)
+    ]
+    most = max((profile.match.size for profile in fitting), default=0)
+    best = sorted(each.name for each in fitting if each.match.size == most)
+    if len(best) > 1:
+        raise HardwareError(
+            f"the profiles {' and '.join(best)} fit this machine equally well, by {most} "
+            f"condition{'' if most == 1 else 's'} each: name one of them, e.g. --hw={best[0]}"
+        )
+    return tuple(profiles[name] for name in best)

@@ -1,0 +1,264 @@
+"""The format of a threshold file: one description, for the check of a file and for the JSON Schema of editors."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, get_args, get_origin
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationError,
+    WithJsonSchema,
+)
+from pydantic.json_schema import GenerateJsonSchema
+
+from pytest_vperf.claims.match import Comparison
+from pytest_vperf.claims.problem import Path, Problem, nearest
+from pytest_vperf.claims.scalars import (
+    ClaimName,
+    Figure,
+    FigureName,
+    Limit,
+    Overhead,
+    ProfileName,
+    Ratio,
+    StatisticName,
+    Text,
+    Unit,
+    is_number,
+    kind,
+    wrong,
+)
+from pytest_vperf.quantity import QuantityError
+
+#: The keys of a claim of which it has exactly one.
+CRITERIA = ("at_most", "at_least", "ratio", "overhead", "unknown")
+
+
+def _cpus(value: object) -> Comparison:
+    if is_number(value):
+        if not isinstance(value, int) or value < 1:
+            raise wrong(f"must be a whole number from 1 on, not {value}")
+        value = str(value)
+    return _comparison(value, "8")
+
+
+def _memory(value: object) -> Comparison:
+    comparison = _comparison(value, ">= 15 GiB")
+    if comparison.bounds[0][0] == "==":
+        # The kernel keeps some for itself, so no machine would ever fit exactly.
+        raise wrong(
+            f"{comparison.text!r} fits no machine, as the kernel has less than what is installed; "
+            "write a comparison, e.g. '>= 15 GiB' or '15 GiB .. 17 GiB'"
+        )
+    return comparison
+
+
+def _comparison(value: object, example: str) -> Comparison:
+    if is_number(value):
+        raise wrong(f"{value} needs a unit, e.g. {example!r}")
+    if not isinstance(value, str):
+        raise wrong(f"must be a comparison such as {example!r}, not {kind(value)}")
+    try:
+        return Comparison.parse(" ".join(value.split()), example)
+    except QuantityError as error:
+        raise wrong(str(error)) from None
+
+
+class _Part(BaseModel):
+    """A mapping of a threshold file. What it does not know, it refuses."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+
+class MatchPart(_Part):
+    """Which machines the profile is for; all conditions must fit. `{}` fits every machine, in the profile `any`."""
+
+    cpu_model: Text | None = Field(
+        None,
+        description="A part of the processor's name; case, (R), (TM) and the word CPU do not count.",
+        examples=["E3-1240 v3"],
+    )
+    logical_cpus: (
+        Annotated[
+            Comparison,
+            PlainValidator(_cpus),
+            WithJsonSchema({"type": ["integer", "string"], "minimum": 1}),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="The number of processors, hyper-threads included: a number or a comparison.",
+        examples=[8, ">= 8", "4 .. 16"],
+    )
+    memory: (
+        Annotated[Comparison, PlainValidator(_memory), WithJsonSchema({"type": "string"})] | None
+    ) = Field(
+        None,
+        description="A comparison with the memory the kernel has, a little less than is installed.",
+        examples=[">= 15 GiB", "15 GiB .. 17 GiB"],
+    )
+    kernel: Text | None = Field(
+        None,
+        description="The beginning of the kernel's release in whole parts: 6.1 is not 6.18.",
+        examples=["6.1"],
+    )
+    hypervisor: Text | None = Field(
+        None,
+        description="The hypervisor this machine runs under; none for bare metal.",
+        examples=["none", "kvm", "xen"],
+    )
+    architecture: Text | None = Field(
+        None, description="As `uname -m` prints it.", examples=["x86_64", "aarch64"]
+    )
+
+
+class HardwarePart(_Part):
+    """The hardware the thresholds are for."""
+
+    name: ProfileName = Field(description="The profile's name, as in --hw=NAME and in NAME.yaml.")
+    summary: Text | None = Field(None, description="The machine in one line.")
+    match: MatchPart = Field(description="Which machines --hw=auto uses the profile on.")
+
+
+class RatioPart(_Part):
+    """The ratio of two targets' metrics; one of the two keys."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
+
+    at_most: Ratio | None = Field(
+        None, description="The greatest ratio; 1 says that the first is no greater than the second."
+    )
+    at_least: Ratio | None = Field(None, description="The smallest ratio.")
+
+
+class OverheadPart(_Part):
+    """How much more one target's metric is than another's; one of the two keys."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
+
+    at_most: Overhead | None = Field(None, description="The greatest overhead.")
+    at_least: Overhead | None = Field(None, description="The smallest overhead.")
+
+
+class SourcePart(_Part):
+    """Where the threshold comes from."""
+
+    document: Text = Field(description="The document that publishes the figures.")
+    section: Text | None = Field(
+        None, description="Where in the document; a text, in quotes.", examples=["1.1"]
+    )
+    published: dict[FigureName, Figure] = Field(
+        default_factory=dict,
+        description="The published figures, copied exactly: their names and quantities.",
+        examples=[{"min": "352 ms", "max": "391 ms", "mean": "376 ms"}],
+        json_schema_extra={"additionalProperties": False},
+    )
+    rule: Text | None = Field(
+        None, description="How the threshold follows from the published figures, in words."
+    )
+
+
+class ClaimPart(_Part):
+    """One claim's threshold: exactly one of at_most, at_least, ratio, overhead and unknown."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [{"required": [key]} for key in CRITERIA],
+            "dependentSchemas": {
+                "statistic": {"anyOf": [{"required": ["at_most"]}, {"required": ["at_least"]}]},
+                "unit": {"required": ["unknown"]},
+                "unknown": {"required": ["unit"]},
+            },
+        }
+    )
+
+    at_most: Limit | None = Field(None, description="The metric is at most this; lower is better.")
+    at_least: Limit | None = Field(
+        None, description="The metric is at least this; higher is better."
+    )
+    ratio: RatioPart | None = Field(
+        None, description="One target's metric over another's is within this; needs no machine."
+    )
+    overhead: OverheadPart | None = Field(
+        None, description="One target's metric exceeds another's by this much; needs no machine."
+    )
+    unknown: Text | None = Field(
+        None,
+        description="Why there is no figure. The claim is measured and reported, judged by nothing.",
+    )
+    statistic: StatisticName = Field(
+        "mean", description="What of the samples is held against at_most or at_least."
+    )
+    unit: Unit | None = Field(None, description="With unknown: the unit the metric is reported in.")
+    summary: Text | None = Field(None, description="The claim as a sentence.")
+    source: SourcePart | None = Field(None, description="The document behind the threshold.")
+
+
+class FilePart(_Part):
+    """Thresholds of pytest-vperf on one kind of hardware."""
+
+    model_config = ConfigDict(title="pytest-vperf threshold file")
+
+    hardware: HardwarePart
+    claims: dict[ClaimName, ClaimPart] = Field(
+        description="The claims by name; one word of a name may be *, which stands for any word.",
+        json_schema_extra={"additionalProperties": False},
+    )
+
+
+def check(data: object) -> tuple[FilePart | None, list[Problem]]:
+    """Check the data of a file; the first is ``None`` where there are problems."""
+    try:
+        return FilePart.model_validate(data), []
+    except ValidationError as error:
+        return None, [
+            _problem(each["loc"], each["type"], each["msg"], each["input"])
+            for each in error.errors(include_url=False)
+        ]
+
+
+def _problem(path: Path, type_: str, message: str, given: object) -> Problem:
+    if type_ == "extra_forbidden":
+        known = _keys(path[:-1])
+        hint = nearest(str(path[-1]), known) or f"; the keys are {', '.join(known)}"
+        return Problem(path, f"there is no such key{hint}", at_key=True)
+    if type_ == "missing":
+        return Problem(path[:-1], f"the key {path[-1]!r} is missing", at_key=True)
+    if path and path[-1] == "[key]":
+        return Problem(path[:-1], message, at_key=True)
+    if type_ in ("model_type", "dict_type"):
+        return Problem(path, f"must be a mapping of keys, not {kind(given)}")
+    return Problem(path, message)
+
+
+def _keys(path: Path) -> list[str]:
+    """The keys that the part at a path knows."""
+    part: Any = FilePart
+    for key in path:
+        is_free = get_origin(part) is dict  # the keys of a dictionary are
+        part = get_args(part)[1] if is_free else part.model_fields[key].annotation
+        if get_origin(part) is not dict:  # of "Part | None" the part
+            part = next((one for one in get_args(part) if hasattr(one, "model_fields")), part)
+    return list(part.model_fields)
+
+
+class _WithoutNull(GenerateJsonSchema):
+    """A key that is left out has no value; null is none either, so the schema does not offer it."""
+
+    def default_schema(self, schema: Any) -> dict[str, Any]:
+        found = super().default_schema(schema)
+        if found.get("default", "") is None:
+            del found["default"]
+        return found
+
+    def nullable_schema(self, schema: Any) -> dict[str, Any]:
+        return self.generate_inner(schema["schema"])
+
+
+def json_schema() -> dict[str, object]:
+    """The format as a JSON Schema (draft 2020-12), which editors check and complete with."""
+    schema = FilePart.model_json_schema(schema_generator=_WithoutNull)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

@@ -1,0 +1,74 @@
+"""A text file from a stranger: read without waiting, without filling the memory, and only if it is text."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from typing import TYPE_CHECKING
+
+from pytest_vperf.claims.problem import ThresholdError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MAX_BYTES = 1 << 20
+
+# What YAML 1.2 allows in a file (§5.1), except that NEL and the line separators are left out: editors do not
+# count them as lines.
+_FORBIDDEN = re.compile(
+    "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+)
+
+
+def read_text(path: Path, name: str) -> str:
+    """The text of a file.
+
+    Args:
+        path: the file.
+        name: how messages show it.
+
+    Raises:
+        ThresholdError: it is not a readable, regular file of at most 1 MiB with UTF-8 text.
+    """
+    try:
+        data = _bytes(path)
+    except OSError as error:
+        hint = {
+            errno.EISDIR: "it is a folder",
+            errno.ENOENT: "there is no such file",
+            errno.EINVAL: "it is not a regular file",
+        }.get(error.errno or 0, error.strerror or str(error))
+        raise ThresholdError([f"{name}: cannot be read: {hint}"]) from None
+    if len(data) > MAX_BYTES:
+        raise ThresholdError(
+            [f"{name}: is larger than {MAX_BYTES >> 20} MiB; no threshold file is"]
+        )
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = data[: error.start]
+        line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
+        raise ThresholdError([f"{name}:{line}:{column}: the file is not UTF-8"]) from None
+    if found := _FORBIDDEN.search(text):
+        line = text.count("\n", 0, found.start()) + 1
+        column = found.start() - text.rfind("\n", 0, found.start())
+        raise ThresholdError(
+            [
+                f"{name}:{line}:{column}: the character U+{ord(found[0]):04X} is not allowed in a file"
+            ]
+        )
+    return text
+
+
+def _bytes(path: Path) -> bytes:
+    # Not blocking: opening a named pipe would wait for its writer.
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(file, "rb") as stream:  # noqa: PTH123 - a descriptor
+        mode = os.fstat(file).st_mode
+        if stat.S_ISDIR(mode):
+            raise OSError(errno.EISDIR, "is a folder")
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "is not a regular file")
+        return stream.read(MAX_BYTES + 1)

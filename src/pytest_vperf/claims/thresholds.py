@@ -1,0 +1,242 @@
+"""Threshold files, ``NAME.yaml``: what a claim is held against on one kind of hardware, and where that comes from.
+
+A file is right as a whole or refused as a whole, with all that is wrong with it (design rule 2).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest_vperf
+from pytest_vperf.claims import schema
+from pytest_vperf.claims.consistency import disagreements
+from pytest_vperf.claims.criterion import Limit, Ratio, Unknown
+from pytest_vperf.claims.match import Match
+from pytest_vperf.claims.problem import ThresholdError
+from pytest_vperf.claims.yaml_source import YamlSource, read_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pytest_vperf.claims.criterion import Criterion
+    from pytest_vperf.quantity import Quantity
+
+__all__ = [
+    "HardwareProfile",
+    "Source",
+    "Threshold",
+    "ThresholdError",
+    "json_schema",
+    "load_profile",
+    "load_profiles",
+    "shipped_folder",
+]
+
+
+@dataclass(frozen=True)
+class Source:
+    """The provenance of a threshold.
+
+    Attributes:
+        document: the publication.
+        section: where in it; may be empty.
+        published: its figures by name.
+        written: the same figures, exactly as the file has them.
+        rule: how the threshold follows from them; may be empty.
+    """
+
+    document: str
+    section: str = ""
+    published: Mapping[str, Quantity] = field(default_factory=dict)
+    written: Mapping[str, str] = field(default_factory=dict)
+    rule: str = ""
+
+    def __str__(self) -> str:
+        section = f" §{self.section}" if self.section else ""
+        figures = ", ".join(f"{name} {text}" for name, text in self.written.items())
+        return f"{self.document}{section}{f' ({figures})' if figures else ''}"
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """What a claim is held against.
+
+    Attributes:
+        name: the claim's.
+        criterion: what it asserts, the figure included.
+        summary: the claim as a sentence; may be empty.
+        source: where the figure comes from; ``None`` where the file does not say.
+        profile: the profile's name.
+        location: file and line, e.g. ``thresholds/type1.yaml:12``.
+    """
+
+    name: str
+    criterion: Criterion
+    summary: str
+    source: Source | None
+    profile: str
+    location: str
+
+
+@dataclass(frozen=True)
+class HardwareProfile:
+    """One threshold file.
+
+    Attributes:
+        name: as in ``--hw=NAME``.
+        path: the file.
+        summary: the machine in one line; may be empty.
+        match: which machines it is for.
+        claims: its thresholds by name; a name may have one ``*``, see `find`.
+    """
+
+    name: str
+    path: Path
+    summary: str
+    match: Match
+    claims: Mapping[str, Threshold]
+
+    def find(self, claim: str) -> Threshold | None:
+        """The threshold of a claim, under the claim's own name.
+
+        The exact name counts before one in which ``*`` stands for one word.
+        """
+        if claim in self.claims:
+            return self.claims[claim]
+        for name, threshold in self.claims.items():
+            # Two patterns that fit one name are refused when the file is read.
+            if "*" in name and re.fullmatch(re.escape(name).replace(r"\*", r"[^.\s]+"), claim):
+                return replace(threshold, name=claim)
+        return None
+
+
+def load_profile(path: Path) -> HardwareProfile:
+    """Read a threshold file.
+
+    Raises:
+        ThresholdError: it cannot be read or is wrong; one line per problem.
+    """
+    source = read_yaml(path, _shown(path))
+    content, problems = schema.check(source.data)
+    problems += disagreements(source.data, path.stem)
+    # What could not be read is no value to complain about once more.
+    unread = {each.path for each in source.problems}
+    problems = [
+        each
+        for each in problems
+        if not any(each.path[:size] in unread for size in range(len(each.path) + 1))
+    ]
+    if content is None or source.problems or problems:
+        raise ThresholdError(source.lines([*source.problems, *problems]))
+    hardware = content.hardware
+    return HardwareProfile(
+        name=hardware.name,
+        path=path,
+        summary=hardware.summary or "",
+        match=Match(
+            **{name: getattr(hardware.match, name) for name in schema.MatchPart.model_fields}
+        ),
+        claims={
+            name: _threshold(name, part, hardware.name, source)
+            for name, part in content.claims.items()
+        },
+    )
+
+
+def load_profiles(folders: Sequence[Path]) -> dict[str, HardwareProfile]:
+    """Read all threshold files of some folders; of equal names the one in the earlier folder counts.
+
+    A folder that does not exist has none.
+
+    Raises:
+        ThresholdError: a file is wrong, or a folder cannot be read; the problems of all files.
+    """
+    profiles: dict[str, HardwareProfile] = {}
+    seen: set[str] = set()
+    lines: list[str] = []
+    for folder in folders:
+        try:
+            files = sorted(folder.iterdir())
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            lines.append(f"{_shown(folder)}: cannot be read: {error.strerror}")
+            continue
+        for path in files:
+            if path.suffix == ".yml" and not path.name.startswith("."):
+                # It would be left out without a word otherwise.
+                lines.append(f"{_shown(path)}: a threshold file's name ends in .yaml, not .yml")
+            if path.suffix != ".yaml" or path.name.startswith(".") or path.stem in seen:
+                continue
+            seen.add(path.stem)
+            try:
+                profiles[path.stem] = load_profile(path)
+            except ThresholdError as error:
+                lines += str(error).splitlines()
+    if lines:
+        raise ThresholdError(lines)
+    return profiles
+
+
+def shipped_folder() -> Path | None:
+    """The folder of threshold files that came with the package; ``None`` where it is not installed as a wheel."""
+    folder = Path(pytest_vperf.__file__).parent / "thresholds"
+    return folder if folder.is_dir() else None
+
+
+def json_schema() -> dict[str, object]:
+    """The format of threshold files as a JSON Schema, draft 2020-12."""
+    return schema.json_schema()
+
+
+def _threshold(name: str, part: schema.ClaimPart, profile: str, file: YamlSource) -> Threshold:
+    return Threshold(
+        name=name,
+        criterion=_criterion(part),
+        summary=part.summary or "",
+        source=_source(part.source) if part.source else None,
+        profile=profile,
+        location=f"{file.name}:{file.line(('claims', name))}",
+    )
+
+
+def _criterion(part: schema.ClaimPart) -> Criterion:
+    if part.at_most is not None:
+        return Limit("at_most", part.at_most.quantity, part.statistic)
+    if part.at_least is not None:
+        return Limit("at_least", part.at_least.quantity, part.statistic)
+    if part.ratio is not None:
+        if part.ratio.at_most is not None:
+            return Ratio("at_most", part.ratio.at_most)
+        assert part.ratio.at_least is not None
+        return Ratio("at_least", part.ratio.at_least)
+    if part.overhead is not None:
+        if part.overhead.at_most is not None:
+            return Ratio("at_most", 1 + part.overhead.at_most.quantity.value / 100, overhead=True)
+        assert part.overhead.at_least is not None
+        return Ratio("at_least", 1 + part.overhead.at_least.quantity.value / 100, overhead=True)
+    assert part.unknown is not None
+    assert part.unit is not None
+    return Unknown(part.unknown, part.unit)
+
+
+def _source(part: schema.SourcePart) -> Source:
+    return Source(
+        document=part.document,
+        section=part.section or "",
+        published={name: figure.quantity for name, figure in part.published.items()},
+        written={name: figure.text for name, figure in part.published.items()},
+        rule=part.rule or "",
+    )
+
+
+def _shown(path: Path) -> str:
+    """A path as a reader would write it: seen from the working folder where it is inside."""
+    try:
+        return str(path.absolute().relative_to(Path(os.getcwd())))  # noqa: PTH109
+    except (ValueError, OSError):
+        return str(path)

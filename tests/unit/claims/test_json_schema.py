@@ -1,0 +1,133 @@
+"""The exported JSON Schema: a schema, with words on every key, of one mind with the loader."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+import yaml
+
+from pytest_vperf.claims.thresholds import ThresholdError, json_schema, load_profile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+BASE = {
+    "hardware": {"name": "one", "summary": "s", "match": {"cpu_model": "x"}},
+    "claims": {"a.b": {"at_most": "400 ms"}},
+}
+
+#: (value for the claim a.b, whether it is right)
+CLAIMS: list[tuple[Any, bool]] = [
+    ({"at_most": "400 ms"}, True),
+    ({"at_most": "400ms", "statistic": "median"}, True),
+    ({"at_least": "252 count"}, True),
+    ({"ratio": {"at_most": 1}}, True),
+    ({"ratio": {"at_least": 0.75}}, True),
+    ({"overhead": {"at_most": "2 %"}}, True),
+    ({"unknown": "a graph", "unit": "ms"}, True),
+    ({"at_most": "1 ms", "source": {"document": "d", "published": {"min": "1 ms"}}}, True),
+    ({"at_most": 400}, False),
+    ({"at_most": "400"}, False),
+    ({"at_most": "fast"}, False),
+    ({"at_most": "1 ms", "at_least": "1 ms"}, False),
+    ({"at_mots": "1 ms"}, False),
+    ({}, False),
+    ({"summary": "s"}, False),
+    ({"ratio": {}}, False),
+    ({"ratio": 1}, False),
+    ({"ratio": {"at_most": 0}}, False),
+    ({"ratio": {"at_most": "1"}}, False),
+    ({"ratio": {"at_most": 1, "at_least": 1}}, False),
+    ({"overhead": {"at_most": 2}}, False),
+    ({"overhead": {"at_most": "2 ms"}}, False),
+    ({"unknown": "a graph"}, False),
+    ({"at_most": "1 ms", "unit": "ms"}, False),
+    ({"ratio": {"at_most": 1}, "statistic": "mean"}, False),
+    ({"at_most": "1 ms", "statistic": "mode"}, False),
+    ({"at_most": "1 ms", "summary": ""}, False),
+    ({"at_most": "1 ms", "summary": 5}, False),
+    ({"at_most": "1 ms", "source": {}}, False),
+    ({"at_most": "1 ms", "source": {"document": "d", "section": 1.1}}, False),
+    ({"at_most": "1 ms", "source": {"document": "d", "published": {"Min": "1 ms"}}}, False),
+    ("400 ms", False),
+    ([], False),
+]
+
+HARDWARE: list[tuple[Any, bool]] = [
+    ({"name": "one", "summary": "s", "match": {"logical_cpus": 8, "memory": ">= 15 GiB"}}, True),
+    ({"name": "one", "summary": "s", "match": {"logical_cpus": ">= 8", "kernel": "6.1"}}, True),
+    ({"name": "One", "summary": "s", "match": {"cpu_model": "x"}}, False),
+    ({"name": "auto", "summary": "s", "match": {"cpu_model": "x"}}, False),
+    ({"name": "one", "summary": "s"}, False),
+    ({"name": "one", "summary": "s", "match": {"cpus": 8}}, False),
+    ({"name": "one", "summary": "s", "match": {"logical_cpus": 0}}, False),
+    ({"name": "one", "summary": "s", "match": {"memory": 16}}, False),
+]
+
+
+@pytest.fixture(scope="module")
+def schema() -> dict[str, object]:
+    return json_schema()
+
+
+def test_is_a_schema_of_the_named_draft(schema: dict[str, object]) -> None:
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert json.loads(json.dumps(schema)) == schema
+
+
+def properties(part: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """All descriptions of keys, wherever they are."""
+    for key, value in part.items() if isinstance(part, dict) else ():
+        if key == "properties":
+            for name, each in value.items():
+                yield f"{path}/{name}", each
+        yield from properties(value, f"{path}/{key}")
+
+
+def test_every_key_has_words(schema: dict[str, Any]) -> None:
+    keys = dict(properties(schema))
+    assert len(keys) > 25
+    for path, each in keys.items():
+        target = schema["$defs"][each["$ref"].split("/")[-1]] if "$ref" in each else each
+        assert each.get("description") or target.get("description"), path
+        assert each.get("title") or target.get("title"), path
+
+
+def test_null_is_no_value(schema: dict[str, object]) -> None:
+    assert "null" not in json.dumps(schema)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        *[({**BASE, "claims": {"a.b": claim}}, good) for claim, good in CLAIMS],
+        *[({**BASE, "hardware": hardware}, good) for hardware, good in HARDWARE],
+        *[
+            ({**BASE, "claims": {name: {"at_most": "1 ms"}}}, good)
+            for name, good in [("a.*", True), ("a.b-c.4k", True), ("A.b", False), ("a", False)]
+        ],
+        ({**BASE, "more": {}}, False),
+        ({"hardware": BASE["hardware"]}, False),
+        ([], False),
+    ],
+    ids=lambda data: json.dumps(data[0])[-60:] if isinstance(data, tuple) else "",
+)
+def test_editors_and_the_loader_are_of_one_mind(
+    schema: dict[str, object], tmp_path: Path, data: tuple[Any, bool]
+) -> None:
+    content, good = data
+    path = tmp_path / "one.yaml"
+    path.write_text(yaml.safe_dump(content))
+    try:
+        load_profile(path)
+    except ThresholdError:
+        loads = False
+    else:
+        loads = True
+    valid = jsonschema.Draft202012Validator(schema).is_valid(content)
+    assert (loads, valid) == (good, good)

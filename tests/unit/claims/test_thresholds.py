@@ -1,0 +1,220 @@
+"""Threshold files that are right: the shipped ones, figure by figure, and what is made of each key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from pytest_vperf.claims.criterion import Limit, Ratio, Unknown
+from pytest_vperf.claims.thresholds import (
+    ThresholdError,
+    json_schema,
+    load_profile,
+    load_profiles,
+    shipped_folder,
+)
+from pytest_vperf.quantity import Quantity
+
+SHIPPED = Path(__file__).parents[3] / "thresholds"
+FILES = sorted(SHIPPED.glob("*.yaml"))
+
+#: Limit, min, max and mean in ms, as published in 000_eb205acbe1da05a6.txt, sections 1.1 and 1.2.
+PUBLISHED = {
+    "type1": {
+        "startup.pod.kvm.qboot": (400, 352, 391, 376),
+        "startup.pod.kvm.seabios": (725, 685, 725, 709),
+        "startup.pod.tcg.qboot": (1380, 1348, 1380, 1367),
+        "startup.pod.tcg.seabios": (1809, 1773, 1809, 1787),
+        "startup.pod.xen": (2486, 2426, 2486, 2449),
+        "replace.pod.kvm.qboot": (171, 128, 171, 150),
+    },
+    "type3": {
+        "startup.pod.kvm.qboot": (571, 469, 571, 519),
+        "startup.pod.kvm.seabios": (961, 821, 961, 915),
+        "startup.pod.tcg.qboot": (2006, 1773, 2006, 1862),
+        "startup.pod.tcg.seabios": (2459, 2188, 2459, 2296),
+        "startup.pod.xen": (3345, 3171, 3345, 3269),
+        "replace.pod.kvm.qboot": (184, 163, 184, 174),
+    },
+}
+
+#: Faster and slower published mean in ms, on type1 and type3.
+ORDERS = {
+    "startup.order.kvm.qboot_before_seabios": [(376, 709), (519, 915)],
+    "startup.order.tcg.qboot_before_seabios": [(1367, 1787), (1862, 2296)],
+    "startup.order.kvm_before_tcg.qboot": [(376, 1367), (519, 1862)],
+    "startup.order.kvm_before_tcg.seabios": [(709, 1787), (915, 2296)],
+    "startup.order.tcg_before_xen": [(1787, 2449), (2296, 3269)],
+}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_every_shipped_file_is_right(path: Path) -> None:
+    profile = load_profile(path)
+    assert profile.name == path.stem
+    jsonschema.validate(yaml.safe_load(path.read_text()), json_schema())
+    for claim in profile.claims.values():
+        assert claim.summary, f"{claim.name} says nothing"
+        assert claim.source or isinstance(claim.criterion, Unknown), f"{claim.name} has no source"
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_published_figures_are_copied_exactly(name: str) -> None:
+    claims = load_profile(SHIPPED / f"{name}.yaml").claims
+    for claim, (limit, least, most, mean) in PUBLISHED[name].items():
+        threshold = claims[claim]
+        assert threshold.criterion == Limit("at_most", Quantity(limit, "ms"), "mean")
+        assert threshold.profile == name
+        assert threshold.source is not None
+        assert threshold.source.document == "000_eb205acbe1da05a6.txt"
+        assert threshold.source.section == ("1.2" if claim.startswith("replace") else "1.1")
+        assert threshold.source.written == {
+            "min": f"{least} ms",
+            "max": f"{most} ms",
+            "mean": f"{mean} ms",
+        }
+        assert threshold.source.published == {
+            "min": Quantity(least, "ms"),
+            "max": Quantity(most, "ms"),
+            "mean": Quantity(mean, "ms"),
+        }
+        assert threshold.source.rule
+
+
+def test_the_orderings_need_no_machine() -> None:
+    claims = load_profile(SHIPPED / "any.yaml").claims
+    for claim, pairs in ORDERS.items():
+        threshold = claims[claim]
+        assert threshold.criterion == Ratio("at_most", 1)
+        assert threshold.source is not None
+        means = [figure.value for figure in threshold.source.published.values()]
+        assert means == [mean for pair in pairs for mean in pair]
+        assert all(faster < slower for faster, slower in pairs)
+
+
+@pytest.mark.parametrize("runtime", ["runc", "runsc", "crun", "kata", "kata-qemu", "my_runtime"])
+def test_a_container_s_start_is_known_by_any_runtime_s_name(runtime: str) -> None:
+    threshold = load_profile(SHIPPED / "any.yaml").find(f"startup.container.{runtime}")
+    assert threshold is not None
+    assert threshold.name == f"startup.container.{runtime}"
+    assert threshold.criterion == Unknown(
+        "no document publishes the start time of a container", "ms"
+    )
+
+
+def write(folder: Path, name: str, claims: str, match: str = "{cpu_model: x}") -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}.yaml"
+    path.write_text(
+        f"hardware:\n  name: {name}\n  summary: s\n  match: {match}\nclaims:\n{claims or '  {}'}\n"
+    )
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "criterion", "shown"),
+    [
+        ("at_most: 400 ms", Limit("at_most", Quantity(400, "ms")), "≤ 400 ms"),
+        (
+            "at_least: 8.4 Gbit/s, statistic: median",
+            Limit("at_least", Quantity(8.4, "Gbit/s"), "median"),
+            "≥ 8.4 Gbit/s",
+        ),
+        ("at_least: 252 count", Limit("at_least", Quantity(252, "count")), "≥ 252 count"),
+        ("ratio: {at_most: 1}", Ratio("at_most", 1), "ratio ≤ 1"),
+        ("ratio: {at_least: 0.75}", Ratio("at_least", 0.75), "ratio ≥ 0.75"),
+        ("overhead: {at_most: 2 %}", Ratio("at_most", 1.02, overhead=True), "overhead ≤ 2 %"),
+        ("overhead: {at_most: 0%}", Ratio("at_most", 1, overhead=True), "overhead ≤ 0 %"),
+        ("overhead: {at_least: -5 %}", Ratio("at_least", 0.95, overhead=True), "overhead ≥ -5 %"),
+        ("unknown: a graph, unit: packet/s", Unknown("a graph", "packet/s"), "no published figure"),
+    ],
+)
+def test_reads_each_criterion(tmp_path: Path, text: str, criterion: object, shown: str) -> None:
+    path = write(tmp_path, "one", f"  a.b: {{{text}}}")
+    threshold = load_profile(path).claims["a.b"]
+    assert threshold.criterion == criterion
+    assert str(threshold.criterion) == shown
+
+
+def test_a_threshold_knows_its_place_and_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    claims = (
+        "  a.b:\n    at_most: 4e2 ms\n    summary: >\n      folded\n      text\n"
+        "    source:\n      document: paper.txt\n      section: '2'\n"
+        "      published: {max: 0.40 s, p95: 391.0 ms}\n      rule: rounded up\n"
+    )
+    profile = load_profile(write(tmp_path / "thresholds", "one", claims))
+    threshold = profile.claims["a.b"]
+    assert threshold.location == "thresholds/one.yaml:6"
+    assert threshold.summary == "folded text"
+    assert threshold.source is not None
+    assert str(threshold.source) == "paper.txt §2 (max 0.40 s, p95 391.0 ms)"
+    assert threshold.source.published["max"] == Quantity(0.4, "s")
+    assert threshold.source.rule == "rounded up"
+
+
+def test_a_source_may_be_a_document_alone(tmp_path: Path) -> None:
+    path = write(tmp_path, "one", "  a.b: {at_most: 4 ms, source: {document: paper.txt}}")
+    assert str(load_profile(path).claims["a.b"].source) == "paper.txt"
+
+
+def test_a_byte_order_mark_and_other_line_ends_do_not_matter(tmp_path: Path) -> None:
+    path = write(tmp_path, "one", "  a.b: {at_most: 4 ms}")
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
+    assert load_profile(path).claims["a.b"].location.endswith("one.yaml:6")
+
+
+def test_the_exact_name_counts_before_the_star(tmp_path: Path) -> None:
+    claims = (
+        "  start.*: {at_most: 9 ms}\n  start.runc: {at_most: 5 ms}\n  start.*.cold: {at_most: 8 ms}"
+    )
+    profile = load_profile(write(tmp_path, "one", claims))
+
+    def limit(claim: str) -> str | None:
+        found = profile.find(claim)
+        return str(found.criterion) if found else None
+
+    assert limit("start.runc") == "≤ 5 ms"
+    assert limit("start.runsc") == "≤ 9 ms"
+    assert limit("start.runsc.cold") == "≤ 8 ms"
+    assert limit("start") is None
+    assert limit("start.") is None
+    assert limit("start.a.b") is None
+    assert limit("restart.runc") is None
+    assert limit("start.runc\n") is None
+
+
+def test_an_earlier_folder_wins_and_a_missing_one_has_nothing(tmp_path: Path) -> None:
+    write(tmp_path / "mine", "one", "  a.b: {at_most: 1 ms}")
+    write(tmp_path / "shipped", "one", "  a.b: {at_most: 2 ms}")
+    write(tmp_path / "shipped", "two", "  a.b: {at_most: 3 ms}")
+    folders = [tmp_path / "missing", tmp_path / "mine", tmp_path / "shipped"]
+    profiles = load_profiles(folders)
+    assert sorted(profiles) == ["one", "two"]
+    assert profiles["one"].path == tmp_path / "mine" / "one.yaml"
+    assert str(profiles["one"].claims["a.b"].criterion) == "≤ 1 ms"
+    assert load_profiles([tmp_path / "missing"]) == {}
+    assert load_profiles([]) == {}
+
+
+def test_a_wrong_file_in_an_earlier_folder_is_not_made_up_for(tmp_path: Path) -> None:
+    write(tmp_path / "mine", "one", "  a.b: {at_mst: 1 ms}")
+    write(tmp_path / "shipped", "one", "  a.b: {at_most: 2 ms}")
+    with pytest.raises(ThresholdError, match=r"mine/one\.yaml:6:9: "):
+        load_profiles([tmp_path / "mine", tmp_path / "shipped"])
+
+
+def test_a_profile_without_claims_is_a_profile(tmp_path: Path) -> None:
+    assert load_profile(write(tmp_path, "one", "")).claims == {}
+
+
+def test_the_shipped_folder_is_one_with_the_files_or_none() -> None:
+    folder = shipped_folder()
+    assert folder is None or sorted(each.name for each in folder.glob("*.yaml")) == [
+        each.name for each in FILES
+    ]

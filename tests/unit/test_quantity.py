@@ -1,0 +1,231 @@
+"""Quantities: strict to read, exact to convert, never across dimensions."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_vperf.quantity import (
+    DimensionError,
+    Quantity,
+    QuantityError,
+    conversion_factor,
+    dimension,
+    format_number,
+)
+
+TIMES = ["ns", "us", "µs", "μs", "ms", "s", "min", "h"]
+SIZES = ["bit", "B", "kB", "MB", "GB", "KiB", "MiB", "GiB", "TiB"]
+RATES = ["B/s", "KiB/s", "MB/s", "Mbit/s", "Gbit/s"]
+KINDS = [TIMES, SIZES, RATES, ["%", "", "1"], ["packet/s", "packet/min"], ["operation/s"]]
+
+units_of_a_kind = st.sampled_from(KINDS).flatmap(
+    lambda kind: st.tuples(st.sampled_from(kind), st.sampled_from(kind))
+)
+units_of_two_kinds = st.permutations(KINDS).flatmap(
+    lambda kinds: st.tuples(st.sampled_from(kinds[0]), st.sampled_from(kinds[1]))
+)
+magnitudes = st.floats(min_value=1e-9, max_value=1e12)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "unit"),
+    [
+        ("400 ms", 400, "ms"),
+        ("400ms", 400, "ms"),
+        ("  1.5 GiB ", 1.5, "GiB"),
+        ("2 %", 2, "%"),
+        ("2%", 2, "%"),
+        ("0.75", 0.75, ""),
+        (".5 s", 0.5, "s"),
+        ("5. s", 5, "s"),
+        ("-3 ms", -3, "ms"),
+        ("+1e3 ms", 1000, "ms"),
+        ("8.4 Gbit / s", 8.4, "Gbit/s"),
+        ("70000 packet/s", 70000, "packet/s"),
+        ("400\u00a0ms", 400, "ms"),
+        ("4 MB\t/ s", 4, "MB/s"),
+        ("252 count", 252, "count"),
+    ],
+)
+def test_reads_a_number_with_a_unit(text: str, value: float, unit: str) -> None:
+    assert Quantity.parse(text) == Quantity(value, unit)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "ms",
+        "400 mss",
+        "4 00 ms",
+        "400 ms ms",
+        "9**9**9 ms",
+        "400 ms; import os",
+        "1e9999 ms",
+        "nan ms",
+        "inf ms",
+        "NaN",
+        "0x10 ms",
+        "1_000 ms",
+        "٤٠٠ ms",
+        "4,5 ms",
+        "400 nan",
+        "5 __import__",
+        "5 and",
+        "1" * 200 + " ms",
+    ],
+)
+def test_refuses_what_is_no_quantity(text: str) -> None:
+    with pytest.raises(QuantityError):
+        Quantity.parse(text)
+
+
+@given(st.text(max_size=200))
+def test_reading_any_text_gives_a_quantity_or_the_error(text: str) -> None:
+    try:
+        quantity = Quantity.parse(text)
+    except QuantityError:
+        return
+    assert math.isfinite(quantity.value)
+    assert not any(letter.isspace() for letter in quantity.unit)
+
+
+@given(st.from_regex(r"[0-9]{1,3} ?[A-Za-z%*/ ]{1,12}", fullmatch=True))
+def test_reading_anything_like_a_quantity_gives_one_or_the_error(text: str) -> None:
+    try:
+        quantity = Quantity.parse(text)
+    except QuantityError:
+        return
+    assert conversion_factor(quantity.unit, quantity.unit) == 1
+    assert dimension(quantity.unit)
+
+
+@given(magnitudes, st.sampled_from([unit for kind in KINDS for unit in kind]))
+def test_what_is_printed_can_be_read(value: float, unit: str) -> None:
+    unit = "" if unit == "1" else unit
+    again = Quantity.parse(str(Quantity(value, unit)))
+    assert again.unit == unit
+    assert math.isclose(again.value, value, rel_tol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("given_", "unit", "value"),
+    [
+        (Quantity(1, "s"), "ms", 1000),
+        (Quantity(1, "GiB"), "MiB", 1024),
+        (Quantity(1, "GB"), "MB", 1000),
+        (Quantity(8, "Mbit/s"), "MB/s", 1),
+        (Quantity(2, "%"), "", 0.02),
+        (Quantity(60, "packet/min"), "packet/s", 1),
+        (Quantity(90, "min"), "h", 1.5),
+    ],
+)
+def test_converts(given_: Quantity, unit: str, value: float) -> None:
+    assert given_.to(unit).value == pytest.approx(value, rel=1e-12)
+    assert given_.to(unit).unit == unit
+
+
+@given(magnitudes, units_of_a_kind)
+def test_there_and_back_is_the_same(value: float, units: tuple[str, str]) -> None:
+    one, other = units
+    assert Quantity(value, one).to(other).to(one).value == pytest.approx(value, rel=1e-9)
+    assert conversion_factor(one, other) * conversion_factor(other, one) == pytest.approx(1)
+
+
+@given(magnitudes, units_of_two_kinds)
+def test_never_converts_between_dimensions(value: float, units: tuple[str, str]) -> None:
+    one, other = units
+    assert dimension(one) != dimension(other)
+    with pytest.raises(DimensionError):
+        Quantity(value, one).to(other)
+
+
+def test_a_size_is_no_percentage_and_a_throughput_no_frequency() -> None:
+    """For pint a bit has no dimension."""
+    with pytest.raises(DimensionError, match=r"GiB \(\[information\]\) cannot be compared with %"):
+        Quantity(3, "GiB").to("%")
+    with pytest.raises(DimensionError, match=r"MB/s \(\[information\] / \[time\]\)"):
+        Quantity(3, "MB/s").to("Hz")
+    assert dimension("B/bit") == "dimensionless"
+
+
+def test_a_limit_in_ms_cannot_meet_a_throughput() -> None:
+    with pytest.raises(
+        DimensionError,
+        match=r"^MB/s \(\[information\] / \[time\]\) cannot be compared with ms \(\[time\]\)$",
+    ):
+        Quantity(400, "MB/s").to("ms")
+
+
+@pytest.mark.parametrize(("unit", "to"), [("degC", "kelvin"), ("degC", "degF"), ("dB", "%")])
+def test_scales_with_an_offset_have_no_factor(unit: str, to: str) -> None:
+    with pytest.raises(QuantityError, match="cannot be scaled"):
+        conversion_factor(unit, to)
+
+
+def test_converts_the_parts_with_the_whole() -> None:
+    start = Quantity(1.5, "s", (("firmware", 0.5), ("kernel", 1.0)))
+    assert start.to("ms").named_parts == {"firmware": 500, "kernel": 1000}
+    assert start.named_parts == {"firmware": 0.5, "kernel": 1.0}
+
+
+@given(
+    st.lists(st.tuples(st.text(max_size=5), st.floats(0, 1e6)), max_size=5),
+    st.sampled_from(TIMES),
+    st.sampled_from(TIMES),
+)
+def test_parts_still_add_up_in_another_unit(
+    parts: list[tuple[str, float]], unit: str, to: str
+) -> None:
+    whole = Quantity(math.fsum(part for _, part in parts), unit, tuple(parts)).to(to)
+    assert math.fsum(part for _, part in whole.parts) == pytest.approx(whole.value, rel=1e-9)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, True, "1", None, 10**400])
+def test_refuses_a_value_that_is_no_finite_number(value: float) -> None:
+    with pytest.raises(QuantityError):
+        Quantity(value, "ms")
+    with pytest.raises(QuantityError):
+        Quantity(1, "ms", (("part", value),))
+
+
+def test_a_conversion_out_of_a_floats_range_is_an_error() -> None:
+    with pytest.raises(QuantityError):
+        Quantity(1e308, "h").to("ns")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (-0.0, "0"),
+        (400, "400"),
+        (376.25, "376.2"),
+        (1.23456, "1.235"),
+        (0.0123456, "0.01235"),
+        (-2.5, "-2.5"),
+        (999.96, "1000"),
+        (21457, "21457"),
+        (1234567.8, "1234568"),
+        (1e7, "1.000e+07"),
+        (1e-5, "1.000e-05"),
+        (5e-324, "4.941e-324"),
+    ],
+)
+def test_formats_numbers_for_people(value: float, text: str) -> None:
+    assert format_number(value) == text
+
+
+@given(st.floats(-1e300, 1e300))
+def test_a_formatted_number_is_the_number_to_four_digits(value: float) -> None:
+    assert float(format_number(value)) == pytest.approx(value, rel=1e-3, abs=0)
+
+
+def test_prints_with_its_unit() -> None:
+    assert str(Quantity(400, "ms")) == "400 ms"
+    assert str(Quantity(0.75)) == "0.75"
