@@ -80,7 +80,9 @@ def main() -> int:
     for what, samples in (("to its first byte", ups), ("to its end", ends)):
         low, middle, high = median_interval([a / b for a, b in zip(ours, samples, strict=True)])
         print(f"docker run {what:15} median {statistics.median(samples) * 1e3:6.0f} ms")
-        print(f"start / docker run         median {middle:.3f}, 95 % interval {low:.3f} to {high:.3f}")
+        print(
+            f"start / docker run         median {middle:.3f}, 95 % interval {low:.3f} to {high:.3f}"
+        )
     return 0
 
 

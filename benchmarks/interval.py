@@ -23,7 +23,9 @@ def median_interval(values: Sequence[float], level: float = 0.95) -> tuple[float
     ordered = sorted(values)
     # The largest k with P(fewer than k values below the median) <= (1 - level)/2: drop k - 1 on each side.
     dropped = 0
-    while dropped + 1 < len(ordered) / 2 and binom.cdf(dropped, len(ordered), 0.5) <= (1 - level) / 2:
+    while (
+        dropped + 1 < len(ordered) / 2 and binom.cdf(dropped, len(ordered), 0.5) <= (1 - level) / 2
+    ):
         dropped += 1
     dropped = max(0, dropped - 1)
     return ordered[dropped], statistics.median(ordered), ordered[-1 - dropped]

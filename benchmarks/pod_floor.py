@@ -15,6 +15,7 @@ import random
 import statistics
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from interval import median_interval
 
@@ -22,9 +23,11 @@ from pytest_vperf.machine.runs import Run
 from pytest_vperf.targets.image import default_rootfs
 from pytest_vperf.targets.pod.assets import Assets, prepare
 from pytest_vperf.targets.pod.boot import boot
-from pytest_vperf.targets.pod.command_line import MachineConfig
 from pytest_vperf.targets.pod.machine import AGENT_LINE, Machine
 from pytest_vperf.targets.pod.pods import IDLE
+
+if TYPE_CHECKING:
+    from pytest_vperf.targets.pod.command_line import MachineConfig
 
 LIMIT = 60.0
 
@@ -68,8 +71,12 @@ def main() -> int:
                 seconds = start(assets, config, options.firmware, run)
                 if pair:  # the first pair warms the caches
                     samples.append(seconds)
-    low, middle, high = median_interval([pod / floor for pod, floor in zip(pods, floors, strict=True)])
-    print(f"{options.accelerator} {options.firmware}, {options.pairs} interleaved pairs, seed {options.seed}")
+    low, middle, high = median_interval(
+        [pod / floor for pod, floor in zip(pods, floors, strict=True)]
+    )
+    print(
+        f"{options.accelerator} {options.firmware}, {options.pairs} interleaved pairs, seed {options.seed}"
+    )
     print(f"pod start    median {statistics.median(pods) * 1e3:7.0f} ms")
     print(f"floor        median {statistics.median(floors) * 1e3:7.0f} ms")
     print(f"pod / floor  median {middle:.3f}, 95 % interval {low:.3f} to {high:.3f}")

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -20,7 +21,6 @@ from pytest_vperf.targets.pod import preflight
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from pytest_vperf.machine.preflight import Readiness
 
@@ -74,7 +74,7 @@ def marked(runs_dir: Path) -> list[int]:
 def assert_nothing_left(runs_dir: Path) -> None:
     assert marked(runs_dir) == []
     assert list(runs_dir.iterdir()) == []
-    assert str(runs_dir) not in open("/proc/self/mounts").read()
+    assert str(runs_dir) not in Path("/proc/self/mounts").read_text()
 
 
 def claims(pytester: pytest.Pytester) -> list[dict[str, Any]]:
@@ -120,9 +120,7 @@ def test_a_pod_claim_is_measured_and_held(project, pytester):
 
 @pytest.mark.usefixtures("container_here")
 def test_a_refuted_claim_is_red_in_junit_too(project, pytester):
-    result = project(
-        CONTAINER.replace("start.container", "start.too_fast"), "--junitxml=junit.xml"
-    )
+    result = project(CONTAINER.replace("start.container", "start.too_fast"), "--junitxml=junit.xml")
     assert result.ret == 1
     result.stdout.fnmatch_lines(
         ["*start.too_fast is refuted: measured * us, claimed ≤ 1 us", "*= 1 refuted in *"]
@@ -163,7 +161,7 @@ def test_a_runtime_that_refuses_fails_the_test_with_its_words(project):
     crun = engines.check(["crun"])[1]
     if not crun.usable:
         pytest.skip(crun.why)
-    hybrid = "/sys/fs/cgroup/unified" in open("/proc/self/mounts").read()
+    hybrid = "/sys/fs/cgroup/unified" in Path("/proc/self/mounts").read_text()
     if not hybrid:
         pytest.skip("crun refuses hybrid control groups only, and this host has none")
     result = project(CONTAINER, "--container-runtime=crun")
@@ -186,7 +184,9 @@ def test_an_image_that_is_not_there(project):
 def test_a_kernel_that_is_no_kernel(project):
     result = project(POD, "--guest-kernel=/bin/true")
     assert result.ret == 1
-    result.stdout.fnmatch_lines(["*CannotStart: guest kernel /bin/true: not a Linux kernel for x86*"])
+    result.stdout.fnmatch_lines(
+        ["*CannotStart: guest kernel /bin/true: not a Linux kernel for x86*"]
+    )
 
 
 @pytest.mark.usefixtures("pod_here")
@@ -203,7 +203,9 @@ def test_a_guest_that_never_gets_ready(project, pytester):
 
 @pytest.mark.usefixtures("container_here")
 def test_an_engine_stopped_between_two_samples(project, pytester):
-    if os.environ.get("DOCKER_HOST") or not engines.check([])[0].why.startswith("no engine answers"):
+    if os.environ.get("DOCKER_HOST") or not engines.check([])[0].why.startswith(
+        "no engine answers"
+    ):
         pytest.skip("the engine here is not ours to stop")
     result = project(
         """
@@ -236,7 +238,14 @@ def begin(pytester: pytest.Pytester, test: str) -> subprocess.Popen[str]:
         )
     )
     process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-s", "--claims-json=claims.json", "--claims-budget=5 min"],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-s",
+            "--claims-json=claims.json",
+            "--claims-budget=5 min",
+        ],
         cwd=pytester.path,
         stdout=subprocess.PIPE,
         text=True,
@@ -253,7 +262,9 @@ def begin(pytester: pytest.Pytester, test: str) -> subprocess.Popen[str]:
 @pytest.mark.usefixtures("container_here", "pod_here", "project")
 @pytest.mark.parametrize("test", [CONTAINER, POD], ids=["container", "pod"])
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_leaves_nothing_and_keeps_what_it_measured(pytester, runs_dir, test, how):
+def test_an_interrupted_run_leaves_nothing_and_keeps_what_it_measured(
+    pytester, runs_dir, test, how
+):
     process = begin(pytester, test)
     process.send_signal(how)
     assert process.stdout is not None

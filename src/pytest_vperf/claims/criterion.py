@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Union
+from typing import Literal
 
 from pytest_vperf.quantity import Quantity
 
@@ -65,4 +65,4 @@ class Unknown:
         return "no published figure"
 
 
-Criterion = Union[Limit, Ratio, Unknown]
+Criterion = Limit | Ratio | Unknown

@@ -1,0 +1,3 @@
+"""For the whole test suite."""
+
+pytest_plugins = ["pytester"]

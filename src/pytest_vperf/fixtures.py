@@ -1,0 +1,195 @@
+"""What a test asks for: a claim, the places to measure in, and who owns what was started."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vperf.stash import TEST_CLAIMS, claims_session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_vperf.claims.claim import Claim
+    from pytest_vperf.machine.runs import Run
+    from pytest_vperf.results.record import ClaimRecord
+    from pytest_vperf.targets.container import Container, Containers
+    from pytest_vperf.targets.engine import Engine
+    from pytest_vperf.targets.host import Host
+    from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.scope import Scope
+
+
+@pytest.fixture
+def claim(request: pytest.FixtureRequest, scope: Scope) -> Callable[[str], Claim]:
+    """A claim by its name: ``claim(name).holds(sample)``, ``claim(name).compares(sample, to=other)``.
+
+    The name is looked up in the threshold files. ``sample`` takes one sample and returns a `Quantity`; it is
+    called until the evidence decides, or the time of ``--claims-budget`` is over.
+    """
+    from pytest_vperf import outcomes
+    from pytest_vperf.claims.claim import Circumstances, Claim
+
+    session, item = claims_session(request.config), request.node
+    claims = item.stash.setdefault(TEST_CLAIMS, outcomes.TestClaims())
+    try:
+        selection = session.select_hardware()
+    except pytest.UsageError as error:
+        # Only in a worker of pytest-xdist: elsewhere the run has ended after collection.
+        session.usage_error = str(error)
+    if session.usage_error:
+        pytest.fail(f"claims cannot be judged: {session.usage_error}", pytrace=False)
+
+    def conclude(record: ClaimRecord) -> None:
+        __tracebackhide__ = True
+        session.keep(item, record)
+        if record["verdict"] == "refuted" and session.settings.mode != "advisory":
+            from pytest_vperf.reporting.failure import failure_text
+
+            raise outcomes.ClaimRefuted(failure_text(record, session.run.fingerprint))
+
+    circumstances = Circumstances(
+        selection=selection,
+        budget=session.settings.budget,
+        seed=session.settings.seed,
+        scope=scope,
+        nodeid=item.nodeid,
+        progress=session.progress,
+        keep=functools.partial(session.keep, item),
+        conclude=conclude,
+    )
+
+    def make(name: str) -> Claim:
+        __tracebackhide__ = True
+        claims.current = name
+        return Claim(name, circumstances)
+
+    return make
+
+
+def asks_for_claim(item: pytest.Item) -> bool:
+    """Whether a test uses the ``claim`` fixture of this plug-in, and not one of its own with that name."""
+    if "claim" not in getattr(item, "fixturenames", ()):
+        return False
+    info = getattr(item, "_fixtureinfo", None)
+    definitions = getattr(info, "name2fixturedefs", {}).get("claim", ())
+    return not definitions or definitions[-1].func.__module__ == __name__
+
+
+@pytest.fixture(scope="session")
+def vperf_run() -> Iterator[Run]:
+    """The run that owns every process, container and file this session starts.
+
+    What runs that were killed have left behind is removed first.
+    """
+    from pytest_vperf.interrupt import sigterm_as_interrupt
+    from pytest_vperf.machine import leftovers
+    from pytest_vperf.machine.runs import Run
+
+    with sigterm_as_interrupt():
+        leftovers.sweep()
+        with Run.begin() as run:
+            yield run
+
+
+@pytest.fixture
+def scope() -> Iterator[Scope]:
+    """The owner of the targets that a test starts; they are ended with the test."""
+    from pytest_vperf.targets.scope import Scope
+
+    owner = Scope()
+    try:
+        yield owner
+    finally:
+        owner.close_since()
+
+
+@pytest.fixture
+def host(vperf_run: Run, scope: Scope) -> Host:
+    """This machine as a target."""
+    from pytest_vperf.targets.host import Host
+
+    return scope.own(Host(vperf_run))
+
+
+@pytest.fixture(scope="session")
+def engine(vperf_run: Run) -> Iterator[Callable[[], Engine]]:
+    """The Docker engine, as a function: found or started when it is first called, stopped at the end."""
+    from pytest_vperf.targets.engine import Engine
+    from pytest_vperf.targets.once import Once
+
+    connect = Once(lambda: Engine.connect(vperf_run))
+    yield connect
+    for found in connect.made:
+        found.close()
+
+
+@pytest.fixture(scope="session")
+def rootfs(
+    request: pytest.FixtureRequest, vperf_run: Run, engine: Callable[[], Engine]
+) -> Callable[[], Rootfs]:
+    """The image of ``--container-image``, the same for containers and pods, as a function: made on first call."""
+    from pathlib import Path
+
+    from pytest_vperf.targets import image
+    from pytest_vperf.targets.once import Once
+
+    reference = claims_session(request.config).settings.image
+
+    def make() -> Rootfs:
+        if reference is None:
+            return image.default_rootfs()
+        if reference.endswith(".tar"):
+            return image.from_tar(Path(reference))
+        found = engine()
+        return image.export(found.client, reference, labels=vperf_run.labels, where=found.url)
+
+    return Once(make)
+
+
+@pytest.fixture
+def container_runtime(request: pytest.FixtureRequest) -> str:
+    """The OCI runtime; a test that asks for containers runs once for each of ``--container-runtime``."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def containers(
+    container_runtime: str,
+    engine: Callable[[], Engine],
+    rootfs: Callable[[], Rootfs],
+    vperf_run: Run,
+    scope: Scope,
+) -> Containers:
+    """Starts containers: ``containers.start()``."""
+    from pytest_vperf.targets import image
+    from pytest_vperf.targets.container import Containers
+
+    def imported(found: Engine) -> str:
+        return image.import_into(found.client, rootfs())
+
+    return Containers(engine, vperf_run, scope, runtime=container_runtime, rootfs=imported)
+
+
+@pytest.fixture
+def container(containers: Containers) -> Container:
+    """A running container."""
+    return containers.start()
+
+
+# The fixtures of pods are in `pytest_vperf.pod_fixtures`.
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test once for each runtime that was asked for, unless it names its own."""
+    name = "container_runtime"
+    if name not in metafunc.fixturenames:
+        return
+    marks = metafunc.definition.iter_markers("parametrize")
+    if any(name in str(mark.args[0] if mark.args else mark.kwargs) for mark in marks):
+        return
+    runtimes = claims_session(metafunc.config).settings.runtimes
+    metafunc.parametrize(name, runtimes, ids=runtimes, indirect=True)

@@ -1,0 +1,136 @@
+"""How a verdict becomes a test's outcome, and what pytest calls it.
+
+The outcome is reached in the test's call phase, so JUnit, ``-x``, ``--maxfail``, xfail and re-run plug-ins
+see it (design rule 1). A refuted claim fails at once; every other verdict that is no pass waits for the end
+of the test, so that the test's other claims are measured too, and then skips it, or fails it where strict.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+import pytest
+from _pytest.outcomes import Failed  # pytest.fail.Exception, with a type
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_vperf.results.record import ClaimRecord
+    from pytest_vperf.settings import Mode
+
+
+class _ClaimFailure(Failed, AssertionError):
+    """A failure whose text says all: pytest prints it without a traceback."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, pytrace=False)
+
+
+class ClaimRefuted(_ClaimFailure):
+    """The samples show that a claim does not hold."""
+
+
+class ClaimUndecided(_ClaimFailure):
+    """Under ``--claims-strict``: a claim was not shown to hold."""
+
+
+# As pytest has it for its own: the short summary shows the bare name.
+ClaimRefuted.__module__ = ClaimUndecided.__module__ = "builtins"
+
+
+class Outcome(NamedTuple):
+    """What pytest calls a verdict: its category in the last line, its letter and its word."""
+
+    category: str
+    letter: str
+    word: str
+
+
+#: By verdict, the gravest last: a test with several claims is called by its gravest.
+OUTCOMES: Mapping[str, Outcome] = {
+    "holds": Outcome("held", "H", "HELD"),
+    "not comparable": Outcome("not comparable", "C", "NOT COMPARABLE"),
+    "not measured": Outcome("not measured", "N", "NOT MEASURED"),
+    "inconclusive": Outcome("inconclusive", "I", "INCONCLUSIVE"),
+    "refuted": Outcome("refuted", "R", "REFUTED"),
+}
+CATEGORIES = frozenset(outcome.category for outcome in OUTCOMES.values())
+
+
+@dataclass
+class TestClaims:
+    """The claims of one test while it runs.
+
+    Attributes:
+        records: those that ended.
+        reported: how many of them have travelled on a report already.
+        current: the name the test gave to ``claim`` last; what an `Unavailable` outside a sampler is about.
+        verdict: the test's, once it is known.
+    """
+
+    __test__ = False
+
+    records: list[ClaimRecord] = field(default_factory=list)
+    reported: int = 0
+    current: str | None = None
+    verdict: str | None = None
+
+    def gravest(self) -> ClaimRecord | None:
+        """The first of the gravest records; ``None`` without any."""
+        order = list(OUTCOMES)
+        return max(self.records, key=lambda record: order.index(record["verdict"]), default=None)
+
+
+def end_test(claims: TestClaims, mode: Mode) -> None:
+    """Turn the gravest verdict of a test that ran to its end into its outcome.
+
+    Raises:
+        ClaimUndecided: strict, and a claim was not shown to hold.
+        pytest.skip.Exception: a claim was not shown to hold; a refuted one gets here in advisory mode only.
+    """
+    record = claims.gravest()
+    if record is None:
+        return
+    claims.verdict = record["verdict"]
+    if record["verdict"] == "holds":
+        return
+    others = sum(each["verdict"] != "holds" for each in claims.records) - 1
+    word = record["verdict"] + (" (advisory)" if record["verdict"] == "refuted" else "")
+    text = f"{word}: {record['reason']}" + (f" (and {others} more)" if others else "")
+    not_proven(text, strict=mode == "strict", name=record["name"])
+
+
+def not_proven(text: str, *, strict: bool, name: str) -> NoReturn:
+    """Skip the running test, or fail it where strict.
+
+    Raises:
+        ClaimUndecided: strict.
+        pytest.skip.Exception: otherwise.
+    """
+    if strict:
+        raise ClaimUndecided(f"{name} was not shown to hold: {text}")
+    skipped = pytest.skip.Exception(text)
+    skipped._use_item_location = True  # the line of the test, not this one
+    raise skipped
+
+
+def unavailable(error: BaseException | None) -> bool:
+    """Whether an error says that this machine cannot have a target. Imports nothing to find out."""
+    base = sys.modules.get("pytest_vperf.targets.base")
+    return base is not None and isinstance(error, base.Unavailable)
+
+
+def status(report: pytest.TestReport) -> tuple[str, str, str] | None:
+    """The category, letter and word of a report that a claim decided; ``None`` for any other.
+
+    The word has no colour of its own: pytest shows a pass green, a failure red, and a skip yellow, which is what
+    a claim that holds, one that fails its test, and every other is.
+    """
+    verdict = getattr(report, "vperf_verdict", None)
+    if verdict is None or hasattr(report, "wasxfail"):
+        return None
+    if (verdict == "holds") != report.passed:
+        return None  # somebody changed the outcome: xfail(strict=True) and a claim that holds
+    return OUTCOMES[verdict]

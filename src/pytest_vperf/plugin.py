@@ -1,0 +1,119 @@
+"""The pytest plugin: options and hooks, wiring only.
+
+Every test run loads this module, also those that claim nothing, so it imports only what pytest has imported
+already and three small modules of ours; the rest is imported when the first claim needs it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_vperf import fixtures, options, pod_fixtures
+from pytest_vperf.stash import TEST_CLAIMS, begun_session, claims_session
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from _pytest.terminal import TerminalReporter
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the options and ini settings."""
+    options.add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register markers and fixtures, and check what the command line says."""
+    for name, meaning in options.MARKERS:
+        config.addinivalue_line("markers", f"{name}: {meaning}")
+    config.pluginmanager.register(fixtures, "vperf-fixtures")
+    config.pluginmanager.register(pod_fixtures, "vperf-pod-fixtures")
+    if options.given_on_command_line(config):
+        _ = claims_session(config).settings
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Check what can be checked before collection: a named profile, and the place of the JSON file."""
+    if options.given_on_command_line(session.config):
+        claims_session(session.config).check_start()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """When anything claims: read the threshold files and choose the profile, before any target starts."""
+    if any(fixtures.asks_for_claim(item) for item in session.items):
+        claims_session(session.config).prepare()
+
+
+def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
+    """Say by what is judged."""
+    session = begun_session(config)
+    return session.header() if session is not None else []
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, Any, None]:
+    """Make the verdicts the outcome of the phase that reached them; the records travel on its report."""
+    # Without a claim and without a target there is no verdict: nothing of ours is imported.
+    if TEST_CLAIMS not in item.stash and "pytest_vperf.targets.base" not in sys.modules:
+        yield
+        return
+    from pytest_vperf import phases
+
+    phases.decide(item, call)
+    result = yield
+    phases.attach(item, result.get_result())
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Collect what a worker of pytest-xdist measured; in this process it was recorded when it was measured."""
+    carried = vars(report)
+    if "node" in carried and not carried.keys().isdisjoint(("vperf_claims", "vperf_usage_error")):
+        claims_session(carried["node"].config).take_over(report)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
+    """Call a test by its verdict."""
+    if not hasattr(report, "vperf_verdict"):
+        return None
+    from pytest_vperf import outcomes
+
+    return outcomes.status(report)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """What the run as a whole adds to the exit status."""
+    claims = begun_session(session.config)
+    if claims is not None:
+        claims.add_to_exit_status(session)
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_terminal_summary(
+    terminalreporter: TerminalReporter, config: pytest.Config
+) -> Generator[None, Any, None]:
+    """The claims of the run, and pytest's own sections with the refuted ones in them."""
+    session = begun_session(config)
+    if session is None or not session.has_claims:
+        yield
+        return
+    from pytest_vperf.reporting.summary import failures_shown, write_summary
+
+    with failures_shown(terminalreporter):
+        yield
+    write_summary(terminalreporter, session)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Give SIGTERM back."""
+    session = begun_session(config)
+    if session is not None:
+        session.close()

@@ -1,0 +1,73 @@
+"""Pods as fixtures: made when they are first wanted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vperf.stash import claims_session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_vperf.machine.runs import Run
+    from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.pod.assets import Assets
+    from pytest_vperf.targets.pod.pod import Pod
+    from pytest_vperf.targets.pod.pods import Pods
+    from pytest_vperf.targets.scope import Scope
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what asks for pods once per ``--accelerator``, unless it names its own."""
+    if "pods" not in metafunc.fixturenames:
+        return
+    marks = metafunc.definition.iter_markers("parametrize")
+    if any("pods" in str(mark.args[0] if mark.args else mark.kwargs) for mark in marks):
+        return
+    accelerators = claims_session(metafunc.config).settings.accelerators
+    if accelerators:
+        metafunc.parametrize("pods", accelerators, ids=accelerators, indirect=True)
+
+
+@pytest.fixture(scope="session")
+def pod_assets(
+    request: pytest.FixtureRequest, rootfs: Callable[[], Rootfs]
+) -> Callable[[], Assets]:
+    """What pods are started from, as a function: kernel, initramfs, disk and QEMU, made at the first call."""
+    from pytest_vperf.targets.once import Once
+    from pytest_vperf.targets.pod.assets import prepare
+
+    kernel = claims_session(request.config).settings.guest_kernel
+    return Once(lambda: prepare(rootfs(), kernel))
+
+
+@pytest.fixture
+def pods_on(
+    request: pytest.FixtureRequest,
+    pod_assets: Callable[[], Assets],
+    vperf_run: Run,
+    scope: Scope,
+) -> Callable[[str], Pods]:
+    """Pods with an accelerator named by the test: ``pods_on("kvm").start()``."""
+    from pytest_vperf.targets.pod.pods import Pods
+
+    timeout = claims_session(request.config).settings.start_timeout
+
+    def make(accelerator: str) -> Pods:
+        return Pods(pod_assets, lambda: vperf_run, scope, accelerator=accelerator, timeout=timeout)
+
+    return make
+
+
+@pytest.fixture
+def pods(request: pytest.FixtureRequest, pods_on: Callable[[str], Pods]) -> Pods:
+    """Starts pods: ``pods.start()``; with each ``--accelerator``, or the quickest that works."""
+    return pods_on(getattr(request, "param", "auto"))
+
+
+@pytest.fixture
+def pod(pods: Pods) -> Pod:
+    """A running pod."""
+    return pods.start()

@@ -1,0 +1,124 @@
+"""The line that shows how sampling goes, on a terminal only, and gone when the claim has ended.
+
+It is written below the line that pytest is writing, and the cursor is put back to where it was, so that
+pytest's own lines come out as if nothing had been there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from typing import TYPE_CHECKING, Any, TextIO
+
+from pytest_vperf.quantity import format_number
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    import pytest
+
+    from pytest_vperf.claims.sampling import Progress
+    from pytest_vperf.stats.rule import State
+
+#: Seconds between two writes; a sampler of microseconds must not be measured between terminal writes.
+_INTERVAL = 0.1
+
+
+def progress_for(config: pytest.Config) -> Progress:
+    """The line, if there is a terminal that can show it and nobody else writes there."""
+    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+    stream = getattr(getattr(reporter, "_tw", None), "_file", None)
+    if (
+        stream is None
+        or not reporter.isatty  # the stream itself says no while pytest captures
+        or os.environ.get("TERM", "dumb") == "dumb"
+        or config.getoption("verbose") <= -2
+        or config.getoption("capture") == "no"  # what the test prints would get between
+    ):
+        return NoProgress()
+    return TerminalProgress(reporter, stream, config.pluginmanager.get_plugin("capturemanager"))
+
+
+class NoProgress:
+    """Nobody is told."""
+
+    def waiting(self, claim: str, holder: str) -> None:
+        """Ignore it."""
+
+    def sampled(
+        self, claim: str, state: State, unit: str, noun: str, elapsed: float, budget: float
+    ) -> None:
+        """Ignore it."""
+
+    def done(self) -> None:
+        """Nothing to take away."""
+
+
+class TerminalProgress:
+    """One transient line on a terminal."""
+
+    def __init__(self, reporter: Any, stream: TextIO, capture: Any) -> None:
+        self._reporter = reporter
+        self._stream = stream
+        self._capture = capture
+        self._shown = False
+        self._column = 0
+        self._last = -_INTERVAL
+
+    def waiting(self, claim: str, holder: str) -> None:
+        """Say whom the claim waits for."""
+        self._show(f"{claim}: waiting for another measurement, {holder}")
+
+    def sampled(
+        self, claim: str, state: State, unit: str, noun: str, elapsed: float, budget: float
+    ) -> None:
+        """Say what is known so far."""
+        self._show(progress_text(claim, state, unit, noun, elapsed, budget))
+
+    def done(self) -> None:
+        """Take the line away."""
+        if self._shown:
+            # Away with the line, one up, and to the column where pytest had stopped.
+            move = f"\x1b[{self._column}C" if self._column else ""
+            self._write(f"\r\x1b[K\x1b[A\r{move}")
+            self._shown = False
+        self._last = -_INTERVAL
+
+    def _show(self, text: str) -> None:
+        now = time.monotonic()
+        if now - self._last < _INTERVAL:
+            return
+        self._last = now
+        width = self._reporter._tw.fullwidth
+        start = "\r\x1b[K"
+        if not self._shown:
+            self._column = self._reporter._tw.width_of_current_line % max(width, 1)
+            start = "\n" + start
+            self._shown = True
+        self._write(start + "".join(c for c in text if c.isprintable())[: width - 1])
+
+    def _write(self, text: str) -> None:
+        aside: AbstractContextManager[object] = contextlib.nullcontext()
+        if self._capture is not None:
+            aside = self._capture.global_and_fixture_disabled()
+        with aside, contextlib.suppress(OSError, UnicodeEncodeError):
+            self._stream.write(text)
+            self._stream.flush()
+
+
+def progress_text(
+    claim: str, state: State, unit: str, noun: str, elapsed: float, budget: float
+) -> str:
+    """``startup.pod.tcg.qboot: 6 samples of about 13, 1367 ms ± 23, 14 of 60 s``."""
+    count = f"{state.samples} {noun}{'' if state.samples == 1 else 's'}"
+    if state.forecast is not None and state.forecast > state.samples:
+        count += f" of about {state.forecast}"
+    parts = [count]
+    if state.estimate is not None:
+        shown = f"{format_number(state.estimate)} {unit}".rstrip()
+        if state.low is not None and state.high is not None:
+            shown += f" ± {format_number((state.high - state.low) / 2)}"
+        parts.append(shown)
+    parts.append(f"{elapsed:.0f} of {budget:g} s")
+    return f"{claim}: {', '.join(parts)}"

@@ -1,0 +1,41 @@
+"""How a record's figures are written for people: in the table, the failure text and elsewhere alike."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_vperf.quantity import format_number
+
+if TYPE_CHECKING:
+    from pytest_vperf.results.record import ClaimRecord
+
+
+def measured(record: ClaimRecord) -> str:
+    """``376.2 ms [370.1, 382.4]``; a ratio has no unit; ``-`` where nothing was measured."""
+    if record["estimate"] is None:
+        samples = record["samples"]
+        return f"{format_number(samples[0])} {record['unit']}".rstrip() if samples else "-"
+    text = f"{format_number(record['estimate'])} {record['unit']}".rstrip()
+    if record["interval"] is None:
+        return text
+    low, high = record["interval"]
+    return f"{text} [{format_number(low)}, {format_number(high)}]"
+
+
+def gap(record: ClaimRecord) -> str:
+    """How far the estimate lies from the limit: ``+120.3 ms (+30.1 %)``; empty where one is not known."""
+    if record["gap"] is None:
+        return ""
+    text = f"{_signed(record['gap'])} {record['unit']}".rstrip()
+    percent = record["gap_percent"]
+    return text if percent is None else f"{text} ({_signed(percent)} %)"
+
+
+def _signed(value: float) -> str:
+    text = format_number(value)
+    return text if text.startswith("-") else f"+{text}"
+
+
+def limit(record: ClaimRecord) -> str:
+    """``≤ 400 ms``; ``-`` where there is none."""
+    return "-" if record["threshold"] is None else record["criterion"]

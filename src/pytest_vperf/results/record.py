@@ -1,0 +1,147 @@
+"""The record of one claim, as plain data: what goes into the JSON file, through pytest-xdist, into every report.
+
+A record is made of what JSON can say and nothing else, so it needs no conversion on any of these ways.
+`docs/results.md` describes every key for readers of the file.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypedDict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Observation(TypedDict):
+    """One sample, as it was taken.
+
+    Keys: ``order`` from 0 on; ``at``, seconds from the claim's start to the sample's, monotonic; ``arm``, of a
+    comparison ``a`` or ``b``; ``value`` and ``parts`` in ``unit``; ``warm_up``, kept but not judged.
+    """
+
+    order: int
+    at: float
+    arm: Literal["a", "b"]
+    value: float
+    unit: str
+    warm_up: bool
+    parts: dict[str, float]
+
+
+class Hardware(TypedDict):
+    """By which profile a claim was judged, and whether this machine is the one the profile names."""
+
+    profile: str
+    location: str
+    matches: bool
+    mismatches: list[str]
+
+
+class TargetFacts(TypedDict):
+    """What a target really was: see `pytest_vperf.targets.base.Facts`."""
+
+    kind: str
+    name: str
+    details: dict[str, str]
+
+
+class ClaimRecord(TypedDict):
+    """One claim with its verdict and everything that was measured for it."""
+
+    name: str
+    verdict: str
+    unit: str
+    samples: list[float]
+    target: str
+    reason: str
+    criterion: str
+    summary: str
+    statistic: str
+    threshold: float | None
+    estimate: float | None
+    interval: list[float] | None
+    confidence: float | None
+    gap: float | None
+    gap_percent: float | None
+    n: int
+    observations: list[Observation]
+    phases: dict[str, float]
+    source: str
+    hardware: Hardware
+    targets: list[TargetFacts]
+    nodeid: str
+    started_at: str
+    duration_s: float
+    waited_s: float
+    budget_s: float
+    seed: int
+    warnings: list[str]
+
+
+def unmeasured(
+    name: str, reason: str, *, target: str, nodeid: str, started_at: str, budget: float, seed: int
+) -> ClaimRecord:
+    """The record of a claim that could not even begin."""
+    return ClaimRecord(
+        name=name,
+        verdict="not measured",
+        unit="",
+        samples=[],
+        target=target,
+        reason=reason,
+        criterion="none",
+        summary="",
+        statistic="",
+        threshold=None,
+        estimate=None,
+        interval=None,
+        confidence=None,
+        gap=None,
+        gap_percent=None,
+        n=0,
+        observations=[],
+        phases={},
+        source="",
+        hardware=Hardware(profile="", location="", matches=True, mismatches=[]),
+        targets=[],
+        nodeid=nodeid,
+        started_at=started_at,
+        duration_s=0.0,
+        waited_s=0.0,
+        budget_s=budget,
+        seed=seed,
+        warnings=[],
+    )
+
+
+def judged(observations: Iterable[Observation]) -> list[Observation]:
+    """The observations that count: all but the warm-up."""
+    return [observation for observation in observations if not observation["warm_up"]]
+
+
+def pair_ratios(observations: Iterable[Observation]) -> list[float]:
+    """The ratios a/b of a comparison, the k-th ``a`` over the k-th ``b``; an arm without its twin is left out."""
+    counted = judged(observations)
+    arms = [[each["value"] for each in counted if each["arm"] == arm] for arm in ("a", "b")]
+    return [a / b for a, b in zip(*arms, strict=False) if b]
+
+
+def mean_phases(observations: Iterable[Observation]) -> dict[str, float]:
+    """The mean of each part in milliseconds, in the parts' order; empty where they are no times.
+
+    Of a comparison only the first arm counts: the phases of two targets have no common mean. A part that some
+    observations lack is averaged over those that have it.
+    """
+    from pytest_vperf.quantity import DimensionError, conversion_factor
+
+    values: dict[str, list[float]] = {}
+    for observation in judged(observations):
+        if observation["arm"] != "a" or not observation["parts"]:
+            continue
+        try:
+            factor = conversion_factor(observation["unit"], "ms")
+        except DimensionError:
+            return {}
+        for name, part in observation["parts"].items():
+            values.setdefault(name, []).append(part * factor)
+    return {name: sum(parts) / len(parts) for name, parts in values.items()}

@@ -1,0 +1,193 @@
+"""The settings of a run, read once from the command line and the ini file.
+
+A value that is not understood is refused with the name of its option (design rule 2).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+
+from pytest_vperf.options import (
+    ACCELERATORS,
+    DEFAULT_BUDGET,
+    DEFAULT_RUNTIME,
+    DEFAULT_START_TIMEOUT,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Mode = Literal["judge", "strict", "advisory"]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What this run was asked for.
+
+    Attributes:
+        hardware: a profile's name, or ``auto``.
+        mode: ``strict`` fails what was not proven, ``advisory`` fails nothing.
+        budget: seconds that one claim may sample.
+        json: where the record of the run goes.
+        thresholds: folders of threshold files, beside the shipped ones.
+        runtimes: OCI runtimes for containers, at least one.
+        image: a container image's reference, or the absolute path of a ``.tar``; ``None`` builds one.
+        guest_kernel: the kernel of pods; ``None`` takes the distribution's.
+        accelerators: of pods; empty is auto.
+        start_timeout: seconds that one pod may take to start.
+        seed: of every random order, drawn per run where none was given; kept in each record.
+    """
+
+    hardware: str
+    mode: Mode
+    budget: float
+    json: Path | None
+    thresholds: tuple[Path, ...]
+    runtimes: tuple[str, ...]
+    image: str | None
+    guest_kernel: Path | None
+    accelerators: tuple[str, ...]
+    start_timeout: float
+    seed: int
+
+
+def read_settings(config: pytest.Config) -> Settings:
+    """The settings, the command line before the ini file.
+
+    Raises:
+        pytest.UsageError: a value is not understood; the message names the option.
+    """
+    json = _path(config, "claims_json", "--claims-json")
+    kernel = _path(config, "guest_kernel", "--guest-kernel")
+    if kernel is not None and not kernel.is_file():
+        raise pytest.UsageError(f"--guest-kernel: {kernel} is not a file")
+    return Settings(
+        hardware=_text(config, "claims_hw") or "auto",
+        mode=_mode(config),
+        budget=_time(_text(config, "claims_budget"), "--claims-budget", DEFAULT_BUDGET, 60.0),
+        json=json,
+        thresholds=_folders(config),
+        runtimes=_names(config, "container_runtime", "--container-runtime") or (DEFAULT_RUNTIME,),
+        image=_image(config),
+        guest_kernel=kernel,
+        accelerators=_accelerators(config),
+        start_timeout=_time(
+            _text(config, "start_timeout"), "--start-timeout", DEFAULT_START_TIMEOUT, 120.0
+        ),
+        seed=_seed(_text(config, "claims_seed")),
+    )
+
+
+def _text(config: pytest.Config, name: str) -> str | None:
+    value: Any = config.getoption(name)
+    if value is None:
+        value = config.getini(name)
+    return str(value).strip() or None if value is not None else None
+
+
+def _mode(config: pytest.Config) -> Mode:
+    for strict, advisory, source in (
+        (config.getoption("claims_strict"), config.getoption("claims_advisory"), "--claims-{}"),
+        (config.getini("claims_strict"), config.getini("claims_advisory"), "claims_{} = true"),
+    ):
+        if strict and advisory:
+            names = f"{source.format('strict')} and {source.format('advisory')}"
+            raise pytest.UsageError(f"{names} contradict each other: give one of them")
+        if strict or advisory:
+            return "strict" if strict else "advisory"
+    return "judge"
+
+
+def _time(text: str | None, option: str, usual: str, seconds: float) -> float:
+    """A time in seconds; ``seconds`` is what ``usual`` means."""
+    if text is None or text == usual:
+        return seconds  # the usual case must not pay for importing pint
+    from pytest_vperf.quantity import Quantity, QuantityError
+
+    try:
+        value = Quantity.parse(text).to("s").value
+    except QuantityError as error:
+        raise pytest.UsageError(
+            f"{option}: {text!r} is not a time such as '60 s' or '2 min': {error}"
+        ) from None
+    if value <= 0:
+        raise pytest.UsageError(f"{option}: {text!r} is not more than nothing")
+    return value
+
+
+def _seed(text: str | None) -> int:
+    if text is None:
+        import secrets
+
+        return secrets.randbelow(2**32)
+    if not re.fullmatch(r"\d{1,18}", text):
+        raise pytest.UsageError(f"--claims-seed: {text!r} is not a whole number from 0 on")
+    return int(text)
+
+
+def _path(config: pytest.Config, name: str, option: str) -> Path | None:
+    """A path from the command line is seen from where pytest was called, one from the ini file from the root."""
+    given = config.getoption(name)
+    text = given if given is not None else config.getini(name)
+    if given is not None and not str(given).strip():
+        raise pytest.UsageError(f"{option}: the file's name is empty")
+    if not text:
+        return None
+    base = config.invocation_params.dir if given is not None else config.rootpath
+    return base / str(text)
+
+
+def _folders(config: pytest.Config) -> tuple[Path, ...]:
+    given = config.getoption("claims_thresholds")
+    if given is not None:
+        folders = tuple(config.invocation_params.dir / text for text in given)
+    elif named := config.getini("claims_thresholds"):
+        folders = tuple(config.rootpath / text for text in named)
+    else:
+        usual = config.rootpath / "thresholds"
+        return (usual,) if usual.is_dir() else ()
+    for folder in folders:
+        if not folder.is_dir():
+            raise pytest.UsageError(f"--claims-thresholds: {folder} is not a folder")
+    return folders
+
+
+def _names(config: pytest.Config, name: str, option: str) -> tuple[str, ...]:
+    given = config.getoption(name)
+    texts = given if given is not None else [config.getini(name) or ""]
+    names = [part.strip() for text in texts for part in text.split(",")]
+    if given is None and names == [""]:
+        return ()
+    for part in names:
+        if not _NAME.fullmatch(part):
+            raise pytest.UsageError(f"{option}: {part!r} is not a name")
+    return tuple(dict.fromkeys(names))
+
+
+def _accelerators(config: pytest.Config) -> tuple[str, ...]:
+    names = _names(config, "pod_accelerator", "--accelerator")
+    for name in names:
+        if name not in (*ACCELERATORS, "auto"):
+            raise pytest.UsageError(
+                f"--accelerator: {name!r} is not known; there are {', '.join(ACCELERATORS)} and auto"
+            )
+    if "auto" in names and len(names) > 1:
+        raise pytest.UsageError("--accelerator: auto stands alone")
+    return () if names == ("auto",) else names
+
+
+def _image(config: pytest.Config) -> str | None:
+    path = _path(config, "container_image", "--container-image")
+    if path is None:
+        return None
+    if path.suffix != ".tar":
+        return _text(config, "container_image")
+    if not path.is_file():
+        raise pytest.UsageError(f"--container-image: {path} is not a file")
+    return str(path)

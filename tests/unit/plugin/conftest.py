@@ -1,0 +1,118 @@
+"""A project with claims, judged by a profile of its own; samplers are plain functions that tell a list."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# pytester forgets what a run in this process imports, and the next run would import half of it again: what is
+# imported before stays.
+for name in (
+    *("claims.claim", "claims.hardware", "claims.thresholds", "interrupt", "machine.fingerprint"),
+    *("outcomes", "phases", "reporting.colour", "reporting.failure", "reporting.header"),
+    *("reporting.progress", "reporting.summary", "reporting.table", "require", "results.junit"),
+    *("results.run", "session", "settings", "targets.base", "targets.scope"),
+):
+    importlib.import_module(f"pytest_vperf.{name}")
+for name in ("pint", "scipy.special"):  # numpy refuses to be imported twice
+    importlib.import_module(name)
+
+ANY = """
+hardware:
+  name: any
+  summary: every machine
+  match: {}
+claims:
+  start.alike:
+    ratio: {at_most: 1.1}
+"""
+HERE = """
+hardware:
+  name: here
+  summary: whatever runs this test
+  match: {logical_cpus: ">= 1"}
+claims:
+  start.quick:
+    at_most: 400 ms
+    summary: it starts quickly
+    source: {document: 000.txt, section: "1.1", published: {min: 352 ms, max: 391 ms, mean: 376 ms}}
+  copy.rate:
+    at_least: 10 MB/s
+  copy.graph:
+    unknown: the document has a graph without numbers
+    unit: ms
+"""
+LAB = """
+hardware:
+  name: lab
+  summary: a machine that is not this one
+  match: {cpu_model: "No Such Processor", logical_cpus: 8, memory: ">= 15 GiB"}
+claims:
+  start.elsewhere:
+    at_most: 100 ms
+"""
+SAMPLERS = '''
+import itertools
+import time
+
+from pytest_vperf.quantity import Quantity
+from pytest_vperf.targets.base import Unavailable
+
+
+def around(centre, unit="ms", sleep=0.0):
+    """A sampler whose samples scatter a little around a centre."""
+    noise = itertools.cycle([0, 3, -1, 2, -2, 1])
+
+    def sample():
+        time.sleep(sleep)
+        value = centre * (1 + next(noise) / 1000)
+        return Quantity(value, unit, (("firmware", value / 4), ("kernel", value * 3 / 4)))
+
+    return sample
+
+
+def broken(after, error):
+    """A sampler that raises after some samples."""
+    good, calls = around(350), itertools.count()
+
+    def sample():
+        if next(calls) >= after:
+            raise error
+        return good()
+
+    return sample
+
+
+def missing():
+    raise Unavailable("no such machine here", remedy="buy one", target="pod kvm qboot")
+'''
+
+
+@pytest.fixture(autouse=True)
+def apart(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The tests neither wait for a measurement on this machine nor touch its runs."""
+    folder = tmp_path_factory.mktemp("apart")
+    monkeypatch.setenv("VPERF_LOCK", str(folder / "lock"))
+    monkeypatch.setenv("VPERF_RUNS_DIR", str(folder / "runs"))
+    monkeypatch.delenv("VPERF_REQUIRE", raising=False)
+    monkeypatch.setenv("COLUMNS", "160")
+    return folder
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A folder with threshold files and samplers."""
+    # Its summary imports all of hypothesis in every run, which takes longer than the run.
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")
+    pytester.makeini("[pytest]\n")
+    folder = pytester.mkdir("thresholds")
+    (folder / "any.yaml").write_text(ANY)
+    (folder / "here.yaml").write_text(HERE)
+    (folder / "lab.yaml").write_text(LAB)
+    pytester.makepyfile(samplers=SAMPLERS)
+    return pytester

@@ -1,0 +1,320 @@
+"""The sampling loop: what is measured is kept, whatever happens."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+
+
+def record(project: pytest.Pytester) -> dict[str, Any]:
+    (found,) = json.loads((project.path / "out.json").read_text())["claims"]
+    return dict(found)
+
+
+def run(project: pytest.Pytester, body: str, *options: str) -> pytest.RunResult:
+    project.makepyfile(
+        f"""
+        from samplers import *
+        def test_it(claim, scope):
+            {body}
+        """
+    )
+    return project.runpytest("--claims-json=out.json", *options)
+
+
+def test_observations_have_order_time_and_parts(project: pytest.Pytester) -> None:
+    run(project, 'claim("start.quick").holds(around(0.35, "s", sleep=0.01))')
+    observations = record(project)["observations"]
+    assert [each["order"] for each in observations] == list(range(6))
+    assert [each["warm_up"] for each in observations] == [True, *[False] * 5]
+    times = [each["at"] for each in observations]
+    assert times == sorted(times)
+    assert times[0] < 0.01 <= times[1]
+    assert {each["unit"] for each in observations} == {"ms"}
+    assert observations[0]["value"] == pytest.approx(350)
+    assert observations[0]["parts"] == {
+        "firmware": pytest.approx(87.5),
+        "kernel": pytest.approx(262.5),
+    }
+
+
+def test_a_comparison_samples_in_pairs(project: pytest.Pytester) -> None:
+    run(project, 'claim("start.alike").compares(around(100), to=around(100))', "--claims-seed=7")
+    found = record(project)
+    arms = "".join(each["arm"] for each in found["observations"])
+    pairs = [arms[start : start + 2] for start in range(0, len(arms), 2)]
+    assert set(pairs) == {"ab", "ba"}
+    assert found["seed"] == 7
+    assert len(found["samples"]) == found["n"] == len(pairs) - 1
+
+
+def test_the_seed_is_drawn_and_recorded(project: pytest.Pytester) -> None:
+    seeds = set()
+    for _ in range(2):
+        run(project, 'claim("start.quick").holds(around(350))')
+        seeds.add(record(project)["seed"])
+    assert len(seeds) == 2
+
+
+@pytest.mark.parametrize("budget", ["100 ms", "0.1 s"])
+def test_the_sample_that_passes_the_budget_is_the_last(
+    project: pytest.Pytester, budget: str
+) -> None:
+    result = run(
+        project,
+        'claim("start.quick").holds(around(350, sleep=0.06))',
+        f"--claims-budget={budget}",
+        "-v",
+    )
+    result.stdout.fnmatch_lines(["*::test_it INCONCLUSIVE *"])
+    found = record(project)
+    assert found["verdict"] == "inconclusive"
+    assert found["reason"].startswith("budget of 0.1 s over after 2 samples")
+    assert len(found["observations"]) == 2
+
+
+def test_estimate_and_interval_are_given_when_the_budget_is_over(project: pytest.Pytester) -> None:
+    run(
+        project,
+        'claim("start.quick").holds(around(350, sleep=0.05))',
+        "--claims-budget=0.12 s",
+    )
+    found = record(project)
+    assert found["estimate"] == pytest.approx(350, rel=0.01)
+    low, high = found["interval"]
+    assert low <= found["estimate"] <= high
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        (
+            'claim("start.quick").holds(lambda: 3.5)',
+            "TypeError: the sampler of claim 'start.quick' returned 3.5 (float): return a Quantity, "
+            "a number with its unit, such as Quantity(3.5, 'ms')",
+        ),
+        (
+            'claim("start.quick").holds(lambda: None)',
+            "TypeError: the sampler of claim 'start.quick' returned None (NoneType): "
+            "return a Quantity, a number with its unit",
+        ),
+        (
+            'claim("start.quick").holds(around(12, "MB/s"))',
+            "*DimensionError: claim 'start.quick': a sample of 12 MB/s cannot be held against "
+            "≤ 400 ms: MB/s (*) cannot be compared with ms (*)",
+        ),
+        (
+            'claim("copy.graph").holds(around(12, "MB/s"))',
+            "*DimensionError: claim 'copy.graph': a sample of 12 MB/s cannot be held against "
+            "the unit its threshold names: MB/s (*) cannot be compared with ms (*)",
+        ),
+        (
+            'claim("start.alike").compares(around(12), to=around(12, "MB"))',
+            "*DimensionError: claim 'start.alike': a sample of * cannot be held against "
+            "the samples before it: *",
+        ),
+        (
+            'claim("start.alike").compares(around(12), to=around(0))',
+            "ValueError: *",
+        ),
+    ],
+)
+def test_a_wrong_sample_fails_the_test_and_is_recorded(
+    project: pytest.Pytester, body: str, error: str
+) -> None:
+    result = run(project, body)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([f"E *{error}"])
+    found = record(project)
+    assert found["verdict"] in ("not measured", "inconclusive")
+    assert found["reason"].startswith("error: ")
+
+
+def test_an_error_keeps_the_samples_before_it(project: pytest.Pytester) -> None:
+    result = run(project, 'claim("start.quick").holds(broken(3, RuntimeError("it broke")))')
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E *RuntimeError: it broke", "claims: 1 inconclusive"])
+    found = record(project)
+    assert found["verdict"] == "inconclusive"
+    assert found["reason"] == "error: RuntimeError: it broke"
+    assert len(found["observations"]) == 3
+
+
+def test_an_error_at_once_is_not_measured(project: pytest.Pytester) -> None:
+    run(project, 'claim("start.quick").holds(broken(0, RuntimeError("it broke")))')
+    assert record(project)["verdict"] == "not measured"
+
+
+TARGETS = """
+    from pytest_vperf.quantity import Quantity
+    from pytest_vperf.targets.base import Facts
+
+    class Machine:
+        name = "pod tcg qboot"
+        open = 0
+        def __init__(self, firmware="qboot", closes=True):
+            self.firmware, self.closes = firmware, closes
+            Machine.open += 1
+        def facts(self): return Facts("pod", f"pod tcg {self.firmware}", {"firmware": self.firmware})
+        def close(self):
+            Machine.open -= 1
+            if not self.closes:
+                raise RuntimeError("it does not end")
+"""
+
+
+def test_what_a_sample_started_is_ended_before_the_next(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        TARGETS
+        + """
+    def test_it(claim, scope):
+        kept = scope.own(Machine("kept"))
+        def sample():
+            assert Machine.open == 1
+            scope.own(Machine())
+            scope.own(Machine())
+            return Quantity(350 + Machine.open, "ms")
+        record = claim("start.quick").holds(sample)
+        assert Machine.open == 1
+        assert record["target"] == "pod tcg qboot"
+        assert [facts["name"] for facts in record["targets"]] == ["pod tcg kept", "pod tcg qboot"]
+
+    def test_after(): assert Machine.open == 0
+"""
+    )
+    result = project.runpytest()
+    assert result.ret == 0, result.stdout.str()
+
+
+def test_both_targets_of_a_comparison_are_named(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        TARGETS
+        + """
+    def sampler(scope, firmware):
+        def sample():
+            scope.own(Machine(firmware))
+            return Quantity(100, "ms")
+        return sample
+
+    def test_it(claim, scope):
+        record = claim("start.alike").compares(sampler(scope, "qboot"), to=sampler(scope, "seabios"))
+        assert record["target"] == "pod tcg qboot / pod tcg seabios"
+"""
+    )
+    assert project.runpytest().ret == 0
+
+
+@pytest.mark.parametrize("error", ["RuntimeError('first')", "KeyboardInterrupt()"])
+def test_an_error_ends_what_was_started_and_is_the_one_reported(
+    project: pytest.Pytester, error: str
+) -> None:
+    project.makepyfile(
+        TARGETS
+        + f"""
+    import pytest
+    def test_it(claim, scope):
+        def sample():
+            scope.own(Machine(closes=False))
+            raise {error}
+        with pytest.raises(type({error})) as caught:
+            claim("start.quick").holds(sample)
+        assert "end" not in str(caught.value)
+        assert Machine.open == 0
+"""
+    )
+    result = project.runpytest()
+    assert result.ret == 0
+    assert " 1 not measured in " in result.outlines[-1]  # an error that a test swallows is no pass
+
+
+def test_a_target_that_does_not_end_is_an_error_and_its_sample_is_kept(
+    project: pytest.Pytester,
+) -> None:
+    project.makepyfile(
+        TARGETS
+        + """
+    def test_it(claim, scope):
+        def sample():
+            scope.own(Machine(closes=False))
+            return Quantity(350, "ms")
+        claim("start.quick").holds(sample)
+"""
+    )
+    result = project.runpytest("--claims-json=out.json")
+    result.assert_outcomes(failed=1)
+    assert len(record(project)["observations"]) == 1
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_an_interrupt_keeps_what_was_measured(project: pytest.Pytester, how: int) -> None:
+    project.makepyfile(
+        """
+        from samplers import around
+        def test_first(claim): claim("start.quick").holds(around(350))
+        def test_long(claim, scope):
+            def sample():
+                open("sampling", "a").write("x")
+                return around(350, sleep=0.05)()
+            claim("start.alike").compares(sample, to=sample)
+        """
+    )
+    command = [sys.executable, "-m", "pytest", "--claims-json=out.json", "-p", "no:cacheprovider"]
+    with subprocess.Popen(
+        command, cwd=project.path, stdout=subprocess.PIPE, text=True, env=dict(os.environ)
+    ) as process:
+        marks = project.path / "sampling"
+        deadline = time.monotonic() + 60
+        while not (marks.exists() and len(marks.read_text()) >= 3):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        process.send_signal(how)
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == pytest.ExitCode.INTERRUPTED
+    assert "claims: 1 held, 1 inconclusive" in out
+    first, second = json.loads((project.path / "out.json").read_text())["claims"]
+    assert first["verdict"] == "holds"
+    assert second["verdict"] == "inconclusive"
+    assert second["reason"].startswith("error: KeyboardInterrupt")
+    assert len(second["observations"]) >= 2
+
+
+def test_an_old_file_is_not_taken_for_this_runs(project: pytest.Pytester) -> None:
+    (project.path / "out.json").write_text('{"claims": ["old"]}')
+    project.makepyfile("def test_it(): pass")
+    project.runpytest("--claims-json=out.json")
+    assert json.loads((project.path / "out.json").read_text())["claims"] == []
+
+
+def test_claims_of_two_processes_take_turns(project: pytest.Pytester) -> None:
+    """The second waits for the first one's lock, and its record says how long."""
+    project.makepyfile(
+        """
+        import json, os, pathlib, subprocess, sys, textwrap
+        from samplers import around
+
+        def test_it(claim):
+            holder = subprocess.Popen(
+                [sys.executable, "-c", textwrap.dedent('''
+                    import time
+                    from pytest_vperf.machine import lock
+                    with lock.measuring():
+                        print("held", flush=True)
+                        time.sleep(0.3)
+                ''')], stdout=subprocess.PIPE)
+            holder.stdout.readline()
+            record = claim("start.quick").holds(around(350))
+            holder.wait()
+            assert record["waited_s"] > 0
+            assert record["duration_s"] < record["waited_s"] + 1
+        """
+    )
+    project.runpytest().assert_outcomes()
+    assert project.runpytest().ret == 0

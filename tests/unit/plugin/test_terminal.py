@@ -1,0 +1,161 @@
+"""What only a terminal shows: colours, and the line that tells how sampling goes."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vperf.reporting.progress import progress_text
+from pytest_vperf.stats.rule import State
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+pexpect = pytest.importorskip("pexpect")
+
+SLOW = """
+    from samplers import around
+    def test_slow(claim): claim("start.quick").holds(around(350, sleep=0.15))
+    def test_after(): pass
+"""
+
+
+def on_a_terminal(project: pytest.Pytester, options: Sequence[str], columns: int = 100) -> str:
+    """Everything that pytest writes on a terminal, escape sequences included."""
+    terminal = pexpect.spawn(
+        sys.executable,
+        ["-m", "pytest", "-p", "no:cacheprovider", *options],
+        cwd=str(project.path),
+        dimensions=(40, columns),
+        encoding="utf-8",
+        timeout=60,
+        env={**os.environ, "TERM": "xterm"},
+    )
+    text: str = terminal.read()
+    return text
+
+
+@pytest.mark.parametrize(
+    ("options", "before"), [(("-v",), "test_progress.py::test_slow "), ((), "test_progress.py ")]
+)
+def test_progress_comes_and_goes(
+    project: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+    before: str,
+) -> None:
+    monkeypatch.delenv("COLUMNS")
+    project.makepyfile(test_progress=SLOW)
+    text = on_a_terminal(project, options)
+    lines = re.findall(r"\r\x1b\[K(start\.quick: [^\r\x1b]*)", text)
+    assert len(lines) >= 3
+    assert all(re.search(r" of 60 s$", line) for line in lines)
+    # Away with it, one line up, and right to where pytest had stopped, which goes on there.
+    end = text.index(f"\r\x1b[K\x1b[A\r\x1b[{len(before)}C")
+    assert re.match(r"(\x1b\[\d+m)*H", text[end:].partition("C")[2])
+    assert "start.quick: " not in text[end:].partition(" claims ")[0]
+
+
+@pytest.mark.parametrize("options", [("-qq",), ("-s",)])
+def test_no_progress_where_it_is_not_wanted(
+    project: pytest.Pytester, options: tuple[str, ...]
+) -> None:
+    project.makepyfile(test_progress=SLOW)
+    assert "\x1b[A" not in on_a_terminal(project, options)
+
+
+def test_no_progress_without_a_terminal(project: pytest.Pytester) -> None:
+    project.makepyfile(SLOW)
+    assert "\x1b" not in project.runpytest_subprocess().stdout.str()
+
+
+@pytest.mark.parametrize(
+    ("centre", "option", "colour", "word"),
+    [
+        (350, "", 32, "held"),
+        (450, "", 31, "refuted"),
+        (450, "--claims-advisory", 33, "refuted"),
+    ],
+)
+def test_the_last_line_has_the_colour_of_the_verdict(
+    project: pytest.Pytester, centre: int, option: str, colour: int, word: str
+) -> None:
+    project.makepyfile(
+        f"""
+        from samplers import around
+        def test_it(claim): claim("start.quick").holds(around({centre}))
+        """
+    )
+    result = project.runpytest("--color=yes", *filter(None, [option]))
+    last = result.outlines[-1]
+    assert last.startswith(f"\x1b[{colour}m=")
+    assert f"\x1b[{colour}m\x1b[1m1 {word}\x1b[0m" in last
+
+
+def test_one_that_was_not_measured_leaves_the_line_green(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        """
+        from samplers import around, missing
+        def test_held(claim): claim("start.quick").holds(around(350))
+        def test_missing(claim): claim("start.quick").holds(missing)
+        """
+    )
+    result = project.runpytest("--color=yes")
+    assert result.outlines[-1].startswith("\x1b[32m=")
+    assert "\x1b[33m1 not measured" in result.outlines[-1]
+    strict = project.runpytest("--color=yes", "--claims-strict")
+    assert strict.outlines[-1].startswith("\x1b[31m=")
+
+
+def test_a_failure_stays_red_and_a_warning_yellow(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        """
+        import warnings
+        from samplers import around
+        def test_held(claim): claim("start.quick").holds(around(350))
+        def test_failed(): assert False
+        def test_warned(): warnings.warn("careful")
+        """
+    )
+    assert project.runpytest("--color=yes").outlines[-1].startswith("\x1b[31m=")
+    result = project.runpytest("--color=yes", "-k", "not failed")
+    assert result.outlines[-1].startswith("\x1b[33m=")
+
+
+STATE = State(
+    decided=False,
+    decision="inconclusive",
+    reason="",
+    estimate=1367.2,
+    low=1344.0,
+    high=1390.4,
+    confidence=0.99,
+    samples=6,
+    forecast=13,
+)
+
+
+@pytest.mark.parametrize(
+    ("state", "unit", "noun", "text"),
+    [
+        (
+            STATE,
+            "ms",
+            "sample",
+            "start.quick: 6 samples of about 13, 1367 ms ± 23.2, 14 of 60 s",
+        ),
+        (STATE, "", "pair", "start.quick: 6 pairs of about 13, 1367 ± 23.2, 14 of 60 s"),
+        (
+            State(False, "inconclusive", "", None, None, None, 0.99, 1),
+            "ms",
+            "sample",
+            "start.quick: 1 sample, 14 of 60 s",
+        ),
+    ],
+)
+def test_the_line(state: State, unit: str, noun: str, text: str) -> None:
+    assert progress_text("start.quick", state, unit, noun, 14.2, 60.0) == text

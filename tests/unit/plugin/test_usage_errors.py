@@ -1,0 +1,207 @@
+"""What is not understood is refused before any target starts: exit status 4 and a text that names it."""
+
+from __future__ import annotations
+
+import pytest
+
+USES = """
+    from samplers import around
+    def test_it(claim):
+        open("measured", "w").close()
+        claim("start.quick").holds(around(350))
+"""
+
+
+def refused(project: pytest.Pytester, *options: str) -> str:
+    """The text of the usage error."""
+    result = project.runpytest(*options)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert not (project.path / "measured").exists()
+    errors = [line for line in result.errlines if line]
+    assert errors[0].startswith("ERROR: ")
+    return "\n".join(errors).removeprefix("ERROR: ")
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        (
+            "--claims-budget=soon",
+            "--claims-budget: 'soon' is not a time such as '60 s' or '2 min': "
+            "'soon' is not a number with a unit, such as '400 ms'",
+        ),
+        (
+            "--claims-budget=3 MB",
+            "--claims-budget: '3 MB' is not a time such as '60 s' or '2 min': *",
+        ),
+        ("--claims-budget=0 s", "--claims-budget: '0 s' is not more than nothing"),
+        ("--claims-budget=-1 min", "--claims-budget: '-1 min' is not more than nothing"),
+        ("--claims-seed=x", "--claims-seed: 'x' is not a whole number from 0 on"),
+        (
+            "--claims-json=no/such/folder/x",
+            "--claims-json: */no/such/folder/x cannot be written: No such *",
+        ),
+        ("--claims-json=thresholds", "--claims-json: */thresholds is not a file"),
+        ("--claims-json=", "--claims-json: the file's name is empty"),
+        ("--claims-thresholds=nowhere", "--claims-thresholds: */nowhere is not a folder"),
+        ("--guest-kernel=nowhere", "--guest-kernel: */nowhere is not a file"),
+        ("--container-image=no.tar", "--container-image: */no.tar is not a file"),
+        ("--container-runtime=runc,", "--container-runtime: '' is not a name"),
+        ("--container-runtime=../runc", "--container-runtime: '../runc' is not a name"),
+        ("--accelerator=hvf", "--accelerator: 'hvf' is not known; there are kvm, tcg and auto"),
+        ("--accelerator=auto,kvm", "--accelerator: auto stands alone"),
+        (
+            "--hw=lba",
+            "there is no hardware profile 'lba'; did you mean 'lab'? (there are auto, any, here, lab)",
+        ),
+    ],
+)
+@pytest.mark.parametrize("claims", [True, False], ids=["claims", "claims-nothing"])
+def test_options(project: pytest.Pytester, option: str, text: str, claims: bool) -> None:
+    project.makepyfile(USES if claims else "def test_it(): pass")
+    lines = pytest.LineMatcher([refused(project, option)])
+    lines.fnmatch_lines([text])
+
+
+def test_contradicting_modes(project: pytest.Pytester) -> None:
+    project.makepyfile(USES)
+    assert refused(project, "--claims-strict", "--claims-advisory") == (
+        "--claims-strict and --claims-advisory contradict each other: give one of them"
+    )
+    project.makeini("[pytest]\nclaims_strict = true\nclaims_advisory = true\n")
+    assert refused(project) == (
+        "claims_strict = true and claims_advisory = true contradict each other: give one of them"
+    )
+    assert project.runpytest("--claims-advisory").ret == 0
+
+
+def test_ini_settings_are_checked_when_something_claims(project: pytest.Pytester) -> None:
+    project.makeini("[pytest]\nclaims_budget = long\nclaims_hw = nowhere\n")
+    project.makepyfile("def test_it(): pass")
+    assert project.runpytest().ret == 0
+    project.makepyfile(USES)
+    assert refused(project).startswith("--claims-budget: 'long' is not a time such as")
+
+
+def test_the_command_line_wins_over_the_ini_file(project: pytest.Pytester) -> None:
+    project.makeini("[pytest]\nclaims_budget = long\nclaims_hw = nowhere\n")
+    project.makepyfile(USES)
+    result = project.runpytest("--claims-budget=2 min", "--hw=auto")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        ["claims: hardware here, any (by fingerprint)", "claims: budget 120 s per claim"]
+    )
+
+
+@pytest.mark.parametrize("options", [(), ("--collect-only",)])
+def test_a_wrong_threshold_file(project: pytest.Pytester, options: tuple[str, ...]) -> None:
+    path = project.path / "thresholds" / "here.yaml"
+    path.write_text(path.read_text().replace("at_most", "at_mots"))
+    project.makepyfile(USES)
+    text = refused(project, *options)
+    assert text.startswith(
+        "thresholds/here.yaml:8:5: claims.start.quick.at_mots: there is no such key"
+    )
+    assert "at_most" in text
+
+
+def test_the_users_folders_are_read(project: pytest.Pytester) -> None:
+    project.makepyfile(USES)
+    folder = project.mkdir("mine")
+    (folder / "here.yaml").write_text(
+        (project.path / "thresholds/here.yaml").read_text().replace("400 ms", "100 ms")
+    )
+    result = project.runpytest("--claims-thresholds=mine", "--claims-thresholds=thresholds")
+    result.stdout.fnmatch_lines(["  limit     mean ≤ 100 ms", "  profile   here (mine/here.yaml:*"])
+
+
+def test_a_named_profile_of_another_machine_says_so(project: pytest.Pytester) -> None:
+    import json
+
+    project.makepyfile(
+        """
+        from samplers import around
+        def test_it(claim): claim("start.elsewhere").holds(around(150))
+        """
+    )
+    result = project.runpytest("--hw=lab", "--claims-json=out.json")
+    result.stdout.fnmatch_lines(
+        [
+            "claims: hardware lab, any (named; this machine is another one: *No Such Processor*)",
+            "  profile   lab (*",
+            "  differs   *No Such Processor*",
+        ]
+    )
+    document = json.loads((project.path / "out.json").read_text())
+    assert document["profile"]["named"] is True
+    assert document["profile"]["matches"] is False
+    (record,) = document["claims"]
+    assert record["hardware"]["matches"] is False
+    assert any("No Such Processor" in text for text in record["hardware"]["mismatches"])
+
+
+def test_an_unknown_claim_fails_its_test(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        """
+        from samplers import around
+        def test_it(claim): claim("start.quikc").holds(around(150))
+        """
+    )
+    result = project.runpytest()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["E * no threshold file has a claim 'start.quikc'; did you mean 'start.quick'? (*"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            'claim("start.alike").holds(around(1))',
+            "claim 'start.alike' is a comparison (ratio ≤ 1.1, thresholds/any.yaml:*): "
+            "use claim('start.alike').compares(sample, to=other)",
+        ),
+        (
+            'claim("start.quick").compares(around(1), to=around(2))',
+            "claim 'start.quick' is no comparison (≤ 400 ms, thresholds/here.yaml:*): "
+            "use claim('start.quick').holds(sample)",
+        ),
+    ],
+)
+def test_the_wrong_method_names_the_right_one(
+    project: pytest.Pytester, call: str, text: str
+) -> None:
+    project.makepyfile(f"from samplers import around\ndef test_it(claim): {call}")
+    result = project.runpytest()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([f"E *ClaimError: {text}"])
+
+
+def test_help_and_markers(project: pytest.Pytester) -> None:
+    project.runpytest("--help").stdout.fnmatch_lines(
+        ["performance claims (pytest-vperf):", "  --hw=NAME *", "*--claims-strict*"]
+    )
+    project.runpytest("--markers").stdout.fnmatch_lines(
+        ["@pytest.mark.startup: a claim about how fast a target starts"]
+    )
+
+
+def test_containers_are_parametrized_by_runtime(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        """
+        import pytest
+        def test_it(containers): pass
+        def test_started(container): pass
+        @pytest.mark.parametrize("container_runtime", ["crun"], indirect=True)
+        def test_own(containers): pass
+        """
+    )
+    result = project.runpytest("--collect-only", "-q", "--container-runtime=runc,runsc")
+    assert [line.partition("::")[2] for line in result.outlines if "::" in line] == [
+        "test_it[runc]",
+        "test_it[runsc]",
+        "test_started[runc]",
+        "test_started[runsc]",
+        "test_own[crun]",
+    ]

@@ -1,0 +1,307 @@
+"""How each verdict comes out: as a test's outcome, in the table, and as text."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ALL = """
+    from samplers import around, missing
+    def test_held(claim): claim("start.quick").holds(around(350))
+    def test_refuted(claim): claim("start.quick").holds(around(450))
+    def test_undecided(claim): claim("start.quick").holds(around(400))
+    def test_elsewhere(claim): claim("start.elsewhere").holds(around(50))
+    def test_graph(claim): claim("copy.graph").holds(around(50))
+    def test_missing(claim): claim("start.quick").holds(missing)
+    def test_alike(claim): claim("start.alike").compares(around(100), to=around(99, "us"))
+    def test_rate(claim): claim("copy.rate").holds(around(12, "MB/s"))
+    def test_plain(): pass
+"""
+
+
+def claims(path: Path) -> dict[str, Any]:
+    found = json.loads(path.read_text())["claims"]
+    return {record["nodeid"].partition("::")[2]: record for record in found}
+
+
+def test_every_verdict_has_its_word_and_is_counted(project: pytest.Pytester) -> None:
+    project.makepyfile(ALL)
+    result = project.runpytest("-v", "--claims-json=out.json")
+    result.stdout.fnmatch_lines(
+        [
+            "*::test_held HELD *",
+            "*::test_refuted REFUTED *",
+            "*::test_undecided INCONCLUSIVE (inconclusive: *",
+            "*::test_elsewhere NOT COMPARABLE (not comparable: no thr*",
+            "*::test_graph NOT COMPARABLE *",
+            "*::test_missing NOT MEASURED (not measured: no such m*",
+            "*::test_alike REFUTED *",
+            "*::test_rate HELD *",
+            "*::test_plain PASSED *",
+            "claims: 2 held, 2 refuted, 1 inconclusive, 2 not comparable, 1 not measured",
+        ]
+    )
+    result.stdout.re_match_lines([r"=+ 1 passed, .*2 held.* in .*"])
+    last = result.outlines[-1]
+    for part in (
+        "1 passed",
+        "2 held",
+        "2 refuted",
+        "1 inconclusive",
+        "2 not comparable",
+        "1 not measured",
+    ):
+        assert part in last
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    found = claims(project.path / "out.json")
+    assert {name: record["verdict"] for name, record in found.items()} == {
+        "test_held": "holds",
+        "test_refuted": "refuted",
+        "test_undecided": "inconclusive",
+        "test_elsewhere": "not comparable",
+        "test_graph": "not comparable",
+        "test_missing": "not measured",
+        "test_alike": "refuted",
+        "test_rate": "holds",
+    }
+    assert found["test_elsewhere"]["reason"].startswith(
+        "no threshold for start.elsewhere on this hardware "
+    )
+    assert found["test_elsewhere"]["reason"].endswith("; lab has one")
+    assert len(found["test_elsewhere"]["samples"]) == 5
+    assert (
+        found["test_graph"]["reason"]
+        == "no published figure: the document has a graph without numbers"
+    )
+    assert found["test_missing"]["reason"] == "no such machine here (to mend it: buy one)"
+    assert found["test_missing"]["target"] == "pod kvm qboot"
+    assert found["test_alike"]["unit"] == ""
+    assert found["test_alike"]["samples"][0] == pytest.approx(1000 / 0.99, rel=0.01)
+    assert found["test_held"]["phases"].keys() == {"firmware", "kernel"}
+    assert sum(found["test_held"]["phases"].values()) == pytest.approx(
+        found["test_held"]["estimate"]
+    )
+
+
+def test_letters(project: pytest.Pytester) -> None:
+    project.makepyfile(ALL)
+    result = project.runpytest()
+    result.stdout.fnmatch_lines(["*.py HRICCNRH.*"])
+
+
+def test_the_text_of_a_refuted_claim_says_all(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        """
+        from samplers import around
+        def test_refuted(claim): claim("start.quick").holds(around(450))
+        """
+    )
+    result = project.runpytest()
+    result.stdout.fnmatch_lines(
+        [
+            "* FAILURES *",
+            "*_ test_refuted _*",
+            "start.quick is refuted: measured 450.3 ms, claimed ≤ 400 ms",
+            "  claim     start.quick: it starts quickly",
+            "  measured  mean 450.3 ms [[]*, *[]] at 98 % confidence",
+            "  limit     mean ≤ 400 ms",
+            "  gap       +50.27 ms (+12.57 %)",
+            "  samples   5: 451.3, 449.6, 450.9, 449.1, 450.4 ms",
+            "  why       *",
+            "  source    *000.txt*1.1*",
+            "  profile   here (thresholds/here.yaml:*)",
+            "  machine   *CPUs, *GiB, kernel *",
+            "* short test summary info *",
+            "REFUTED *::test_refuted - ClaimRefuted: start.quick is refuted: *",
+            "* claims *",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*__tracebackhide__*")
+    result.stdout.no_fnmatch_line("*claim.py:*")
+
+
+@pytest.mark.parametrize(
+    ("test", "code"),
+    [("held", 0), ("undecided", 0), ("elsewhere", 0), ("missing", 0), ("refuted", 1)],
+)
+def test_exit_status(project: pytest.Pytester, test: str, code: int) -> None:
+    project.makepyfile(ALL)
+    assert project.runpytest("-k", f"test_{test}").ret == code
+
+
+@pytest.mark.parametrize("test", ["undecided", "elsewhere", "graph", "missing"])
+def test_strict_fails_what_was_not_proven(project: pytest.Pytester, test: str) -> None:
+    project.makepyfile(ALL)
+    result = project.runpytest("-k", f"test_{test}", "--claims-strict")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        ["claims: budget 60 s per claim, strict: *", "* FAILURES *", "* was not shown to hold: *"]
+    )
+
+
+def test_strict_in_the_ini_file(project: pytest.Pytester) -> None:
+    project.makeini("[pytest]\nclaims_strict = true\n")
+    project.makepyfile(ALL)
+    assert project.runpytest("-k", "test_missing").ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_advisory_never_fails(project: pytest.Pytester) -> None:
+    project.makepyfile(ALL)
+    result = project.runpytest("--claims-advisory", "-v")
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(
+        [
+            "*::test_refuted REFUTED (refuted (advisory): *",
+            "claims: 2 held, 2 refuted, *",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*FAILURES*")
+
+
+def test_all_claims_of_a_test_are_measured(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        """
+        from samplers import around, missing
+        def test_several(claim):
+            claim("start.quick").holds(missing)
+            claim("start.elsewhere").holds(around(50))
+            claim("copy.rate").holds(around(20, "MB/s"))
+        """
+    )
+    result = project.runpytest("-v", "--claims-json=out.json")
+    result.stdout.fnmatch_lines(
+        ["*::test_several NOT MEASURED *", "claims: 1 held, 1 not comparable, 1 not measured"]
+    )
+    found = json.loads((project.path / "out.json").read_text())["claims"]
+    assert [record["name"] for record in found] == ["start.quick", "start.elsewhere", "copy.rate"]
+
+
+def test_a_refuted_claim_ends_its_test(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        """
+        from samplers import around, missing
+        def test_several(claim):
+            claim("start.quick").holds(missing)
+            claim("start.quick").holds(around(500))
+            raise AssertionError("not reached")
+        """
+    )
+    result = project.runpytest()
+    result.stdout.fnmatch_lines(["claims: 1 refuted, 1 not measured", "* 1 refuted in *"])
+
+
+def test_the_record_is_returned(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        """
+        from samplers import around
+        def test_it(claim):
+            record = claim("start.quick").holds(around(350))
+            assert record["verdict"] == "holds"
+            assert record["n"] == 5
+        """
+    )
+    project.runpytest().assert_outcomes()
+    assert project.runpytest().ret == 0
+
+
+def test_better_than_claimed_is_said_and_holds(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        """
+        from samplers import around
+        def test_it(claim): claim("start.quick").holds(around(100))
+        """
+    )
+    result = project.runpytest("--claims-json=out.json")
+    assert result.ret == 0
+    (record,) = json.loads((project.path / "out.json").read_text())["claims"]
+    (warning,) = record["warnings"]
+    assert warning.startswith("better than claimed by more than 25%: recalibrate ")
+    assert record["hardware"]["location"] in warning
+
+
+def test_no_variance_is_said_aloud(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        """
+        from pytest_vperf.quantity import Quantity
+        def test_it(claim): claim("start.quick").holds(lambda: Quantity(390, "ms"))
+        """
+    )
+    project.runpytest("--claims-json=out.json")
+    (record,) = json.loads((project.path / "out.json").read_text())["claims"]
+    (warning,) = record["warnings"]
+    assert warning.endswith(
+        "samples are exactly 390 ms: no variance at all is suspicious, is something cached or constant?"
+    )
+
+
+def test_unavailable_outside_a_sampler_is_not_measured(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        """
+        import pytest
+        from samplers import missing
+
+        @pytest.fixture
+        def machine(): missing()
+
+        def test_in_a_fixture(claim, machine): pass
+        def test_in_the_body(claim):
+            claim("start.quick")
+            missing()
+        def test_without_a_claim(): missing()
+        """
+    )
+    result = project.runpytest("-v", "-rs", "--claims-json=out.json")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "*::test_in_a_fixture NOT MEASURED (not measured: no such m*",
+            "*::test_in_the_body NOT MEASURED (*",
+            "*::test_without_a_claim SKIPPED (*",
+            "SKIPPED [[]1[]] *.py:*: not measured: no such machine here (to mend it: buy one)",
+            "claims: 2 not measured",
+        ]
+    )
+    found = claims(project.path / "out.json")
+    assert {name: record["name"] for name, record in found.items()} == {
+        "test_in_a_fixture": "test_in_a_fixture",
+        "test_in_the_body": "start.quick",
+    }
+    strict = project.runpytest("--claims-strict")
+    assert strict.ret == 1
+    assert "2 not measured" in strict.outlines[-1]
+    assert "1 failed" in strict.outlines[-1]
+
+
+@pytest.mark.parametrize(
+    ("required", "code"), [("pod", 1), ("pod kvm", 1), ("container", 0), ("po", 0)]
+)
+def test_what_is_required_must_be_measured(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, required: str, code: int
+) -> None:
+    monkeypatch.setenv("VPERF_REQUIRE", required)
+    project.makepyfile(
+        """
+        from samplers import missing
+        def test_it(claim): claim("start.quick").holds(missing)
+        """
+    )
+    result = project.runpytest()
+    assert result.ret == code
+    if code:
+        result.stdout.fnmatch_lines(
+            [f"claims: VPERF_REQUIRE asks for {required}, and no claim about it was measured"]
+        )
+
+
+def test_a_skip_of_a_required_target_is_a_failure(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VPERF_REQUIRE", "container,pod")
+    project.makepyfile("from samplers import missing\ndef test_it(): missing()")
+    result = project.runpytest()
+    result.assert_outcomes(failed=1)

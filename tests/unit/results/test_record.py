@@ -1,0 +1,155 @@
+"""The record of a claim and of a run."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from typing import TYPE_CHECKING, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_vperf.require import unmet
+from pytest_vperf.results.junit import properties
+from pytest_vperf.results.record import (
+    ClaimRecord,
+    Observation,
+    mean_phases,
+    pair_ratios,
+    unmeasured,
+)
+from pytest_vperf.results.run import RunRecord
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def observation(
+    value: float,
+    arm: Literal["a", "b"] = "a",
+    unit: str = "ms",
+    warm_up: bool = False,
+    **parts: float,
+) -> Observation:
+    return Observation(
+        order=0, at=0.0, arm=arm, value=value, unit=unit, warm_up=warm_up, parts=parts
+    )
+
+
+def record(name: str = "a.b", **changes: object) -> ClaimRecord:
+    base = unmeasured(
+        name, "no pod", target="pod kvm", nodeid="t.py::t", started_at="now", budget=60, seed=1
+    )
+    base.update(changes)  # type: ignore[typeddict-item]
+    return base
+
+
+def test_pair_ratios_leave_out_warm_up_and_the_arm_without_its_twin() -> None:
+    observations = [
+        observation(100, "a", warm_up=True),
+        observation(1, "b", warm_up=True),
+        observation(6, "b"),
+        observation(3, "a"),
+        observation(8, "a"),
+        observation(2, "b"),
+        observation(5, "a"),
+    ]
+    assert pair_ratios(observations) == [0.5, 4.0]
+
+
+def test_phases_are_the_mean_in_milliseconds_of_the_first_arm() -> None:
+    observations = [
+        observation(9, unit="s", warm_up=True, kernel=9),
+        observation(3, unit="s", firmware=1, kernel=2),
+        observation(5, unit="s", firmware=1, kernel=4),
+        observation(5, "b", unit="s", kernel=5),
+    ]
+    assert mean_phases(observations) == {"firmware": 1000, "kernel": 3000}
+
+
+def test_parts_that_are_no_times_are_no_phases() -> None:
+    assert mean_phases([observation(3, unit="MB", read=1, write=2)]) == {}
+
+
+@given(st.lists(st.floats(1, 1e6), min_size=1, max_size=20))
+def test_phases_add_up_to_the_mean(values: list[float]) -> None:
+    observations = [observation(value, one=value / 4, two=value * 3 / 4) for value in values]
+    assert sum(mean_phases(observations).values()) == pytest.approx(sum(values) / len(values))
+
+
+def test_junit_properties_leave_out_what_is_not_known() -> None:
+    assert dict(properties(record())) == {
+        "vperf.a.b.verdict": "not measured",
+        "vperf.a.b.reason": "no pod",
+        "vperf.a.b.criterion": "none",
+        "vperf.a.b.samples": 0,
+        "vperf.a.b.target": "pod kvm",
+    }
+
+
+def test_the_file_is_there_after_every_claim(tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    run = RunRecord(path)
+    for count in (1, 2):
+        run.add(record(f"claim.{count}"))
+        document = json.loads(path.read_text())
+        assert document["format"] == 1
+        assert [each["name"] for each in document["claims"]] == ["claim.1", "claim.2"][:count]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_number_that_is_not_finite_is_refused_and_the_file_stays(tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    run = RunRecord(path)
+    run.write()
+    before = path.read_text()
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        run.add(record(samples=[float("nan")]))
+    assert path.read_text() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_stays_a_link_and_keeps_the_mode(tmp_path: Path) -> None:
+    real = tmp_path / "real.json"
+    real.write_text("")
+    real.chmod(0o640)
+    link = tmp_path / "link.json"
+    link.symlink_to(real)
+    RunRecord(link).write()
+    assert link.is_symlink()
+    assert json.loads(real.read_text())["claims"] == []
+    assert stat.S_IMODE(real.stat().st_mode) == 0o640
+
+
+def test_a_new_file_has_the_mode_of_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        RunRecord(tmp_path / "out.json").write()
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "out.json").stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize(
+    ("required", "missing"),
+    [
+        ("", []),
+        ("pod", []),
+        ("pod tcg", []),
+        ("pod kvm", ["pod kvm"]),
+        ("container, pod kvm", ["container", "pod kvm"]),
+        ("host", []),
+    ],
+)
+def test_what_is_required(
+    monkeypatch: pytest.MonkeyPatch, required: str, missing: list[str]
+) -> None:
+    monkeypatch.setenv("VPERF_REQUIRE", required)
+    records = [
+        record(target="pod kvm qboot"),
+        record(target="pod tcg qboot / pod tcg seabios", samples=[1.1]),
+        record(target="container runc"),
+    ]
+    assert unmet(records) == missing

@@ -1,0 +1,152 @@
+"""The tables of a run, and the text of a refuted claim."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_vperf.reporting import words
+from pytest_vperf.reporting.failure import failure_text, machine_line
+from pytest_vperf.reporting.summary import counts_line
+from pytest_vperf.reporting.table import claims_table, phases_table, remarks, render
+from pytest_vperf.results.record import ClaimRecord, Hardware, unmeasured
+
+
+def record(**changes: Any) -> ClaimRecord:
+    base = unmeasured(
+        "startup.pod.tcg.qboot",
+        "no pod here",
+        target="pod tcg qboot",
+        nodeid="t.py::t",
+        started_at="now",
+        budget=60,
+        seed=1,
+    )
+    base.update(changes)  # type: ignore[typeddict-item]
+    return base
+
+
+HELD = record(
+    verdict="holds",
+    reason="not shown",
+    unit="ms",
+    criterion="≤ 1450 ms",
+    statistic="mean",
+    threshold=1450.0,
+    estimate=1367.24,
+    interval=[1344.1, 1390.3],
+    n=5,
+    phases={"process": 30.0, "kernel": 1337.24},
+)
+REFUTED = record(
+    verdict="refuted",
+    reason="the interval is above the limit",
+    summary="it starts quickly",
+    unit="ms",
+    samples=[1500.0 + number for number in range(14)],
+    criterion="≤ 1450 ms",
+    statistic="mean",
+    threshold=1450.0,
+    estimate=1506.5,
+    interval=[1490.0, 1523.0],
+    confidence=0.98,
+    gap=56.5,
+    gap_percent=3.897,
+    n=14,
+    source="000.txt §1.1 (mean 1367 ms)",
+    hardware=Hardware(
+        profile="type1",
+        location="thresholds/type1.yaml:7",
+        matches=False,
+        mismatches=["cpu_model is X, not Y", "logical_cpus is 2, not 8"],
+    ),
+    warnings=["something to know"],
+)
+
+
+def test_the_table() -> None:
+    table = claims_table([HELD, REFUTED, record(verdict="not measured")], 110)
+    assert render([table], width=110, colour=False) == [
+        "verdict        claim                   measured               limit        n   target",
+        "─" * 92,
+        "holds          startup.pod.tcg.qboot   1367 ms [1344, 1390]   ≤ 1450 ms    5   pod tcg qboot",
+        "refuted        startup.pod.tcg.qboot   1506 ms [1490, 1523]   ≤ 1450 ms   14   pod tcg qboot",
+        "not measured   startup.pod.tcg.qboot   -                      -            0   pod tcg qboot",
+    ]
+
+
+def test_a_narrow_table_folds_and_loses_nothing() -> None:
+    lines = render([claims_table([HELD], 60)], width=60, colour=False)
+    assert all(len(line) <= 60 for line in lines)
+    assert "1367 ms [1344, 1390]" in "\n".join(lines)
+
+
+def test_remarks_say_why_below_the_table() -> None:
+    table = remarks([HELD, REFUTED, record(reason="first\nsecond")])
+    assert table is not None
+    assert render([table], width=100, colour=False) == [
+        "startup.pod.tcg.qboot:  the interval is above the limit",
+        "startup.pod.tcg.qboot:  something to know",
+        "startup.pod.tcg.qboot:  first",
+    ]
+    assert remarks([HELD]) is None
+
+
+def test_the_phases() -> None:
+    table = phases_table([HELD, REFUTED, record(phases={"agent": 1.5}, statistic="ratio")])
+    assert table is not None
+    assert render([table], width=100, colour=False) == [
+        "phases of a start, mean in ms      process   kernel   agent    sum",
+        "─" * 66,
+        "startup.pod.tcg.qboot                   30     1337       -   1367",
+        "startup.pod.tcg.qboot, first arm         -        -     1.5    1.5",
+    ]
+    assert phases_table([REFUTED]) is None
+
+
+def test_colour_only_where_it_is_asked_for() -> None:
+    assert "\x1b[32mholds" in "\n".join(render([claims_table([HELD], 60)], width=100, colour=True))
+    assert "\x1b" not in "\n".join(render([claims_table([HELD], 60)], width=100, colour=False))
+
+
+def test_the_failure_text() -> None:
+    fingerprint = {"cpu_model": "X", "logical_cpus": "2", "memory": "4 GiB", "kernel": "6.1"}
+    assert failure_text(REFUTED, fingerprint).splitlines() == [
+        "startup.pod.tcg.qboot is refuted: measured 1506 ms, claimed ≤ 1450 ms",
+        "  claim     startup.pod.tcg.qboot: it starts quickly",
+        "  measured  mean 1506 ms [1490, 1523] at 98 % confidence",
+        "  limit     mean ≤ 1450 ms",
+        "  gap       +56.5 ms (+3.897 %)",
+        "  samples   14: 1500, 1501, 1502, 1503, 1504, 1505, 1506, 1507, 1508, 1509, 1510, 1511,"
+        " … 2 more ms",
+        "  target    pod tcg qboot",
+        "  why       the interval is above the limit",
+        "  source    000.txt §1.1 (mean 1367 ms)",
+        "  profile   type1 (thresholds/type1.yaml:7)",
+        "  differs   cpu_model is X, not Y; logical_cpus is 2, not 8",
+        "  machine   X, 2 CPUs, 4 GiB, kernel 6.1",
+        "  note      something to know",
+    ]
+
+
+def test_an_emulated_machine_says_so() -> None:
+    assert machine_line({"cpu_model": "X", "emulated": "yes"}) == "X, emulated"
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"estimate": None, "samples": []}, "-"),
+        ({"estimate": None, "samples": [3.5]}, "3.5 ms"),
+        ({"interval": None}, "1367 ms"),
+        ({"unit": "", "estimate": 1.25, "interval": [1.2, 1.3]}, "1.25 [1.2, 1.3]"),
+    ],
+)
+def test_what_was_measured(changes: dict[str, Any], text: str) -> None:
+    assert words.measured({**HELD, **changes}) == text  # type: ignore[typeddict-item]
+
+
+def test_the_counts() -> None:
+    records = [HELD, record(), REFUTED, HELD, record(verdict="not comparable")]
+    assert counts_line(records) == "claims: 2 held, 1 refuted, 1 not comparable, 1 not measured"
