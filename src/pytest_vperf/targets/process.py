@@ -15,6 +15,8 @@ from typing import IO, TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    import psutil
+
 _CHUNK = 1 << 16
 
 
@@ -198,13 +200,17 @@ def end_session(leader: int) -> None:
     """
     import psutil
 
+    dying: set[psutil.Process] = set()
     for _ in range(10):  # a process may fork between the look and the signal
         family = {leader}
         with contextlib.suppress(psutil.Error):
             family.update(child.pid for child in psutil.Process(leader).children(recursive=True))
         family.update(pid for pid in psutil.pids() if _session(pid) == leader)
-        if not _kill(family):
-            return
+        killed = _kill(family)
+        dying.update(process for process in killed if process.pid != leader)
+        if not killed:
+            break
+    psutil.wait_procs(dying, timeout=5)  # a signal is sent at once, and takes effect soon
 
 
 def _session(pid: int) -> int:
@@ -214,14 +220,15 @@ def _session(pid: int) -> int:
         return -1
 
 
-def _kill(pids: Iterable[int]) -> bool:
-    """Kill what lives; whether anything still did."""
+def _kill(pids: Iterable[int]) -> list[psutil.Process]:
+    """Kill what lives; what still did."""
     import psutil
 
-    alive = False
+    alive = []
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError, psutil.Error):
-            if psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
+            process = psutil.Process(pid)
+            if process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
                 os.kill(pid, signal.SIGKILL)
-                alive = True
+                alive.append(process)
     return alive
