@@ -18,6 +18,7 @@ import sys
 import time
 from pathlib import Path
 
+from alone import alone, interruptible
 from interval import median_interval
 
 from pytest_vperf.machine.runs import Run
@@ -58,7 +59,7 @@ def main() -> int:
     ups: list[float] = []
     ends: list[float] = []
     scope = Scope()
-    with Run.begin() as run, Engine.connect(run) as engine:
+    with alone(), Run.begin() as run, Engine.connect(run) as engine:
         image = import_into(engine.client, default_rootfs())
         containers = Containers(
             lambda: engine, run, scope, runtime=options.runtime, rootfs=lambda _: image
@@ -87,4 +88,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(interruptible("container_start", main))

@@ -17,6 +17,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from alone import alone, interruptible
 from interval import median_interval
 
 from pytest_vperf.machine.runs import Run
@@ -64,7 +65,7 @@ def main() -> int:
     config = assets.config(options.accelerator, options.firmware)
     pods: list[float] = []
     floors: list[float] = []
-    with Run.begin() as run:
+    with alone(), Run.begin() as run:
         arms = [(pods, pod_start), (floors, floor_start)]
         for pair in range(options.pairs + 1):
             for samples, start in shuffle.sample(arms, 2):
@@ -84,4 +85,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(interruptible("pod_floor", main))

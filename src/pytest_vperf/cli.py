@@ -26,13 +26,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: ``--help``, ``--version``, or arguments that are not understood (status 2).
     """
+    from pytest_vperf.interrupt import sigterm_as_interrupt
+
     arguments = _parser().parse_args(argv)
     try:
-        status: int = arguments.command(arguments)
-        sys.stdout.flush()
+        with sigterm_as_interrupt():
+            status: int = arguments.command(arguments)
+            sys.stdout.flush()
     except KeyboardInterrupt:
         print("vperf: interrupted", file=sys.stderr)
         return INTERRUPTED
+    except PermissionError as error:  # such as the folder of the runs, which must be the user's own
+        print(f"vperf: {error}", file=sys.stderr)
+        return 1
     except BrokenPipeError:
         # The reader (head, a pager) has seen enough. Python must not complain again when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -33,7 +33,11 @@ def claim(request: pytest.FixtureRequest, scope: Scope) -> Callable[[str], Claim
     from pytest_vperf.claims.claim import Circumstances, Claim
 
     session, item = claims_session(request.config), request.node
-    claims = item.stash.setdefault(TEST_CLAIMS, outcomes.TestClaims())
+    # A plug-in that runs a test again takes the same item: what the run before left must not count.
+    claims = item.stash[TEST_CLAIMS] = outcomes.TestClaims()
+    item.user_properties[:] = [
+        each for each in item.user_properties if not str(each[0]).startswith("vperf.")
+    ]
     try:
         selection = session.select_hardware()
     except pytest.UsageError as error:
@@ -48,7 +52,9 @@ def claim(request: pytest.FixtureRequest, scope: Scope) -> Callable[[str], Claim
         if record["verdict"] == "refuted" and session.settings.mode != "advisory":
             from pytest_vperf.reporting.failure import failure_text
 
-            raise outcomes.ClaimRefuted(failure_text(record, session.run.fingerprint))
+            text = failure_text(record, session.run.fingerprint)
+            claims.refutation = claims.refutation or text
+            raise outcomes.ClaimRefuted(text)
 
     circumstances = Circumstances(
         selection=selection,
@@ -63,8 +69,9 @@ def claim(request: pytest.FixtureRequest, scope: Scope) -> Callable[[str], Claim
 
     def make(name: str) -> Claim:
         __tracebackhide__ = True
-        claims.current = name
-        return Claim(name, circumstances)
+        made = Claim(name, circumstances)
+        claims.named.append(name)
+        return made
 
     return make
 
@@ -183,13 +190,22 @@ def container(containers: Containers) -> Container:
 # The fixtures of pods are in `pytest_vperf.pod_fixtures`.
 
 
+def parametrizes_itself(metafunc: pytest.Metafunc, name: str) -> bool:
+    """Whether a test has a ``parametrize`` mark with an argument of exactly this name."""
+    for mark in metafunc.definition.iter_markers("parametrize"):
+        given = mark.args[0] if mark.args else mark.kwargs.get("argnames", ())
+        names = given.split(",") if isinstance(given, str) else given
+        if name in (str(each).strip() for each in names):
+            return True
+    return False
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test once for each runtime that was asked for, unless it names its own."""
     name = "container_runtime"
     if name not in metafunc.fixturenames:
         return
-    marks = metafunc.definition.iter_markers("parametrize")
-    if any(name in str(mark.args[0] if mark.args else mark.kwargs) for mark in marks):
+    if parametrizes_itself(metafunc, name):
         return
     runtimes = claims_session(metafunc.config).settings.runtimes
     metafunc.parametrize(name, runtimes, ids=runtimes, indirect=True)

@@ -5,10 +5,7 @@ Imported by every test run, so it only declares; `pytest_vperf.settings` reads a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import pytest
+import pytest
 
 #: The accelerators a pod can be asked for.
 ACCELERATORS = ("kvm", "tcg")
@@ -130,10 +127,22 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini("pod_accelerator", "default of --accelerator")
 
 
+#: The options, as pytest keeps them; their ini settings have the same names.
+_NAMES = (
+    *("claims_hw", "claims_strict", "claims_advisory", "claims_budget", "claims_json"),
+    *("claims_thresholds", "claims_seed", "container_runtime", "container_image"),
+    *("guest_kernel", "pod_accelerator", "start_timeout"),
+)
+
+
 def given_on_command_line(config: pytest.Config) -> bool:
     """Whether any option of the plugin was given, and is to be checked although nothing may claim."""
-    names = (
-        "claims_hw claims_strict claims_advisory claims_budget claims_json claims_thresholds claims_seed "
-        "container_runtime container_image guest_kernel pod_accelerator start_timeout"
-    )
-    return any(config.getoption(name) is not None for name in names.split())
+    return any(config.getoption(name) is not None for name in _NAMES)
+
+
+def given_in_ini(config: pytest.Config) -> bool:
+    """Whether any setting of the plugin was given in the ini file, or with ``-o``."""
+    try:
+        return any(config.getini(name) for name in _NAMES)
+    except (TypeError, ValueError, pytest.UsageError):
+        return True  # one is not understood; reading the settings says which

@@ -36,8 +36,18 @@ class ClaimUndecided(_ClaimFailure):
     """Under ``--claims-strict``: a claim was not shown to hold."""
 
 
+class ClaimUnjudged(_ClaimFailure):
+    """A test named a claim and ended without a sample for it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"claim {name!r} was named but never judged: call .holds(…) or .compares(…)"
+        )
+
+
 # As pytest has it for its own: the short summary shows the bare name.
-ClaimRefuted.__module__ = ClaimUndecided.__module__ = "builtins"
+for _kind in (ClaimRefuted, ClaimUndecided, ClaimUnjudged):
+    _kind.__module__ = "builtins"
 
 
 class Outcome(NamedTuple):
@@ -66,7 +76,8 @@ class TestClaims:
     Attributes:
         records: those that ended.
         reported: how many of them have travelled on a report already.
-        current: the name the test gave to ``claim`` last; what an `Unavailable` outside a sampler is about.
+        named: the names the test gave to ``claim``, in order.
+        refutation: the text of the first refuted claim that was to fail the test; empty without one.
         verdict: the test's, once it is known.
     """
 
@@ -74,8 +85,20 @@ class TestClaims:
 
     records: list[ClaimRecord] = field(default_factory=list)
     reported: int = 0
-    current: str | None = None
+    named: list[str] = field(default_factory=list)
+    refutation: str = ""
     verdict: str | None = None
+
+    @property
+    def current(self) -> str | None:
+        """The name given last: what an `Unavailable` outside a sampler is about."""
+        return self.named[-1] if self.named else None
+
+    @property
+    def unjudged(self) -> str | None:
+        """The first name that has no record; ``None`` where all have one."""
+        judged = {record["name"] for record in self.records}
+        return next((name for name in self.named if name not in judged), None)
 
     def gravest(self) -> ClaimRecord | None:
         """The first of the gravest records; ``None`` without any."""
@@ -87,10 +110,19 @@ def end_test(claims: TestClaims, mode: Mode) -> None:
     """Turn the gravest verdict of a test that ran to its end into its outcome.
 
     Raises:
+        ClaimRefuted: a claim was refuted, and the test caught the error that said so.
+        ClaimUnjudged: the test named a claim and did not judge it, in every mode: that is no verdict.
         ClaimUndecided: strict, and a claim was not shown to hold.
-        pytest.skip.Exception: a claim was not shown to hold; a refuted one gets here in advisory mode only.
+        pytest.skip.Exception: a claim was not shown to hold; a refuted one in advisory mode only.
     """
     record = claims.gravest()
+    if record is not None and record["verdict"] == "refuted" and mode != "advisory":
+        claims.verdict = "refuted"
+        raise ClaimRefuted(
+            claims.refutation or f"{record['name']} is refuted: {record['reason']}"
+        ) from None
+    if claims.unjudged is not None:
+        raise ClaimUnjudged(claims.unjudged) from None
     if record is None:
         return
     claims.verdict = record["verdict"]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_vperf.outcomes import TestClaims
+    from pytest_vperf.settings import Mode
 
 
 def decide(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
@@ -30,9 +31,18 @@ def decide(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
         return
     elif isinstance(error, outcomes.ClaimRefuted):
         claims.verdict = "refuted"
-    elif error is None and call.when == "call":
+    elif call.when == "call":
         mode = claims_session(item.config).settings.mode
-        _replace(call, lambda: outcomes.end_test(claims, mode))
+        if error is None or _hides(error, claims, mode):
+            _replace(call, lambda: outcomes.end_test(claims, mode))
+
+
+def _hides(error: BaseException, claims: TestClaims, mode: Mode) -> bool:
+    """Whether a test skips itself after a claim whose verdict is to fail it."""
+    if not isinstance(error, pytest.skip.Exception):
+        return False
+    refuted = any(record["verdict"] == "refuted" for record in claims.records)
+    return bool(claims.records) and (mode == "strict" or (refuted and mode != "advisory"))
 
 
 def _replace(call: pytest.CallInfo[None], conclude: Callable[[], None]) -> None:
@@ -65,6 +75,7 @@ def _unavailable(item: pytest.Item, error: BaseException | None) -> None:
         started_at=now(),
         budget=session.settings.budget,
         seed=session.settings.seed,
+        mismatches=session.mismatches,
     )
     session.keep(item, record)
     outcomes.not_proven(f"not measured: {reason}", strict=strict, name=record["name"])

@@ -6,6 +6,7 @@ already and three small modules of ours; the rest is imported when the first cla
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -26,13 +27,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register markers and fixtures, and check what the command line says."""
+    """Register markers and fixtures, and check what the command line, the ini file and the environment say."""
     for name, meaning in options.MARKERS:
         config.addinivalue_line("markers", f"{name}: {meaning}")
     config.pluginmanager.register(fixtures, "vperf-fixtures")
     config.pluginmanager.register(pod_fixtures, "vperf-pod-fixtures")
-    if options.given_on_command_line(config):
+    if options.given_on_command_line(config) or options.given_in_ini(config):
         _ = claims_session(config).settings
+    if os.environ.get("VPERF_REQUIRE"):
+        from pytest_vperf import require
+
+        require.check()
 
 
 @pytest.hookimpl(trylast=True)

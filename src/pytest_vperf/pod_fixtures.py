@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_vperf.fixtures import parametrizes_itself
 from pytest_vperf.stash import claims_session
 
 if TYPE_CHECKING:
@@ -21,10 +22,7 @@ if TYPE_CHECKING:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run what asks for pods once per ``--accelerator``, unless it names its own."""
-    if "pods" not in metafunc.fixturenames:
-        return
-    marks = metafunc.definition.iter_markers("parametrize")
-    if any("pods" in str(mark.args[0] if mark.args else mark.kwargs) for mark in marks):
+    if "pods" not in metafunc.fixturenames or parametrizes_itself(metafunc, "pods"):
         return
     accelerators = claims_session(metafunc.config).settings.accelerators
     if accelerators:

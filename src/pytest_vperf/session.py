@@ -205,6 +205,14 @@ class ClaimsSession:
         }
 
     @property
+    def mismatches(self) -> tuple[str, ...]:
+        """What of this machine does not fit the profile that was named; nothing where none could be chosen."""
+        with suppress(pytest.UsageError):
+            selection = self.select_hardware()
+            return selection.mismatches if selection.named else ()
+        return ()
+
+    @property
     def progress(self) -> Progress:
         """Who is told how sampling goes: a line on the terminal, if there is one."""
         if self._progress is None:

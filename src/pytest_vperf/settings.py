@@ -94,7 +94,7 @@ def _text(config: pytest.Config, name: str) -> str | None:
 def _mode(config: pytest.Config) -> Mode:
     for strict, advisory, source in (
         (config.getoption("claims_strict"), config.getoption("claims_advisory"), "--claims-{}"),
-        (config.getini("claims_strict"), config.getini("claims_advisory"), "claims_{} = true"),
+        (_flag(config, "claims_strict"), _flag(config, "claims_advisory"), "claims_{} = true"),
     ):
         if strict and advisory:
             names = f"{source.format('strict')} and {source.format('advisory')}"
@@ -102,6 +102,13 @@ def _mode(config: pytest.Config) -> Mode:
         if strict or advisory:
             return "strict" if strict else "advisory"
     return "judge"
+
+
+def _flag(config: pytest.Config, name: str) -> bool:
+    try:
+        return bool(config.getini(name))
+    except (TypeError, ValueError, pytest.UsageError) as error:
+        raise pytest.UsageError(f"{name}: {error}") from None
 
 
 def _time(text: str | None, option: str, usual: str, seconds: float) -> float:

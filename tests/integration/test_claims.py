@@ -52,7 +52,9 @@ def project(
 
     def run(test: str, *options: str) -> pytest.RunResult:
         pytester.makepyfile(test)
-        result = pytester.runpytest_subprocess("--claims-json=claims.json", *options, timeout=300)
+        result = pytester.runpytest_subprocess(
+            "--claims-json=claims.json", "--claims-budget=10 min", *options, timeout=600
+        )
         assert_nothing_left(runs_dir)
         return result
 

@@ -13,7 +13,7 @@ import pytest
 from pytest_vperf.machine import cgroups, mounts
 from pytest_vperf.machine.leftovers import owned_by
 from pytest_vperf.machine.preflight import find_program
-from pytest_vperf.machine.runs import MARK_FOLDER, Run
+from pytest_vperf.machine.runs import LABEL_FOLDER, LABEL_RUN, MARK_FOLDER, Run
 from pytest_vperf.targets import image, private_engine
 from pytest_vperf.targets.base import CannotConnect, CannotStart, Unavailable
 from pytest_vperf.targets.engine import Engine, check
@@ -72,6 +72,22 @@ def test_an_engine_named_by_the_environment_is_taken(
     assert engine.client.ping(), "closing a client must not stop an engine that is not its own"
     readiness = check(["runc", "runq"])
     assert [entry.usable for entry in readiness] == [True, True, False]
+
+
+def test_what_a_killed_run_left_in_an_engine_of_others_goes_with_the_next_connection(
+    engine: Engine, rootfs: str, run: Run, runs_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def create(labels: dict[str, str]) -> str:
+        made = engine.client.containers.create(rootfs, ["true"], network_mode="none", labels=labels)
+        return str(made.name)
+
+    dead = create({**run.labels, LABEL_RUN: "01234567", LABEL_FOLDER: f"{runs_dir}/run-01234567"})
+    alive = create(run.labels)
+    monkeypatch.setenv("DOCKER_HOST", engine.url)
+    with Engine.connect(run) as other:
+        names = [container.name for container in other.client.containers.list(all=True)]
+        assert dead not in names
+        assert alive in names
 
 
 def test_no_other_engine_in_place_of_the_named_one(

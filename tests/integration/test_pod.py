@@ -28,7 +28,7 @@ from pytest_vperf.targets.pod.boot import boot
 from pytest_vperf.targets.pod.machine import PHASES
 from pytest_vperf.targets.pod.pods import IDLE, Pods
 from pytest_vperf.targets.pod.preflight import check
-from pytest_vperf.targets.pod.probe import probe
+from pytest_vperf.targets.pod.probe import TIME_LIMITS, probe
 from pytest_vperf.targets.scope import Scope
 
 LIMIT = 120.0
@@ -233,7 +233,14 @@ def test_a_machine_that_never_gets_ready_is_ended_at_the_time_limit(assets, run)
     with pytest.raises(
         TimedOut, match=r"pod tcg qboot was not ready in time: it never left its phase 'kernel'"
     ):
-        start(assets, run, timeout=0.6)
+        start(assets, run, timeout=0.7)
+
+
+def test_a_qemu_that_does_not_answer_is_ended_at_the_time_limit(assets, run):
+    with pytest.raises(
+        TimedOut, match=r"never left its phase 'process' \(QEMU did not answer \(\S+\) within"
+    ):
+        start(assets, run, timeout=0.001)
 
 
 def test_a_container_without_its_command_does_not_start(assets, run):
@@ -242,6 +249,29 @@ def test_a_container_without_its_command_does_not_start(assets, run):
         match="the container did not start: /no/such/command: No such file or directory",
     ):
         start(assets, run, command=("/no/such/command",))
+
+
+def test_a_container_that_ends_at_once_has_not_started(assets, run):
+    with pytest.raises(
+        CannotStart, match=r"its container ended at once \(sh -c .*\) with status 3:\nno config"
+    ):
+        start(assets, run, command=("sh", "-c", "echo no config >&2; exit 3"))
+
+
+def test_a_container_that_ends_later_is_gone(assets, run):
+    with start(assets, run, command=("sleep", "2")) as pod:
+        with pytest.raises(CannotConnect, match="the container of pod tcg qboot is gone"):
+            for _ in range(100):
+                pod.run(["sleep", "0.2"], check=False)
+
+
+def test_a_probe_that_failed_for_a_reason_of_the_moment_is_tried_again(assets, run, monkeypatch):
+    monkeypatch.setitem(TIME_LIMITS, "tcg", 0.3)
+    failed = probe("tcg", lambda: assets, run, afresh=True)
+    assert not failed.usable
+    assert failed.why == "a guest kernel did not reach a running container within 0.3 s"
+    monkeypatch.undo()
+    assert probe("tcg", lambda: assets, run).usable
 
 
 def test_too_little_memory_shows_the_consoles_last_words(assets, run):
@@ -295,7 +325,7 @@ def test_xen_and_a_kvm_that_does_not_work_are_unavailable(assets, run):
 
 def test_a_probe_is_remembered_while_the_host_is_up(assets, run):
     first = probe("tcg", lambda: assets, run, afresh=True)
-    assert first.usable
+    assert first.usable, first.why
     assert probe("tcg", lambda: assets, run) == first
 
 

@@ -34,9 +34,14 @@ def _claim(name: str, kind: str, target: str, samples: int = 5, **parts: float) 
     }
 
 
-POD = _claim("startup.pod.tcg", "pod", "pod tcg qboot")
-CONTAINER = _claim("startup.container", "container", "container runc", start=100.0)
+POD = _claim("startup.pod.tcg.qboot", "pod", "pod tcg qboot")
+OTHERS = [
+    _claim("startup.pod.tcg.seabios", "pod", "pod tcg seabios"),
+    _claim("startup.container.runc", "container", "container runc", start=100.0),
+    _claim("startup.container.runsc", "container", "container runsc", start=100.0),
+]
 NOT_MEASURED = _claim("startup.pod.kvm", "pod", "pod kvm qboot", samples=0)
+FAULT = "FAULT startup.pod.tcg.qboot does not have 5 samples of pod tcg qboot"
 
 
 def _check(folder: Path, *claims: dict[str, Any]) -> tuple[int, list[str]]:
@@ -48,38 +53,36 @@ def _check(folder: Path, *claims: dict[str, Any]) -> tuple[int, list[str]]:
 
 
 def test_a_run_that_measured(tmp_path: Path) -> None:
-    assert _check(tmp_path, POD, CONTAINER, NOT_MEASURED) == (
-        0,
-        [
-            "       refuted  startup.pod.tcg: 5 samples, median 100.0 ms = process 40.0 + kernel 60.0",
-            "       refuted  startup.container: 5 samples, median 100.0 ms = start 100.0",
-            "  not measured  startup.pod.kvm: no /dev/kvm",
-        ],
-    )
+    status, lines = _check(tmp_path, POD, *OTHERS, NOT_MEASURED)
+    assert status == 0
+    assert lines == [
+        "       refuted  startup.pod.tcg.qboot: 5 samples, median 100.0 ms = process 40.0 + kernel 60.0",
+        "       refuted  startup.pod.tcg.seabios: 5 samples, median 100.0 ms = process 40.0 + kernel 60.0",
+        "       refuted  startup.container.runc: 5 samples, median 100.0 ms = start 100.0",
+        "       refuted  startup.container.runsc: 5 samples, median 100.0 ms = start 100.0",
+        "  not measured  startup.pod.kvm: no /dev/kvm",
+    ]
 
 
 @pytest.mark.parametrize(
     ("claims", "fault"),
     [
-        ([CONTAINER], "FAULT no claim on a pod (tcg) has 5 samples"),
-        ([POD], "FAULT no claim on a container (container) has 5 samples"),
+        (OTHERS, FAULT),
         (
-            [_claim("few", "pod", "pod tcg qboot", samples=4), CONTAINER],
-            "FAULT no claim on a pod (tcg) has 5 samples",
+            [POD, *OTHERS[:2]],
+            "FAULT startup.container.runsc does not have 5 samples of container runsc",
         ),
+        ([_claim(POD["name"], "pod", "pod tcg qboot", samples=4), *OTHERS], FAULT),
+        ([_claim(POD["name"], "pod", "pod kvm qboot"), *OTHERS], FAULT),
         (
-            [_claim("kvm", "pod", "pod kvm qboot"), CONTAINER],
-            "FAULT no claim on a pod (tcg) has 5 samples",
-        ),
-        (
-            [POD, CONTAINER, _claim("gap", "pod", "pod tcg qboot", process=40.0, kernel=58.0)],
+            [POD, *OTHERS, _claim("gap", "pod", "pod tcg qboot", process=40.0, kernel=58.0)],
             "FAULT gap: sample 1: the phases add up to 98.0, not 100.0",
         ),
         (
-            [POD, CONTAINER, _claim("back", "pod", "pod tcg qboot", process=140.0, kernel=-40.0)],
+            [POD, *OTHERS, _claim("back", "pod", "pod tcg qboot", process=140.0, kernel=-40.0)],
             "FAULT back: sample 1 has a negative phase: {'process': 140.0, 'kernel': -40.0}",
         ),
-        ([POD, CONTAINER, NOT_MEASURED | {"reason": ""}], "has no samples and no reason"),
+        ([POD, *OTHERS, NOT_MEASURED | {"reason": ""}], "has no samples and no reason"),
     ],
 )
 def test_a_run_that_did_not(tmp_path: Path, claims: list[dict[str, Any]], fault: str) -> None:

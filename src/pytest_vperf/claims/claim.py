@@ -36,7 +36,7 @@ class Circumstances:
 
     Attributes:
         selection: the profiles that this run judges by.
-        budget: seconds of sampling.
+        budget: seconds of sampling, counted once the warm-up is over.
         seed: of random orders.
         scope: owner of what samples start.
         nodeid: the test.
@@ -162,8 +162,10 @@ class Claim:
         except BaseException as error:
             verdict = Verdict.INCONCLUSIVE if sampling.observations else Verdict.NOT_MEASURED
             text = f"{type(error).__name__}: {error}".rstrip(": ")
-            with suppress(OSError):  # the error itself must be seen, whatever the disk says
-                here.keep(record(verdict, f"error: {text}", str(getattr(error, "target", ""))))
+            # The error itself must be seen, whatever the disk and the record's text say.
+            with suppress(OSError, ValueError):
+                target = str(getattr(error, "target", "") or "")
+                here.keep(record(verdict, f"error: {text}", target))
             raise
         finally:
             here.progress.done()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from pytest_vperf.claims.consistency import ANY
 from pytest_vperf.claims.criterion import Limit, Ratio
 from pytest_vperf.claims.verdict import Verdict
 from pytest_vperf.quantity import Quantity
@@ -52,7 +53,7 @@ def build_record(
         circumstances: under which it was judged.
         verdict: how it ended.
         reason: why.
-        target: what is known of the target where none was started.
+        target: which target an error names; empty where none does, then it is what was started.
         paired: whether it compares two arms.
         started_at: ISO time.
         waited: seconds for the measuring lock.
@@ -78,7 +79,7 @@ def build_record(
         verdict=verdict.value,
         unit="" if paired else sampling.unit or "",
         samples=samples,
-        target=_target_text(sampling, circumstances.scope.facts, paired) or target,
+        target=target or _target_text(sampling, circumstances.scope.facts, paired),
         reason=reason,
         criterion=str(criterion) if criterion else "none",
         summary=threshold.summary if threshold else "",
@@ -135,13 +136,16 @@ def _facts(facts: Facts) -> TargetFacts:
 
 
 def _hardware(threshold: Threshold | None, circumstances: Circumstances) -> Hardware:
-    """By whose figures it was judged. The machine differs only from a profile that was named for it."""
+    """By whose figures it was judged, and how the machine differs from the profile that was named for the run.
+
+    The difference is told of every claim of the run, also of one that the profile ``any`` judges.
+    """
     selection = circumstances.selection
     if threshold is None:
         profile, location = "", ""
     else:
         profile, location = threshold.profile, threshold.location
-    differs = profile != "any" and bool(selection.mismatches)
+    differs = selection.named and bool(selection.mismatches)
     return Hardware(
         profile=profile,
         location=location,
@@ -170,7 +174,7 @@ def _warnings(
         verdict is Verdict.HOLDS
         and threshold is not None
         and isinstance(threshold.criterion, Limit)
-        and not _hardware(threshold, circumstances)["mismatches"]
+        and (threshold.profile == ANY or not circumstances.selection.mismatches)
         and state.low is not None
         and state.high is not None
     ):

@@ -46,7 +46,9 @@ class Sampling:
     Attributes:
         observations: every sample so far, in order.
         unit: the unit they are kept in: the threshold's, or the first sample's.
-        over_budget: whether the time was over before the rule had decided.
+        over_budget: whether the time was over before the rule had decided. Its clock starts when all warm-up is
+            taken, without warm-up after the first sample of each arm: a first call may fetch a kernel or start an
+            engine, which is no sampling.
         targets: of each arm, the facts of what its samples started.
     """
 
@@ -70,7 +72,7 @@ class Sampling:
             samplers: what to call for each arm the rule may ask for.
             unit: the threshold's unit; ``None`` where there is none to compare with.
             against: what the samples are held against, for messages.
-            budget: seconds; the sample that passes them is the last.
+            budget: seconds after the warm-up; the sample that passes them is the last.
             scope: owner of what the samplers start.
             progress: who is told.
         """
@@ -86,11 +88,17 @@ class Sampling:
         self._scope = scope
         self._progress = progress
         self._began: float | None = None
+        self._warmed_up: float | None = None
 
     @property
     def elapsed(self) -> float:
         """Seconds since the first sample began."""
         return 0.0 if self._began is None else time.monotonic() - self._began
+
+    @property
+    def spent(self) -> float:
+        """Seconds of the budget that are over."""
+        return 0.0 if self._warmed_up is None else time.monotonic() - self._warmed_up
 
     def run(self) -> None:
         """Sample until the rule has decided or the budget is over.
@@ -103,19 +111,26 @@ class Sampling:
         __tracebackhide__ = True
         self._began = time.monotonic()
         while not self.rule.state.decided:
-            if self.observations and self.elapsed > self._budget:
+            if self.spent > self._budget:
                 self.over_budget = True
                 return
             self._take()
+            if self._warmed_up is None and self._warm:
+                self._warmed_up = time.monotonic()
             paired = len(self._samplers) > 1
             self._progress.sampled(
                 self.claim,
                 self.rule.state,
                 "" if paired else self.unit or "",
                 "pair" if paired else "sample",
-                self.elapsed,
+                self.spent,
                 self._budget,
             )
+
+    @property
+    def _warm(self) -> bool:
+        taken = {observation["arm"] for observation in self.observations}
+        return not self.rule.warming_up and taken >= self._samplers.keys()
 
     def _take(self) -> None:
         __tracebackhide__ = True

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
+import re
 import stat
 import time
 from dataclasses import dataclass, field
@@ -22,7 +22,14 @@ import psutil
 
 from pytest_vperf.machine import cgroups, mounts
 from pytest_vperf.machine.marks import describe, end, environment, own_line
-from pytest_vperf.machine.runs import MARK, MARK_FOLDER, is_alive, runs_folder
+from pytest_vperf.machine.runs import (
+    MARK,
+    MARK_FOLDER,
+    OWNER,
+    is_alive,
+    remove_tree,
+    runs_folder,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -33,6 +40,7 @@ Kind = Literal["container", "process", "mount", "cgroup", "socket", "folder"]
 _ORDER: tuple[Kind, ...] = ("container", "process", "mount", "cgroup", "socket", "folder")
 # A folder that is still being made has no lock for a moment.
 _GRACE = 60.0
+_RUN_NAME = re.compile(r"run-[0-9a-f]{8}")
 
 
 @dataclass(frozen=True)
@@ -102,17 +110,38 @@ def run_id(folder: Path) -> str:
 def _dead_folders() -> set[Path]:
     """The folders, there or gone, of the runs that are dead."""
     home = runs_folder()
-    dead = {folder for folder in home.glob("run-*") if folder.is_dir() and not is_alive(folder)}
-    for draft in home.glob(".run-*"):
-        with contextlib.suppress(OSError):
-            if time.time() - draft.stat().st_mtime > _GRACE and not is_alive(draft):
-                dead.add(draft)
+    dead = set()
+    for folder in home.iterdir():
+        with contextlib.suppress(OSError):  # gone meanwhile, or not readable: nothing can be said
+            if _is_run(folder) and not is_alive(folder):
+                dead.add(folder)
     for process in _of_this_user():
         marks = environment(process)
         folder = Path(marks.get(MARK_FOLDER, ""))
-        if marks.get(MARK) and folder.parent == home and not folder.exists():
+        if (
+            marks.get(MARK)
+            and folder.parent == home
+            and _RUN_NAME.fullmatch(folder.name)
+            and not os.path.lexists(folder)
+        ):
             dead.add(folder)
     return dead
+
+
+def _is_run(folder: Path) -> bool:
+    """Whether a folder is a run's, dead or alive: the user may keep folders of his own beside them.
+
+    Raises:
+        OSError: it cannot be looked at.
+    """
+    if not _RUN_NAME.fullmatch(folder.name.removeprefix(".")):
+        return False
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+        return False
+    if folder.name.startswith("."):  # a draft: its owner file may not have been made yet
+        return time.time() - status.st_mtime > _GRACE
+    return stat.S_ISREG((folder / OWNER).lstat().st_mode)
 
 
 def _of_this_user() -> Iterator[psutil.Process]:
@@ -199,9 +228,8 @@ def remove_folder(folder: Path) -> str:
     held = mounts.below(folder)
     if held:
         return f"{held[0]} is still mounted"
-    shutil.rmtree(folder, ignore_errors=True)
-    if folder.exists():
-        shutil.rmtree(folder)  # once more, for its error
+    with contextlib.suppress(FileNotFoundError):  # gone meanwhile
+        remove_tree(folder)
     return ""
 
 

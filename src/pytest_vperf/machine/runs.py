@@ -9,12 +9,14 @@ ours carries `Run.labels`; control groups are named after `Run.cgroup`.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
 import secrets
 import shutil
 import socket
+import stat
 import sys
 import time
 from dataclasses import dataclass, field
@@ -29,24 +31,42 @@ LABEL_RUN = "pytest-vperf.run"
 LABEL_PLACE = "pytest-vperf.place"
 #: The label that holds the run's folder, as `MARK_FOLDER` does for a process.
 LABEL_FOLDER = "pytest-vperf.folder"
+#: The file in a run's folder that is locked, and by which the folder is known as a run's.
+OWNER = "owner"
+#: Where a user's runs folder is, unless named.
+DEFAULT_PLACE = Path("/var/tmp")  # noqa: S108 - the folder in it is private, and checked
 
 
 def runs_folder() -> Path:
-    """Where runs keep their folders: ``$VPERF_RUNS_DIR``, else ``/var/tmp/vperf-UID``.
+    """Where runs keep their folders: ``$VPERF_RUNS_DIR``, else ``/var/tmp/vperf-UID``, which is made private.
 
     The path is short, because a Unix socket's path may have 107 bytes; on disk, because an engine's layers may
     be large; and outlives a reboot, so that what a crash left is found.
 
     Raises:
-        PermissionError: the folder belongs to somebody else.
+        PermissionError: the folder belongs to somebody else, is a link, or, where it is named, others may
+            write to it: they could put there what we then take for a dead run's.
     """
     named = os.environ.get("VPERF_RUNS_DIR")
-    folder = Path(named).absolute() if named else Path(f"/var/tmp/vperf-{os.getuid()}")  # noqa: S108 - checked below
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if folder.stat().st_uid != os.getuid() or folder.is_symlink():
+    folder = Path(named).absolute() if named else DEFAULT_PLACE / f"vperf-{os.getuid()}"
+    if not folder.is_symlink():  # also one that leads nowhere
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = folder.lstat()
+    if status.st_uid != os.getuid():
         raise PermissionError(
             f"{folder} belongs to another user; set VPERF_RUNS_DIR to a folder of yours"
         )
+    if stat.S_ISLNK(status.st_mode):
+        raise PermissionError(
+            f"{folder} is no folder but a link; set VPERF_RUNS_DIR to a folder of yours"
+        )
+    if named and status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise PermissionError(
+            f"other users may write to {folder}, which VPERF_RUNS_DIR names;"
+            f" `chmod go-w {folder}`, or set VPERF_RUNS_DIR to a folder that only you may write to"
+        )
+    if not named and stat.S_IMODE(status.st_mode) != 0o700:
+        folder.chmod(0o700)
     return folder
 
 
@@ -84,7 +104,7 @@ class Run:
         # The lock is taken before the folder has its final name: no moment when it looks left over.
         draft = folder.with_name(f".{folder.name}")
         draft.mkdir(mode=0o700)
-        lock = os.open(draft / "owner", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = os.open(draft / OWNER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         owner = {"pid": os.getpid(), "command": sys.argv[:4], "began": time.time()}
         os.write(lock, json.dumps(owner).encode())
@@ -120,7 +140,8 @@ class Run:
     def close(self) -> None:
         """Remove the folder and let go of the lock. Safe to repeat."""
         if self._lock >= 0:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                remove_tree(self.folder)
             os.close(self._lock)
             self._lock = -1
 
@@ -134,7 +155,7 @@ class Run:
 def is_alive(folder: Path) -> bool:
     """Whether a run's owner still lives: whether its lock is held."""
     try:
-        lock = os.open(folder / "owner", os.O_RDWR | os.O_CLOEXEC)
+        lock = os.open(folder / OWNER, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     try:
@@ -144,3 +165,21 @@ def is_alive(folder: Path) -> bool:
     finally:
         os.close(lock)
     return False
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a run's folder; the file by which it is known as a run's goes last, however this ends.
+
+    Raises:
+        OSError: something in it cannot be removed.
+    """
+    parts = [path for path in folder.iterdir() if path.name != OWNER]
+    folders = [path for path in parts if path.is_dir() and not path.is_symlink()]
+    for path in folders:
+        shutil.rmtree(path, ignore_errors=True)
+    for path in parts:
+        if path not in folders:
+            path.unlink(missing_ok=True)
+        elif path.exists():
+            shutil.rmtree(path)  # once more, for its error
+    shutil.rmtree(folder)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
 class Observation(TypedDict):
@@ -29,7 +29,7 @@ class Observation(TypedDict):
 
 
 class Hardware(TypedDict):
-    """By which profile a claim was judged, and whether this machine is the one the profile names."""
+    """By which profile a claim was judged, and whether this machine is the one that ``--hw`` names."""
 
     profile: str
     location: str
@@ -79,9 +79,17 @@ class ClaimRecord(TypedDict):
 
 
 def unmeasured(
-    name: str, reason: str, *, target: str, nodeid: str, started_at: str, budget: float, seed: int
+    name: str,
+    reason: str,
+    *,
+    target: str,
+    nodeid: str,
+    started_at: str,
+    budget: float,
+    seed: int,
+    mismatches: Sequence[str] = (),
 ) -> ClaimRecord:
-    """The record of a claim that could not even begin."""
+    """The record of a claim that could not even begin; ``mismatches`` are those of a profile named for the run."""
     return ClaimRecord(
         name=name,
         verdict="not measured",
@@ -102,7 +110,9 @@ def unmeasured(
         observations=[],
         phases={},
         source="",
-        hardware=Hardware(profile="", location="", matches=True, mismatches=[]),
+        hardware=Hardware(
+            profile="", location="", matches=not mismatches, mismatches=list(mismatches)
+        ),
         targets=[],
         nodeid=nodeid,
         started_at=started_at,

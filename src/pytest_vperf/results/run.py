@@ -81,7 +81,8 @@ def write_whole(path: Path, text: str) -> None:
     goal = path.resolve()  # a link stays a link
     descriptor, draft = tempfile.mkstemp(prefix=f".{goal.name}-", dir=goal.parent)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+        # Half a surrogate pair, which UTF-8 has no word for, becomes \udXXX: that is its escape in JSON too.
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as stream:
             stream.write(text)
         mode = goal.stat().st_mode & 0o777 if goal.exists() else 0o666 & ~_umask()
         Path(draft).chmod(mode)

@@ -93,7 +93,11 @@ class Looks:
         return "inconclusive"
 
     def state(self, values: Sequence[float], threshold: float, figure: Figure) -> State:
-        """What is known after ``values``, the samples that count, in order."""
+        """What is known after ``values``, the samples that count, in order.
+
+        The interval is that of the last look, and there is none before the first: the errors allowed were shared
+        out among the looks, and an interval of another number of samples has no share. The estimate is of all.
+        """
         size = len(values)
         state = State(
             decided=False,
@@ -108,11 +112,15 @@ class Looks:
         if size < 2:
             return state
         found = figure.measure(values, *self.errors)
-        state = replace(state, estimate=found.estimate, low=found.low, high=found.high)
+        state = replace(state, estimate=found.estimate)
         if figure.student:
             gap = abs(found.estimate - threshold)
             state = replace(state, forecast=self._forecast(values, gap))
-        if size not in self.sizes:
+        look = max((look for look in self.sizes if look <= size), default=0)
+        if look:
+            seen = found if look == size else figure.measure(values[:look], *self.errors)
+            state = replace(state, low=seen.low, high=seen.high)
+        if look != size:
             return state
         decision = self.verdict(found, threshold)
         reason = self._why(decision, found, size, figure) + suspicion(values, figure.noun)

@@ -20,6 +20,7 @@ from pytest_vperf.targets.base import (
     Completed,
     Facts,
     TargetError,
+    Unavailable,
     Usage,
 )
 from pytest_vperf.targets.container_exec import Exec
@@ -30,7 +31,7 @@ from pytest_vperf.targets.engine_address import answering
 from pytest_vperf.targets.image import LABEL_ROOTFS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -176,12 +177,14 @@ class Containers:
             CannotStart: the runtime refused, or the process ended at once; with its words.
             CannotConnect: the engine does not answer.
         """
-        engine = self._engine()
-        engine.require_runtime(self.runtime)
+        with _named(self.name):
+            engine = self._engine()
+            engine.require_runtime(self.runtime)
         limits = Limits(cpus, cpuset, cpu_shares, memory)
         api: Any = engine.client.api
         with answering(engine.url, target=self.name):
-            image = self._rootfs(engine)
+            with _named(self.name):
+                image = self._rootfs(engine)
             options = api.create_host_config(
                 network_mode=network,
                 runtime=self.runtime,
@@ -283,6 +286,16 @@ class Containers:
             asked = Exec(engine, identity, self.name).run(["uname", "-r"], timeout=10)
             details["kernel"] = asked.text.strip() if asked.returncode == 0 else ""
         return {name: value for name, value in details.items() if value}
+
+
+@contextlib.contextmanager
+def _named(target: str) -> Iterator[None]:
+    """Say of what cannot be had which container wanted it: engine and image know none, and are kept for several."""
+    try:
+        yield
+    except Unavailable as error:
+        error.target = target
+        raise
 
 
 def _words(error: Any) -> str:

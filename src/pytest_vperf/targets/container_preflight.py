@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from pytest_vperf.machine.lock import LockTimeout, measuring
 from pytest_vperf.machine.preflight import Readiness
 from pytest_vperf.machine.runs import Run
 from pytest_vperf.targets import engine as engines
@@ -26,24 +27,26 @@ if TYPE_CHECKING:
 def check(runtimes: Sequence[str] = ("runc",)) -> list[Readiness]:
     """Whether containers can be started here, and with which runtimes; where none answers, in a private engine.
 
+    Waits for a measurement that goes on.
+
     Returns:
         ``container`` for the engine, then ``container RUNTIME`` for each.
     """
     quick = engines.check(runtimes)
     if not quick[0].usable:
         return quick
-    with Run.begin() as run:
-        try:
-            with engines.Engine.connect(run) as engine:
-                rootfs = image.import_into(engine.client, image.default_rootfs())
-                why = quick[0].why if engine.private else engine.description
-                return [
-                    Readiness("container", True, why),
-                    *(_started(engine, run, rootfs, answer) for answer in quick[1:]),
-                ]
-        except TargetError as error:
-            missing = _refusal("container", error)
-            return [missing, *(dataclasses.replace(missing, name=each.name) for each in quick[1:])]
+    try:
+        # What is started here would disturb a measurement that goes on.
+        with measuring(), Run.begin() as run, engines.Engine.connect(run) as engine:
+            rootfs = image.import_into(engine.client, image.default_rootfs())
+            why = quick[0].why if engine.private else engine.description
+            return [
+                Readiness("container", True, why),
+                *(_started(engine, run, rootfs, answer) for answer in quick[1:]),
+            ]
+    except (TargetError, LockTimeout) as error:
+        missing = _refusal("container", error)
+        return [missing, *(dataclasses.replace(missing, name=each.name) for each in quick[1:])]
 
 
 def _started(engine: Engine, run: Run, rootfs: str, quick: Readiness) -> Readiness:
@@ -61,7 +64,7 @@ def _started(engine: Engine, run: Run, rootfs: str, quick: Readiness) -> Readine
     return quick
 
 
-def _refusal(name: str, error: TargetError) -> Readiness:
+def _refusal(name: str, error: TargetError | LockTimeout) -> Readiness:
     if isinstance(error, Unavailable):
         return Readiness(name, False, error.reason, error.remedy)
     return Readiness(name, False, " ".join(str(error).split()))

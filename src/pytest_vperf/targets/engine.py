@@ -56,7 +56,7 @@ class Engine:
 
     @classmethod
     def connect(cls, run: Run) -> Engine:
-        """Find an engine, or start one.
+        """Find an engine, or start one; in one that is not ours, remove what dead runs left there.
 
         Raises:
             CannotConnect: ``DOCKER_HOST`` names an engine that does not answer.
@@ -66,6 +66,7 @@ class Engine:
         found = answering_engine()
         if found is not None:
             client, url = found
+            _remove_leftovers(client, url)
             return cls(client, url, run)
         if (lack := _why_no_private_engine()) is not None:
             raise lack
@@ -192,6 +193,20 @@ def answering_engine() -> tuple[DockerClient, str] | None:
             target="container",
         )
     return None
+
+
+def _remove_leftovers(client: DockerClient, url: str) -> None:
+    """Remove the containers of this machine's and user's dead runs; nobody else does, once they are dead.
+
+    What cannot be removed is left to the next time: it is no reason not to run.
+    """
+    from docker.errors import DockerException
+
+    from pytest_vperf.machine import leftovers
+    from pytest_vperf.targets import leftover_containers
+
+    with contextlib.suppress(CannotConnect, DockerException, OSError):
+        leftovers.remove(leftover_containers.find(client, url))
 
 
 def _user() -> str:

@@ -1,6 +1,7 @@
 """The command line itself."""
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -49,6 +50,48 @@ def test_schema_that_cannot_be_written(capsys: pytest.CaptureFixture[str], tmp_p
     goal = tmp_path / "no folder" / "schema.json"
     assert main(["schema", "--output", str(goal)]) == 1
     assert capsys.readouterr().err == f"vperf schema: {goal}: No such file or directory\n"
+
+
+def test_a_folder_of_runs_that_cannot_be_trusted_is_said_in_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o777)
+    monkeypatch.setenv("VPERF_RUNS_DIR", str(tmp_path))
+    monkeypatch.setenv("DOCKER_HOST", "unix:///no/such.sock")
+    assert main(["clean"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"vperf: other users may write to {tmp_path}, ")
+    assert err.count("\n") == 1
+
+
+# A command that takes long and has something to clean up.
+LONG = """
+import sys, time
+from pytest_vperf import clean, cli
+
+def run(*, dry_run):
+    try:
+        print("works", flush=True)
+        time.sleep(60)
+    finally:
+        print("cleaned up", flush=True)
+
+clean.run = run
+sys.exit(cli.main(["clean"]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_command_cleans_up_and_says_so(number: signal.Signals) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", LONG], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "works\n"
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "cleaned up\n", "vperf: interrupted\n")
 
 
 def test_the_module_runs_like_the_command() -> None:

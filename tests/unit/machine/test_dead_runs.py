@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import stat
 import subprocess
 import sys
 import time
@@ -14,7 +16,7 @@ import pytest
 
 from pytest_vperf.machine import leftovers, mounts
 from pytest_vperf.machine.marks import gone
-from pytest_vperf.machine.runs import MARK, MARK_FOLDER, Run
+from pytest_vperf.machine.runs import MARK, MARK_FOLDER, Run, remove_tree, runs_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -141,6 +143,105 @@ def test_a_folder_in_the_making_is_given_time(home: Path) -> None:
     assert [str(leftover) for leftover in leftovers.find()] == [f"run 01234567: folder {draft}"]
     assert leftovers.remove(leftovers.find()) == []
     assert not draft.exists()
+
+
+@pytest.mark.parametrize("name", ["run-2024-01", "run-0123456", "run-012345678", "run-0123ABCD"])
+def test_a_folder_with_another_name_is_not_ours(home: Path, name: str) -> None:
+    (home / name).mkdir(parents=True)
+    (home / name / "owner").touch()
+    assert leftovers.find() == []
+
+
+def test_a_folder_without_an_owner_file_is_not_ours(home: Path) -> None:
+    (home / "run-01234567").mkdir(parents=True)
+    (home / "run-89abcdef" / "owner").mkdir(parents=True)
+    assert leftovers.find() == []
+
+
+def test_a_link_is_not_ours(home: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "owner").touch()
+    home.mkdir()
+    (home / "run-01234567").symlink_to(kept)
+    assert leftovers.find() == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_folder_of_another_user_is_not_ours(home: Path) -> None:
+    folder = home / "run-01234567"
+    folder.mkdir(parents=True)
+    (folder / "owner").touch()
+    assert [leftover.run for leftover in leftovers.find()] == ["01234567"]
+    os.chown(folder, 65534, -1)
+    assert leftovers.find() == []
+
+
+def test_what_is_half_removed_is_still_known_as_ours(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = home / "run-01234567"
+    folder.mkdir(parents=True)
+    for name in ("owner", "a", "z"):
+        (folder / name).touch()
+    (folder / "deep").mkdir()
+    seen: list[list[Path]] = []
+    rmtree = shutil.rmtree
+
+    def interrupted(path: Path, *, ignore_errors: bool = False) -> None:
+        seen.append(sorted(folder.iterdir()))
+        rmtree(path, ignore_errors=ignore_errors)
+
+    monkeypatch.setattr(shutil, "rmtree", interrupted)
+    remove_tree(folder)
+    assert seen[-1] == [folder / "owner"]
+    assert not folder.exists()
+
+
+def test_the_default_folder_is_private(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: Path
+) -> None:
+    monkeypatch.delenv("VPERF_RUNS_DIR")
+    monkeypatch.setattr("pytest_vperf.machine.runs.DEFAULT_PLACE", tmp_path)
+    wide = tmp_path / f"vperf-{os.getuid()}"
+    wide.mkdir()
+    wide.chmod(0o777)
+    assert runs_folder() == wide
+    assert stat.S_IMODE(wide.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("mode", [0o720, 0o702, 0o1777])
+def test_a_named_folder_that_others_may_write_is_refused(home: Path, mode: int) -> None:
+    home.mkdir()
+    home.chmod(mode)
+    with pytest.raises(PermissionError) as caught:
+        Run.begin()
+    assert str(caught.value) == (
+        f"other users may write to {home}, which VPERF_RUNS_DIR names;"
+        f" `chmod go-w {home}`, or set VPERF_RUNS_DIR to a folder that only you may write to"
+    )
+    assert list(home.iterdir()) == []
+
+
+def test_a_link_in_place_of_the_runs_folder_is_refused(home: Path, tmp_path: Path) -> None:
+    home.symlink_to(tmp_path)
+    with pytest.raises(PermissionError) as caught:
+        runs_folder()
+    assert (
+        str(caught.value)
+        == f"{home} is no folder but a link; set VPERF_RUNS_DIR to a folder of yours"
+    )
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_runs_folder_of_another_user_is_refused(home: Path) -> None:
+    home.mkdir()
+    os.chown(home, 65534, -1)
+    with pytest.raises(PermissionError) as caught:
+        runs_folder()
+    assert str(caught.value) == (
+        f"{home} belongs to another user; set VPERF_RUNS_DIR to a folder of yours"
+    )
 
 
 def test_what_cannot_be_removed_is_said(home: Path) -> None:

@@ -76,20 +76,73 @@ def test_the_sample_that_passes_the_budget_is_the_last(
     result.stdout.fnmatch_lines(["*::test_it INCONCLUSIVE *"])
     found = record(project)
     assert found["verdict"] == "inconclusive"
-    assert found["reason"].startswith("budget of 0.1 s over after 2 samples")
-    assert len(found["observations"]) == 2
+    # The warm-up is not on the budget.
+    assert found["reason"].startswith("budget of 0.1 s over after 3 samples")
+    assert len(found["observations"]) == 3
 
 
-def test_estimate_and_interval_are_given_when_the_budget_is_over(project: pytest.Pytester) -> None:
-    run(
-        project,
-        'claim("start.quick").holds(around(350, sleep=0.05))',
-        "--claims-budget=0.12 s",
-    )
+LASTS = """
+    import time
+    from pytest_vperf.quantity import Quantity
+
+    def lasting(*values, slow):
+        given, calls = iter(values), iter(range(100))
+        def sample():
+            time.sleep(0.6 if next(calls) in slow else 0)
+            return Quantity(next(given), "ms")
+        return sample
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "arms"),
+    [
+        ("holds(lasting(*[350, 351] * 4, slow=[0]))", ["a"]),
+        ("compares(lasting(*[100, 101] * 9, slow=[0]), to=lasting(*[100, 101] * 9, slow=[0]))", []),
+    ],
+)
+def test_the_warm_up_is_not_on_the_budget(
+    project: pytest.Pytester, body: str, arms: list[str]
+) -> None:
+    """A first call may fetch a kernel or start an engine."""
+    name = "start.quick" if arms else "start.alike"
+    project.makepyfile(LASTS + f"\n    def test_it(claim): claim({name!r}).{body}\n")
+    result = project.runpytest("--claims-json=out.json", "--claims-budget=0.5 s")
+    assert result.ret == 0
     found = record(project)
-    assert found["estimate"] == pytest.approx(350, rel=0.01)
-    low, high = found["interval"]
-    assert low <= found["estimate"] <= high
+    assert found["verdict"] == "holds"
+    assert found["duration_s"] > 0.5
+    assert found["observations"][1]["at"] > 0.5  # since sampling began
+
+
+@pytest.mark.parametrize(("slow", "look"), [(3, 0), (7, 5)])
+def test_estimate_and_interval_when_the_budget_is_over(
+    project: pytest.Pytester, slow: int, look: int
+) -> None:
+    """The interval is that of the last look: one of another number of samples is outside the plan."""
+    values = [400, 390, 410, 395, 405, 400, 380, 420]
+    project.makepyfile(
+        LASTS
+        + f"""
+    def test_it(claim):
+        from pytest_vperf.stats.limit import LimitRule
+
+        values = {values}
+        record = claim("start.quick").holds(lasting(*values, slow=[{slow}]))
+        rule = LimitRule(400, "at_most")
+        for value in values[: {look} + 1]:
+            rule.add(value)
+        state = rule.state
+        assert record["interval"] == ([state.low, state.high] if {look} else None)
+        assert (record["confidence"] is None) == (not {look})
+    """
+    )
+    result = project.runpytest("--claims-json=out.json", "--claims-budget=0.3 s")
+    assert result.ret == 0
+    found = record(project)
+    assert found["verdict"] == "inconclusive"
+    assert found["n"] == slow
+    assert found["estimate"] == pytest.approx(sum(values[1 : slow + 1]) / slow)
 
 
 @pytest.mark.parametrize(
@@ -145,6 +198,40 @@ def test_an_error_keeps_the_samples_before_it(project: pytest.Pytester) -> None:
     assert found["verdict"] == "inconclusive"
     assert found["reason"] == "error: RuntimeError: it broke"
     assert len(found["observations"]) == 3
+
+
+def test_an_error_that_cannot_be_written_down_is_seen_all_the_same(
+    project: pytest.Pytester,
+) -> None:
+    project.makepyfile(
+        """
+        from samplers import *
+        def test_it(claim, monkeypatch):
+            from pytest_vperf.results import run
+            def refuse(path, text): raise ValueError("no such word")
+            monkeypatch.setattr(run, "write_whole", refuse)
+            claim("start.quick").holds(broken(1, RuntimeError("it broke")))
+        """
+    )
+    result = project.runpytest("--claims-json=out.json")
+    result.stdout.fnmatch_lines(["E *RuntimeError: it broke"])
+    result.stdout.no_fnmatch_line("E *no such word*")
+
+
+def test_an_error_says_what_it_is_about(project: pytest.Pytester) -> None:
+    """The target that the error names, and not the one that was there already."""
+    project.makepyfile(
+        TARGETS
+        + """
+    from samplers import missing
+    def test_it(claim, scope):
+        scope.own(Machine())
+        assert claim("start.quick").holds(missing)["target"] == "pod kvm qboot"
+"""
+    )
+    result = project.runpytest()
+    assert " 1 not measured in " in result.outlines[-1]
+    result.assert_outcomes()
 
 
 def test_an_error_at_once_is_not_measured(project: pytest.Pytester) -> None:

@@ -76,12 +76,42 @@ def test_contradicting_modes(project: pytest.Pytester) -> None:
     assert project.runpytest("--claims-advisory").ret == 0
 
 
-def test_ini_settings_are_checked_when_something_claims(project: pytest.Pytester) -> None:
-    project.makeini("[pytest]\nclaims_budget = long\nclaims_hw = nowhere\n")
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    [
+        ("claims_budget = long", "--claims-budget: 'long' is not a time such as*"),
+        ("claims_strict = perhaps", "claims_strict: *perhaps*"),
+        ("container_runtime = ../runc", "--container-runtime: '../runc' is not a name"),
+        ("pod_accelerator = hvf", "--accelerator: 'hvf' is not known; there are kvm, tcg and auto"),
+    ],
+)
+@pytest.mark.parametrize("asks", ["claim", "containers", "pods", "tmp_path"])
+def test_ini_settings(project: pytest.Pytester, setting: str, text: str, asks: str) -> None:
+    project.makepyfile(f"def test_it({asks}): pass")
+    project.makeini(f"[pytest]\n{setting}\n")
+    pytest.LineMatcher([refused(project)]).fnmatch_lines([text])
+    project.makeini("[pytest]\n")
+    pytest.LineMatcher([refused(project, "-o", setting.replace(" ", ""))]).fnmatch_lines([text])
+
+
+def test_a_profile_in_the_ini_file_is_looked_for_when_something_claims(
+    project: pytest.Pytester,
+) -> None:
+    project.makeini("[pytest]\nclaims_hw = nowhere\n")
     project.makepyfile("def test_it(): pass")
     assert project.runpytest().ret == 0
     project.makepyfile(USES)
-    assert refused(project).startswith("--claims-budget: 'long' is not a time such as")
+    assert refused(project).startswith("there is no hardware profile 'nowhere'")
+
+
+def test_an_unknown_target_is_required(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VPERF_REQUIRE", "container,po")
+    project.makepyfile(USES)
+    assert refused(project) == (
+        "VPERF_REQUIRE: 'po' is not known; there are host, container, pod, guest, domu and all"
+    )
 
 
 def test_the_command_line_wins_over_the_ini_file(project: pytest.Pytester) -> None:
@@ -141,6 +171,35 @@ def test_a_named_profile_of_another_machine_says_so(project: pytest.Pytester) ->
     assert any("No Such Processor" in text for text in record["hardware"]["mismatches"])
 
 
+def test_every_record_says_that_the_machine_is_another_one(project: pytest.Pytester) -> None:
+    import json
+
+    project.makepyfile(
+        """
+        import pytest
+        from samplers import around, missing
+
+        @pytest.fixture
+        def machine(): missing()
+
+        def test_any(claim): claim("start.alike").compares(around(1), to=around(1))
+        def test_missing(claim): claim("start.elsewhere").holds(missing)
+        def test_none(claim): claim("copy.rate").holds(around(1, "MB/s"))
+        def test_fixture(claim, machine): pass
+        """
+    )
+    for options in ([], ["-n1"]):
+        project.runpytest("--hw=lab", "--claims-json=out.json", *options)
+        found = json.loads((project.path / "out.json").read_text())["claims"]
+        assert len(found) == 4
+        for record in found:
+            assert record["hardware"]["matches"] is False
+            assert any("No Such Processor" in text for text in record["hardware"]["mismatches"])
+    project.runpytest("--claims-json=out.json")
+    for record in json.loads((project.path / "out.json").read_text())["claims"]:
+        assert record["hardware"]["matches"] is True
+
+
 def test_an_unknown_claim_fails_its_test(project: pytest.Pytester) -> None:
     project.makepyfile(
         """
@@ -196,6 +255,12 @@ def test_containers_are_parametrized_by_runtime(project: pytest.Pytester) -> Non
         def test_started(container): pass
         @pytest.mark.parametrize("container_runtime", ["crun"], indirect=True)
         def test_own(containers): pass
+        @pytest.mark.parametrize("size, container_runtime", [(1, "crun")], indirect=["container_runtime"])
+        def test_two(containers, size): pass
+        @pytest.mark.parametrize(argnames=["container_runtime"], argvalues=[["crun"]], indirect=True)
+        def test_list(containers): pass
+        @pytest.mark.parametrize("container_runtimes", ["x"])
+        def test_like(containers, container_runtimes): pass
         """
     )
     result = project.runpytest("--collect-only", "-q", "--container-runtime=runc,runsc")
@@ -205,4 +270,29 @@ def test_containers_are_parametrized_by_runtime(project: pytest.Pytester) -> Non
         "test_started[runc]",
         "test_started[runsc]",
         "test_own[crun]",
+        "test_two[1-crun]",
+        "test_list[crun]",
+        "test_like[runc-x]",
+        "test_like[runsc-x]",
+    ]
+
+
+def test_pods_are_parametrized_by_accelerator(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        """
+        import pytest
+        def test_it(pods): pass
+        @pytest.mark.parametrize("pods", ["kvm"], indirect=True)
+        def test_own(pods): pass
+        @pytest.mark.parametrize("pods_per_host", [3])
+        def test_like(pods, pods_per_host): pass
+        """
+    )
+    result = project.runpytest("--collect-only", "-q", "--accelerator=kvm,tcg")
+    assert [line.partition("::")[2] for line in result.outlines if "::" in line] == [
+        "test_it[kvm]",
+        "test_it[tcg]",
+        "test_own[kvm]",
+        "test_like[kvm-3]",
+        "test_like[tcg-3]",
     ]

@@ -278,7 +278,7 @@ def test_unavailable_outside_a_sampler_is_not_measured(project: pytest.Pytester)
 
 
 @pytest.mark.parametrize(
-    ("required", "code"), [("pod", 1), ("pod kvm", 1), ("container", 0), ("po", 0)]
+    ("required", "code"), [("pod", 1), ("pod kvm", 1), ("container", 0), ("all", 1)]
 )
 def test_what_is_required_must_be_measured(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, required: str, code: int
@@ -294,7 +294,10 @@ def test_what_is_required_must_be_measured(
     assert result.ret == code
     if code:
         result.stdout.fnmatch_lines(
-            [f"claims: VPERF_REQUIRE asks for {required}, and no claim about it was measured"]
+            [
+                f"claims: VPERF_REQUIRE asks for {required.replace('all', 'pod')}, "
+                "and no claim about it was measured"
+            ]
         )
 
 
@@ -305,3 +308,108 @@ def test_a_skip_of_a_required_target_is_a_failure(
     project.makepyfile("from samplers import missing\ndef test_it(): missing()")
     result = project.runpytest()
     result.assert_outcomes(failed=1)
+
+
+def test_a_test_that_is_run_again_starts_without_claims(project: pytest.Pytester) -> None:
+    """As pytest-rerunfailures has it: the same item, run once more."""
+    project.makeconftest(
+        """
+        from _pytest.runner import runtestprotocol
+
+        def pytest_runtest_protocol(item, nextitem):
+            runtestprotocol(item, nextitem=nextitem, log=False)
+            item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+            runtestprotocol(item, nextitem=nextitem)
+            return True
+        """
+    )
+    project.makepyfile(
+        """
+        from samplers import around
+        centres = iter([450, 350])
+        def test_it(claim, record_property):
+            record_property("mine", "kept")
+            claim("start.quick").holds(around(next(centres)))
+        """
+    )
+    result = project.runpytest("-v", "--junit-xml=out.xml", "--claims-json=out.json")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*::test_it HELD *", "* 1 held in *"])
+    text = (project.path / "out.xml").read_text()
+    assert text.count('name="vperf.start.quick.verdict"') == 1
+    assert "refuted" not in text
+    found = json.loads((project.path / "out.json").read_text())["claims"]
+    assert [record["verdict"] for record in found] == ["refuted", "holds"]
+
+
+SWALLOWS = """
+    from contextlib import suppress
+    import pytest
+    from samplers import around
+    def test_it(claim):
+        with suppress(AssertionError):
+            claim("start.quick").holds(around(450))
+"""
+
+
+@pytest.mark.parametrize("then", ["pass", 'pytest.skip("enough")'])
+def test_a_refuted_claim_cannot_be_swallowed(project: pytest.Pytester, then: str) -> None:
+    project.makepyfile(SWALLOWS + f"        {then}\n")
+    result = project.runpytest("-v")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            "*::test_it REFUTED *",
+            "start.quick is refuted: measured 450.3 ms, claimed ≤ 400 ms",
+            "REFUTED *::test_it - ClaimRefuted: start.quick is refuted: *",
+            "* 1 refuted in *",
+        ]
+    )
+    assert project.runpytest("--claims-advisory").ret == 0
+
+
+@pytest.mark.parametrize("options", [(), ("--claims-strict",), ("--claims-advisory",)])
+@pytest.mark.parametrize("body", ['claim("copy.rate")', 'claim("copy.rate").holds'])
+def test_a_claim_that_is_only_named_fails(
+    project: pytest.Pytester, body: str, options: tuple[str, ...]
+) -> None:
+    project.makepyfile(
+        f"""
+        from samplers import around
+        def test_it(claim):
+            claim("start.quick").holds(around(350))
+            {body}
+        """
+    )
+    result = project.runpytest(*options)
+    result.assert_outcomes(failed=1)
+    text = "claim 'copy.rate' was named but never judged: call .holds(…) or .compares(…)"
+    result.stdout.fnmatch_lines([text, f"FAILED *::test_it - ClaimUnjudged: {text}"])
+
+
+@pytest.mark.parametrize(
+    ("sampler", "verdict"), [("missing", "not measured"), ("around(400)", "inconclusive")]
+)
+def test_a_skip_does_not_hide_what_was_not_proven_from_strict(
+    project: pytest.Pytester, sampler: str, verdict: str
+) -> None:
+    project.makepyfile(
+        f"""
+        import pytest
+        from samplers import around, missing
+        def test_it(claim):
+            claim("start.quick").holds({sampler})
+            pytest.skip("enough")
+        """
+    )
+    result = project.runpytest("--claims-strict")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines([f"start.quick was not shown to hold: {verdict}: *"])
+    result = project.runpytest("-rs")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["SKIPPED * enough"])
+
+
+def test_a_skip_before_any_claim_stays_one(project: pytest.Pytester) -> None:
+    project.makepyfile("import pytest\ndef test_it(claim): pytest.skip('not today')")
+    project.runpytest("--claims-strict").assert_outcomes(skipped=1)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vperf.require import unmet
+from pytest_vperf.require import check, unmet
 from pytest_vperf.results.junit import properties
 from pytest_vperf.results.record import (
     ClaimRecord,
@@ -141,6 +141,7 @@ def test_a_new_file_has_the_mode_of_the_umask(tmp_path: Path) -> None:
         ("pod kvm", ["pod kvm"]),
         ("container, pod kvm", ["container", "pod kvm"]),
         ("host", []),
+        ("all", ["container"]),
     ],
 )
 def test_what_is_required(
@@ -153,3 +154,33 @@ def test_what_is_required(
         record(target="container runc"),
     ]
     assert unmet(records) == missing
+
+
+@pytest.mark.parametrize(
+    ("required", "missing"), [("pod", ["pod"]), ("container", []), ("all", ["all"])]
+)
+def test_what_was_not_measured_on_an_unknown_target_may_be_the_required_one(
+    monkeypatch: pytest.MonkeyPatch, required: str, missing: list[str]
+) -> None:
+    monkeypatch.setenv("VPERF_REQUIRE", required)
+    records = [record(target=""), record(target="container runc", samples=[1.1])]
+    assert unmet(records) == missing
+
+
+def test_what_may_be_required(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VPERF_REQUIRE", "host, container runsc,pod,guest,domu,all")
+    check()
+    monkeypatch.setenv("VPERF_REQUIRE", "container,pods")
+    with pytest.raises(pytest.UsageError) as caught:
+        check()
+    assert str(caught.value) == (
+        "VPERF_REQUIRE: 'pods' is not known; there are host, container, pod, guest, domu and all"
+    )
+
+
+def test_half_a_surrogate_pair_does_not_keep_the_file_from_being_written(tmp_path: Path) -> None:
+    run = RunRecord(tmp_path / "out.json")
+    run.add(record(reason="no file caf\udce9"))
+    run.add(record(reason="größer"))
+    first, second = json.loads(run.path.read_bytes())["claims"]  # type: ignore[union-attr]
+    assert (first["reason"], second["reason"]) == ("no file caf\udce9", "größer")

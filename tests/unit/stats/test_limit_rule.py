@@ -242,3 +242,15 @@ def test_finds_a_difference_of_three_standard_deviations() -> None:
     found = [feed(LimitRule(100, "at_most"), noise(124, 8, seed)).decision for seed in range(100)]
     assert found.count("refuted") >= 99
     assert found.count("holds") == 0
+
+
+def test_between_two_looks_the_interval_is_that_of_the_last_one() -> None:
+    rule = LimitRule(400, "at_most", warm_up=0, looks=(3, 6))
+    seen = []
+    for value in (390, 400, 410, 380, 420):
+        rule.add(value)
+        seen.append((rule.state.low, rule.state.high))
+    assert seen[:2] == [(None, None)] * 2
+    assert seen[2] != (None, None)
+    assert seen[3:] == [seen[2]] * 2
+    assert rule.state.estimate == 400

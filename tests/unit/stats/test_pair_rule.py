@@ -130,7 +130,7 @@ def test_identical_ratios_are_decided_and_called_suspicious() -> None:
 
 
 def test_ratios_beyond_a_float_do_not_crash() -> None:
-    rule = PairRule(1, "at_most", warm_up=0)
+    rule = PairRule(1, "at_most", warm_up=0, looks=(3, 8))
     for a, b in [(5e-324, 1.7e308), (1.7e308, 5e-324), (1.0, 1.0)]:
         for _ in "ab":
             rule.add(a if rule.next() == "a" else b)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from pytest_vperf.targets.base import CannotStart
 from pytest_vperf.targets.pod.agent_wire import Frame, Type, command_payload
 from pytest_vperf.targets.pod.machine import Machine
 from pytest_vperf.targets.pod.pod import DEFAULT_ENVIRONMENT, Pod
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.pod.assets import Assets
     from pytest_vperf.targets.pod.command_line import MachineConfig
+
+
+#: How long a container's process is watched after its start, outside the clock, in seconds: as in the container
+#: target, one that ends at once has not started. Emulated, "at once" is longer: twice the phase before.
+SETTLED = 0.05
 
 
 def boot(
@@ -51,7 +57,31 @@ def boot(
         deadline = began + timeout
         machine.await_frame(Type.READY, "agent", deadline)
         machine.await_frame(Type.RUNNING, "container", deadline)
+        _look_after(machine, command)
     except BaseException:
         machine.close()
         raise
     return Pod(machine, began, details)
+
+
+def _look_after(machine: Machine, command: tuple[str, ...]) -> None:
+    """Make sure that the container's process is still there a moment later.
+
+    Raises:
+        CannotStart: it ended at once; with its status and what it printed.
+    """
+    said = b""
+    took = machine.marks["container"] - machine.marks["agent"]
+    deadline = time.perf_counter() + max(SETTLED, 2 * took)
+    while time.perf_counter() < deadline:
+        for frame in machine.next_frames(deadline):
+            if frame.type in (Type.OUTPUT, Type.ERRORS):
+                said += frame.payload
+            elif frame.type is Type.EXIT:
+                status = int.from_bytes(frame.payload[:4], "little")
+                words = said.decode("utf-8", "replace").strip()[-500:]
+                raise CannotStart(
+                    f"{machine.name}: its container ended at once ({' '.join(command)}) with status {status}"
+                    + (f":\n{words}" if words else " and no output"),
+                    target=machine.name,
+                )

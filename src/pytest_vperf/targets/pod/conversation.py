@@ -91,6 +91,11 @@ class Conversation:
             elif frame.type is Type.FAILED:
                 number = int.from_bytes(frame.payload[:4], "little")
                 what = frame.payload[4:].decode("utf-8", "replace")
+                if number == errno.ESRCH:
+                    raise CannotConnect(
+                        f"the container of {self._machine.name} is gone: its process has ended",
+                        target=self._machine.name,
+                    )
                 self._stderr += f"{what}: {os.strerror(number)}\n".encode()
                 # As a shell reports a command that is not there, or that cannot be executed.
                 self._status = 127 if number == errno.ENOENT else 126

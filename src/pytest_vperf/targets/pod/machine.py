@@ -13,6 +13,7 @@ the host's scheduler (well below 1 ms on an idle host).
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import shutil
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING
 from pytest_vperf.targets.base import CannotStart, TimedOut
 from pytest_vperf.targets.pod.agent_wire import Frame, Type, Wire, WireError
 from pytest_vperf.targets.pod.command_line import Channels, MachineConfig, command_line
-from pytest_vperf.targets.pod.qmp import Qmp, QmpError
+from pytest_vperf.targets.pod.qmp import Qmp, QmpError, QmpTimeout
 
 if TYPE_CHECKING:
     from pytest_vperf.machine.runs import Run
@@ -92,6 +93,7 @@ class Machine:
 
         Raises:
             CannotStart: QEMU refused its command line, died, or runs another accelerator than asked for.
+            TimedOut: it did not answer in time.
         """
         try:
             self._qmp.connect(timeout)
@@ -104,6 +106,8 @@ class Machine:
                     target=self.name,
                 )
             self._qmp.execute("cont")
+        except QmpTimeout as error:
+            raise self._late(str(error)) from error
         except QmpError as error:
             raise self._dead("process", str(error)) from error
         self.marks["process"] = time.perf_counter()
@@ -138,11 +142,22 @@ class Machine:
             now = time.perf_counter()
             self._seen.extend((now, frame) for frame in frames)
             if now >= deadline and not frames:
-                raise TimedOut(
-                    f"{self.name} was not ready in time: it never left its phase {self.phase!r}"
-                    f"{self.last_words()}",
-                    target=self.name,
-                )
+                raise self._late()
+
+    def next_frames(self, deadline: float) -> list[Frame]:
+        """What the agent said since the last frame that was awaited, or says until the deadline.
+
+        Raises:
+            CannotStart: the machine ended.
+        """
+        if self._seen:
+            frames = [frame for _, frame in self._seen]
+            self._seen.clear()
+            return frames
+        found = self.wait(deadline)
+        if found is None:
+            raise self._dead("container")
+        return found
 
     def await_console(self, line: bytes, deadline: float) -> None:
         """Wait until a line has been printed on the serial port (the floor of the benchmark has no agent).
@@ -177,7 +192,12 @@ class Machine:
             return None
         if self.wire.socket in ready:
             try:
-                return self.wire.receive()
+                frames = self.wire.receive()
+                if frames is None:
+                    # Its sockets close a moment before QEMU is gone.
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        self._process.wait(5.0)
+                return frames
             except WireError as error:
                 raise CannotStart(
                     f"{self.name}: {error}{self.last_words()}", target=self.name
@@ -219,6 +239,14 @@ class Machine:
         lines = f"\nQEMU said: {log}" if log else ""
         return lines + (
             f"\nits console ended with:\n{console}" if console else "; its console is empty"
+        )
+
+    def _late(self, detail: str = "") -> TimedOut:
+        return TimedOut(
+            f"{self.name} was not ready in time: it never left its phase {self.phase!r}"
+            + (f" ({detail})" if detail else "")
+            + self.last_words(),
+            target=self.name,
         )
 
     def _dead(self, phase: str, detail: str = "") -> CannotStart:

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_vperf.machine import cache
+from pytest_vperf.machine import cache, lock
 from pytest_vperf.machine.preflight import Readiness
 from pytest_vperf.targets.base import TargetError, TimedOut, Unavailable
 from pytest_vperf.targets.pod import boot as booting
@@ -49,7 +49,10 @@ def probe(
     if not afresh and remembered.is_file():
         usable, why, remedy = json.loads(remembered.read_text())
         return Readiness(name, bool(usable), str(why), str(remedy))
-    answer = _boot(accelerator, assets, run)
+    with lock.measuring():  # a boot would disturb a measurement that goes on, and be slowed by it
+        answer, lasting = _boot(accelerator, assets, run)
+    if not lasting:
+        return answer
     remembered.parent.mkdir(parents=True, exist_ok=True)
     draft = remembered.with_suffix(f".{os.getpid()}")
     draft.write_text(json.dumps([answer.usable, answer.why, answer.remedy]))
@@ -76,21 +79,20 @@ def _quick_refusal(accelerator: str) -> tuple[str, str] | None:
 
 
 def _memory(accelerator: str, assets: Assets) -> Path:
-    """Where the answer is kept: keyed by this boot of the host and everything the probe ran."""
+    """Where the answer is kept: keyed by this boot of the host, what it loaded, and everything the probe ran."""
     boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    key = cache.content_key(
-        [
-            accelerator,
-            boot_id,
-            assets.qemu_version,
-            assets.kernel.sha256,
-            assets.initramfs.parent.name,
-        ]
-    )
+    modules = sorted(module.name for module in Path("/sys/module").glob("kvm*"))
+    parts = [accelerator, boot_id, *modules, assets.qemu_version, assets.kernel.sha256]
+    key = cache.content_key([*parts, assets.initramfs.parent.name, assets.disk.parent.name])
     return cache.root() / "probe" / f"{key}.json"
 
 
-def _boot(accelerator: str, assets: Assets, run: Run) -> Readiness:
+def _boot(accelerator: str, assets: Assets, run: Run) -> tuple[Readiness, bool]:
+    """The answer, and whether it is to be remembered.
+
+    What works goes on working, and a KVM on which a kernel hangs goes on hanging. Any other failure may be of
+    the moment - a busy host, a machine killed, an image without a command - and the next one is to try again.
+    """
     name = f"accelerator {accelerator}"
     limit = TIME_LIMITS[accelerator]
     try:
@@ -98,15 +100,12 @@ def _boot(accelerator: str, assets: Assets, run: Run) -> Readiness:
         with booting.boot(
             assets, config, FIRMWARE, run, command=("sleep", "infinity"), timeout=limit
         ) as pod:
-            return Readiness(name, True, f"a pod started in {pod.startup_time}")
+            return Readiness(name, True, f"a pod started in {pod.startup_time}"), True
     except Unavailable as error:
-        return Readiness(name, False, error.reason, error.remedy)
+        return Readiness(name, False, error.reason, error.remedy), False
     except TimedOut:
         device = "/dev/kvm is there and answers, but a" if accelerator == "kvm" else "a"
-        return Readiness(
-            name,
-            False,
-            f"{device} guest kernel did not reach a running container within {limit:g} s",
-        )
+        why = f"{device} guest kernel did not reach a running container within {limit:g} s"
+        return Readiness(name, False, why), accelerator == "kvm"
     except TargetError as error:
-        return Readiness(name, False, " ".join(str(error).split())[:400])
+        return Readiness(name, False, " ".join(str(error).split())[:400]), False

@@ -20,6 +20,10 @@ class QmpError(Exception):
     """QEMU did not answer, or refused a command; the text says which."""
 
 
+class QmpTimeout(QmpError):
+    """QEMU did not answer in time."""
+
+
 class Qmp:
     """One machine's control connection over a connected socket."""
 
@@ -53,13 +57,22 @@ class Qmp:
         except QmpError:
             pass  # QEMU was quicker
         finally:
+            self._end_tasks()
             self._socket.close()
             self._loop.close()
+
+    def _end_tasks(self) -> None:
+        """End what the library still waits for, as after a greeting that never came."""
+        tasks = asyncio.all_tasks(self._loop)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            self._loop.run_until_complete(asyncio.wait(tasks, timeout=2.0))
 
     def _wait(self, work: Coroutine[Any, Any, Any], timeout: float, what: str) -> Any:
         try:
             return self._loop.run_until_complete(asyncio.wait_for(work, timeout))
         except asyncio.TimeoutError:
-            raise QmpError(f"QEMU did not answer ({what}) within {timeout:g} s") from None
+            raise QmpTimeout(f"QEMU did not answer ({what}) within {timeout:g} s") from None
         except (QMPError, OSError, EOFError) as error:
             raise QmpError(f"{what}: {error}") from error

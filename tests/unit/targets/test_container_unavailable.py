@@ -1,0 +1,33 @@
+"""What keeps a container from being had says which container it is about."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vperf.machine.runs import Run
+from pytest_vperf.targets.base import Unavailable
+from pytest_vperf.targets.container import Containers
+from pytest_vperf.targets.once import Once
+from pytest_vperf.targets.scope import Scope
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_vperf.targets.engine import Engine
+
+
+def test_no_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VPERF_RUNS_DIR", str(tmp_path))
+
+    def connect() -> Engine:
+        raise Unavailable("no engine here")
+
+    engine = Once(connect)  # raises the same error each time
+    with Run.begin() as run:
+        for runtime in ("runc", "runsc"):
+            containers = Containers(engine, run, Scope(), runtime=runtime, rootfs=lambda _: "")
+            with pytest.raises(Unavailable, match="no engine here") as caught:
+                containers.start()
+            assert caught.value.target == f"container {runtime}"
