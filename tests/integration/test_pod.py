@@ -31,7 +31,7 @@ from pytest_vperf.targets.pod.preflight import check
 from pytest_vperf.targets.pod.probe import TIME_LIMITS, probe
 from pytest_vperf.targets.scope import Scope
 
-LIMIT = 120.0
+LIMIT = 300.0
 
 
 @pytest.fixture(scope="module")

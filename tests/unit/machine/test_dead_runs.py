@@ -117,7 +117,7 @@ def test_this_process_and_its_ancestors_are_spared(
     )
     marks = {MARK: run, MARK_FOLDER: str(home / f"run-{run}")}
     done = subprocess.run(
-        ["sh", "-c", f'{sys.executable} -c "$1" {run}; echo lives', "sh", script],
+        ["sh", "-c", f'"$2" -c "$1" {run}; echo lives', "sh", script, sys.executable],
         env={**os.environ, **marks},
         capture_output=True,
         text=True,
