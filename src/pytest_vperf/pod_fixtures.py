@@ -54,7 +54,7 @@ def pods_on(
     timeout = claims_session(request.config).settings.start_timeout
 
     def make(accelerator: str) -> Pods:
-        return Pods(pod_assets, lambda: vperf_run, scope, accelerator=accelerator, timeout=timeout)
+        return Pods(pod_assets, vperf_run, scope, accelerator=accelerator, timeout=timeout)
 
     return make
 

@@ -295,15 +295,15 @@ def test_an_unknown_firmware_accelerator_and_size(assets, run):
     with pytest.raises(
         CannotStart, match="unknown accelerator 'hvf': choose one of auto, kvm, tcg, xen"
     ):
-        Pods(lambda: assets, lambda: run, Scope(), accelerator="hvf")
-    pods = Pods(lambda: assets, lambda: run, Scope(), accelerator="tcg")
+        Pods(lambda: assets, run, Scope(), accelerator="hvf")
+    pods = Pods(lambda: assets, run, Scope(), accelerator="tcg")
     with pytest.raises(CannotStart, match="a pod with vcpus = 0 cannot start"):
         pods.start(vcpus=0)
 
 
 def test_a_pod_belongs_to_its_scope(assets, run):
     scope = Scope()
-    pods = Pods(lambda: assets, lambda: run, scope, accelerator="tcg")
+    pods = Pods(lambda: assets, run, scope, accelerator="tcg")
     pod = pods.start(memory="256 MiB")
     assert scope.facts[0].name == "pod tcg qboot"
     scope.close_since()
@@ -313,7 +313,7 @@ def test_a_pod_belongs_to_its_scope(assets, run):
 def test_xen_and_a_kvm_that_does_not_work_are_unavailable(assets, run):
     for accelerator in ("kvm", "xen"):
         readiness = probe(accelerator, lambda: assets, run)
-        pods = Pods(lambda: assets, lambda: run, Scope(), accelerator=accelerator)
+        pods = Pods(lambda: assets, run, Scope(), accelerator=accelerator)
         if readiness.usable:
             pods.start()
             continue

@@ -82,7 +82,6 @@ class Channels:
 
 def command_line(qemu: str, config: MachineConfig, channels: Channels, name: str) -> list[str]:
     """The arguments for QEMU. The machine is created stopped (``-S``); QMP's ``cont`` lets it go."""
-    # A device that needs no firmware of its own keeps its option ROM out of the start.
     argv = [
         qemu,
         *("-name", name),

@@ -130,8 +130,10 @@ class Machine:
                 at, frame = self._seen.popleft()
                 if frame.type is Type.FAILED:
                     number = int.from_bytes(frame.payload[:4], "little")
-                    raise ContainerFailed(
-                        self.name, number, frame.payload[4:].decode("utf-8", "replace")
+                    what = frame.payload[4:].decode("utf-8", "replace")
+                    raise CannotStart(
+                        f"{self.name}: the container did not start: {what}: {os.strerror(number)}",
+                        target=self.name,
                     )
                 if frame.type is wanted:
                     self.marks[phase] = at
@@ -277,20 +279,6 @@ class Machine:
         self._console.close()
         self.wire.socket.close()
         self._log.close()
-
-
-class ContainerFailed(CannotStart):
-    """The agent could not make the container or run its process.
-
-    Attributes:
-        errno: the error number in the guest.
-    """
-
-    def __init__(self, name: str, errno: int, what: str) -> None:
-        super().__init__(
-            f"{name}: the container did not start: {what}: {os.strerror(errno)}", target=name
-        )
-        self.errno = errno
 
 
 def _is_kernel(console: bytearray) -> bool:

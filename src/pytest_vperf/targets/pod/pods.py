@@ -35,7 +35,7 @@ class Pods:
     def __init__(
         self,
         assets: Callable[[], Assets],
-        run: Callable[[], Run],
+        run: Run,
         scope: Scope,
         *,
         accelerator: str = "auto",
@@ -59,7 +59,7 @@ class Pods:
             Unavailable: ``auto``, and the files that a probe needs cannot be had.
         """
         if self._asked == "auto":
-            kvm = probe("kvm", self._assets, self._run())
+            kvm = probe("kvm", self._assets, self._run)
             self._asked = "kvm" if kvm.usable else "tcg"
         return self._asked
 
@@ -92,7 +92,7 @@ class Pods:
         # Pods on Xen have no firmware: the hypervisor loads the kernel itself.
         name = f"pod {accelerator}" if accelerator == "xen" else f"pod {accelerator} {firmware}"
         try:
-            readiness = probe(accelerator, self._assets, self._run())
+            readiness = probe(accelerator, self._assets, self._run)
             if not readiness.usable:
                 raise Unavailable(f"{accelerator}: {readiness.why}", remedy=readiness.remedy)
             config = self._assets().config(
@@ -110,7 +110,7 @@ class Pods:
             self._assets(),
             config,
             firmware,
-            self._run(),
+            self._run,
             command=tuple(command),
             timeout=self._timeout,
         )
