@@ -28,7 +28,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     from pytest_vperf.interrupt import sigterm_as_interrupt
 
-    arguments = _parser().parse_args(argv)
+    words, command = _split_command(sys.argv[1:] if argv is None else argv)
+    arguments = _parser().parse_args(words)
+    arguments.words_after = command  # no parser's business
     try:
         with sigterm_as_interrupt():
             status: int = arguments.command(arguments)
@@ -44,6 +46,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return status
+
+
+def _split_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The words before a first ``--``, and after it the command that ``vperf doctor --tune`` is to run."""
+    words = list(words)
+    if words[:1] != ["doctor"] or "--" not in words:
+        return words, []
+    place = words.index("--")
+    return words[:place], words[place + 1 :]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -64,6 +75,8 @@ def _parser() -> argparse.ArgumentParser:
 def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "doctor",
+        usage="%(prog)s [-h] [--json] [--guest-kernel FILE] [--container-runtime NAME[,NAME]] [NAME ...]\n"
+        "       %(prog)s --tune [--apply] [--also NAME[,NAME]] [-- COMMAND ...]",
         help="show what can be used here, why not, and the command that mends it",
         description="Checks targets, accelerators, firmware and tools. Whether pods can start, and with "
         "which accelerator, is found by starting some, which takes some seconds.",
@@ -89,7 +102,26 @@ def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         metavar="NAME[,NAME]",
         help="OCI runtimes to check (default: runc and runsc); 'container' then stands for them",
     )
-    parser.set_defaults(command=_doctor)
+    tuning = parser.add_argument_group("to quieten this machine")
+    tuning.add_argument(
+        "--tune",
+        action="store_true",
+        help="show the settings that make measurements noisy, and the commands that change them",
+    )
+    tuning.add_argument(
+        "--apply",
+        action="store_true",
+        help="change them (as root) while COMMAND runs, or until Ctrl-C, then set back what was there before; "
+        "exit status: COMMAND's, or 1 where a setting could not be changed or set back",
+    )
+    tuning.add_argument(
+        "--also",
+        action="append",
+        metavar="NAME[,NAME]",
+        help="change also what does more than make noise: aslr (address space layout randomisation, which "
+        "protects from attacks), smt (takes the second thread of each core away)",
+    )
+    parser.set_defaults(command=_doctor, fail=parser.error)
 
 
 def _add_clean(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -117,17 +149,36 @@ def _add_schema(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
+    if arguments.tune:
+        return _tune(arguments)
+    if arguments.apply or arguments.also:
+        arguments.fail("--apply and --also belong to --tune")
     from pytest_vperf import doctor
 
     runtimes = [
         name for text in arguments.container_runtime or () for name in text.split(",") if name
     ]
     return doctor.run(
-        arguments.names,
+        [*arguments.names, *arguments.words_after],
         json=arguments.json,
         guest_kernel=arguments.guest_kernel,
         runtimes=tuple(dict.fromkeys(runtimes)),
     )
+
+
+def _tune(arguments: argparse.Namespace) -> int:
+    from pytest_vperf import tune
+    from pytest_vperf.machine.tuning_knobs import ASKED
+
+    also = [name for text in arguments.also or () for name in text.split(",") if name]
+    if arguments.names or arguments.json or arguments.guest_kernel or arguments.container_runtime:
+        arguments.fail("--tune goes with --apply, --also and `-- COMMAND` only")
+    if arguments.words_after and not arguments.apply:
+        arguments.fail("a COMMAND is run with --apply only")
+    for name in also:
+        if name not in ASKED:
+            arguments.fail(f"--also: {name!r} is not known; there are: {', '.join(ASKED)}")
+    return tune.run(apply=arguments.apply, also=also, command=arguments.words_after)
 
 
 def _clean(arguments: argparse.Namespace) -> int:

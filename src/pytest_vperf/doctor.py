@@ -23,6 +23,8 @@ USABLE, NOT_USABLE, USAGE_ERROR = 0, 1, 2
 #: The runtimes that are always asked about; others are where they are installed.
 USUAL_RUNTIMES = ("runc", "runsc")
 DEFAULT_RUNTIME = "runc"
+#: The name under which the doctor tells what disturbs measurements; informative, never not usable.
+NOISE = "noise"
 POD_NAMES = (
     "pod",
     "accelerator kvm",
@@ -98,7 +100,18 @@ def all_checks(guest_kernel: Path | None, runtimes: Sequence[str]) -> list[Check
         Check(("libvirt-python", "libvirt"), tools.check_libvirt),
         Check(("python packages",), lambda: [tools.check_packages()]),
         Check((hazards.KVM_DEVICE,), lambda: [hazards.check_kvm_device()]),
+        Check((NOISE,), lambda: [_noise()]),
     ]
+
+
+def _noise() -> Readiness:
+    """What makes this machine noisy; whatever it is, the machine is usable."""
+    from pytest_vperf.machine.noise_warnings import look
+
+    found = look()
+    if not found:
+        return Readiness(NOISE, True, "nothing was found that makes this machine noisy")
+    return Readiness(NOISE, True, "; ".join(each.short for each in found), "vperf doctor --tune")
 
 
 def _containers(runtimes: tuple[str, ...]) -> Check:
@@ -194,11 +207,13 @@ def _print(answers: Sequence[Readiness]) -> None:
 
     from pytest_vperf.console import print_table
 
+    def state(answer: Readiness) -> Text:
+        if answer.name == NOISE:
+            return Text("noisy", "yellow") if answer.remedy else Text("quiet", "green")
+        return Text(*states[answer.usable])
+
     states = {True: ("usable", "green"), False: ("not usable", "red")}
     print_table(
         ("name", "", "why", "to mend it"),
-        [
-            (answer.name, Text(*states[answer.usable]), answer.why, answer.remedy)
-            for answer in answers
-        ],
+        [(answer.name, state(answer), answer.why, answer.remedy) for answer in answers],
     )

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 
 import psutil
 
-from pytest_vperf.machine import cgroups, mounts
+from pytest_vperf.machine import cgroups, mounts, tuning_journal
 from pytest_vperf.machine.marks import describe, end, environment, own_line
 from pytest_vperf.machine.runs import (
     MARK,
@@ -30,14 +30,23 @@ from pytest_vperf.machine.runs import (
     remove_tree,
     runs_folder,
 )
+from pytest_vperf.machine.tuning_lock import TuningError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-Kind = Literal["container", "process", "mount", "cgroup", "socket", "folder"]
+Kind = Literal["settings", "container", "process", "mount", "cgroup", "socket", "folder"]
 # The order of removal: what holds something goes before what is held; the folder, by which the rest is
 # found, last.
-_ORDER: tuple[Kind, ...] = ("container", "process", "mount", "cgroup", "socket", "folder")
+_ORDER: tuple[Kind, ...] = (
+    "settings",
+    "container",
+    "process",
+    "mount",
+    "cgroup",
+    "socket",
+    "folder",
+)
 # A folder that is still being made has no lock for a moment.
 _GRACE = 60.0
 _RUN_NAME = re.compile(r"run-[0-9a-f]{8}")
@@ -48,7 +57,7 @@ class Leftover:
     """One thing a dead run left.
 
     Attributes:
-        run: the run's ID.
+        run: the run's ID; of settings the number of the process that changed them.
         kind: what sort of thing it is.
         what: one line that names it.
         take_away: removes it, and answers with the reason if it cannot, else with nothing.
@@ -70,6 +79,7 @@ def find() -> list[Leftover]:
         PermissionError: the folder of the runs belongs to somebody else.
     """
     found = [leftover for folder in sorted(_dead_folders()) for leftover in _of_run(folder)]
+    found += _settings()
     return sorted(found, key=lambda leftover: _ORDER.index(leftover.kind))
 
 
@@ -212,6 +222,22 @@ def _of_run(folder: Path) -> Iterator[Leftover]:
         yield Leftover(run, "socket", f"socket {path}", partial(_unlink, path))
     if folder.is_dir():
         yield Leftover(run, "folder", f"folder {folder}", partial(remove_folder, folder))
+
+
+def _settings() -> Iterator[Leftover]:
+    """The settings of the kernel that a killed ``vperf doctor --tune`` did not set back."""
+    found = tuning_journal.left_over()
+    if found is not None:
+        pid, what = found
+        yield Leftover(pid, "settings", f"settings {what}", _set_back)
+
+
+def _set_back() -> str:
+    try:
+        tuning_journal.recover()
+    except TuningError as error:
+        return "; ".join(str(error).splitlines())
+    return ""
 
 
 def _end(process: psutil.Process) -> str:

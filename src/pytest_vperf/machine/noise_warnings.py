@@ -1,0 +1,177 @@
+"""What makes this machine noisy, each thing with its value, why it matters, and how to change it.
+
+Background load is judged by what waits, not by what runs: a busy neighbour on a processor of its own costs little.
+The thresholds of shares of time follow from the smallest difference that claims resolve. The default tolerance is
+2 %; time that is taken from a program lengthens it by about the same share, so half of the tolerance is a warning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_vperf.machine import hypervisor
+from pytest_vperf.machine.noise_settings import CLOCK, UNKNOWN
+from pytest_vperf.machine.procfile import content
+from pytest_vperf.machine.tuning_knobs import KNOBS, changes_of, commands
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pytest_vperf.machine.noise import NoiseEvidence
+
+#: Of CPU time, taken by the hypervisor for others: half of the default tolerance.
+STEAL = 0.01
+#: Of the time, in which tasks waited. Of memory as of steal: who waits for reclaim is who is measured. The start of
+#: pytest itself waits for processors and disks, so there it is ten times as much; psi.rst takes 15 % in its example
+#: of a stall worth waking a monitor for.
+PRESSURE = {"cpu": 0.10, "io": 0.10, "memory": 0.01}
+#: Tasks per processor, averaged over a minute: from here on a claim's own processes mostly meet another one.
+LOAD = 0.5
+# These are read from a device, which takes a microsecond or more each time, or count timer ticks.
+_COARSE_CLOCKS = {"hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit"}
+
+_WAITING = {
+    "cpu": "other programs compete for the processors",
+    "io": "programs wait for a disk",
+    "memory": "programs wait for memory to be reclaimed",
+}
+
+
+@dataclass(frozen=True)
+class NoiseWarning:
+    """One thing that makes this machine noisy.
+
+    Attributes:
+        name: what it is.
+        value: what was seen.
+        why: how it disturbs measurements.
+        remedy: the command, or what else helps; says so where nothing does.
+        by_command: whether the remedy is a command that `vperf doctor --tune` prints.
+    """
+
+    name: str
+    value: str
+    why: str
+    remedy: str
+    by_command: bool = False
+
+    @property
+    def short(self) -> str:
+        """Name and value."""
+        return f"{self.name} {self.value}"
+
+    def __str__(self) -> str:
+        return f"{self.short}: {self.why}; {self.remedy}"
+
+
+def warnings(
+    settings: Mapping[str, str], evidence: NoiseEvidence | None = None, root: Path = Path("/")
+) -> list[NoiseWarning]:
+    """What makes a machine noisy: what was seen to disturb first, then the settings that may.
+
+    Args:
+        settings: from `noise_settings.settings`.
+        evidence: from `noise.evidence`, or from `noise.recent` before anything was measured.
+        root: where ``sys`` and ``proc`` of that machine are; says what can be changed, and by what.
+    """
+    fixed = _why_not(root)
+    return [
+        *(_disturbances(evidence, fixed) if evidence else ()),
+        *_noisy_settings(settings, root, fixed),
+        *_clock(settings, root, fixed),
+    ]
+
+
+def look(root: Path = Path("/")) -> list[NoiseWarning]:
+    """`warnings` of now: for the header, and for the doctor."""
+    from pytest_vperf.machine.noise import recent
+    from pytest_vperf.machine.noise_settings import settings
+
+    return warnings(settings(root), recent(root), root)
+
+
+def _why_not(root: Path) -> str:
+    """What to say of a thing that has no file to change it by."""
+    cpuinfo = (content(root / "proc/cpuinfo") or "").split("\n\n", 1)[0]
+    lines = (line.partition(":") for line in cpuinfo.splitlines())
+    kind = hypervisor.detect(root, {key.strip(): value.strip() for key, _, value in lines})
+    return (
+        "cannot be changed from inside this virtual machine"
+        if kind != "none"
+        else "cannot be changed here"
+    )
+
+
+def _disturbances(evidence: NoiseEvidence, fixed: str) -> Iterator[NoiseWarning]:
+    measured = "window_s" in evidence
+    steal = evidence.get("steal", 0.0)
+    if steal > STEAL:
+        yield NoiseWarning(
+            "steal",
+            f"{_percent(steal)} of CPU time{'' if measured else ' since boot'}",
+            "the hypervisor gives the processors to others meanwhile",
+            f"{fixed}; its host must have a processor for each of this machine's",
+        )
+    for resource, limit in PRESSURE.items():
+        share = evidence.get("pressure", {}).get(resource, {}).get("some", 0.0)
+        if share > limit:
+            yield NoiseWarning(
+                f"{resource} pressure",
+                f"{_percent(share)}{'' if measured else ' in the last 10 s'}",
+                _WAITING[resource],
+                f"stop what else runs (`cat /proc/pressure/{resource}`, `top`)",
+            )
+    load, cpus = evidence.get("load"), evidence.get("cpus")
+    if load and cpus and load[0] > LOAD * cpus:
+        yield NoiseWarning(
+            "load",
+            f"{load[0]:g} on {cpus} processors",
+            "other programs use the processors, their caches and their share of the clock rate",
+            "stop what else runs (`top`)",
+        )
+    slowed = sum(evidence.get("throttled", {}).values())
+    if slowed:
+        yield NoiseWarning(
+            "thermal throttling",
+            f"{slowed} times",
+            "the processors were slowed down for their heat",
+            "see to the cooling, or lower the clock rate",
+        )
+
+
+def _noisy_settings(settings: Mapping[str, str], root: Path, fixed: str) -> Iterator[NoiseWarning]:
+    for knob in KNOBS:
+        value = settings[knob.key]
+        if value.startswith(UNKNOWN) or not knob.noisy(settings):
+            continue
+        found = commands(changes_of(knob, root), root)
+        yield NoiseWarning(
+            knob.title,
+            settings["swap"] if knob.key == "swappiness" else value,
+            knob.why,
+            "; ".join(found) or fixed,
+            by_command=bool(found),
+        )
+
+
+def _clock(settings: Mapping[str, str], root: Path, fixed: str) -> Iterator[NoiseWarning]:
+    clock = settings["clocksource"]
+    if clock not in _COARSE_CLOCKS:
+        return
+    better = sorted(hypervisor.clock_sources(root) & {"tsc", "kvm-clock", "arch_sys_counter"})
+    # Never applied by us: the kernel may have left the other clock because it ran wrong.
+    yield NoiseWarning(
+        "clock source",
+        clock,
+        "each look at the clock takes a microsecond or more",
+        f"echo {better[0]} > {root / CLOCK / 'current_clocksource'}, unless `dmesg` calls it unstable"
+        if better
+        else fixed,
+        by_command=bool(better),
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.2g} %" if share < 0.995 else "100 %"

@@ -1,0 +1,239 @@
+"""``vperf doctor --tune``: the settings of this machine, which of them add noise, and the commands that change them.
+
+With ``--apply`` they are changed, for as long as a command runs or somebody waits, and then restored.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_vperf.machine import (
+    noise_settings,
+    noise_warnings,
+    tuning,
+    tuning_journal,
+    tuning_knobs,
+)
+from pytest_vperf.machine.tuning_lock import Busy, TuningError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+    from types import FrameType
+
+    from pytest_vperf.machine.noise_warnings import NoiseWarning
+    from pytest_vperf.machine.tuning_knobs import Change
+
+OK, FAILED = 0, 1
+CANNOT_EXECUTE, NOT_FOUND = 126, 127  # as a shell has it
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def run(
+    *,
+    apply: bool = False,
+    also: Collection[str] = (),
+    command: Sequence[str] = (),
+    root: Path = Path("/"),
+) -> int:
+    """Show the settings, and change them for a while if asked to.
+
+    Args:
+        apply: change them.
+        also: of `tuning_knobs.ASKED`, what is to be changed too.
+        command: what to run meanwhile; without it, this waits for Ctrl-C, SIGTERM, or the end of standard input.
+        root: where ``sys`` and ``proc`` of the machine are.
+
+    Returns:
+        The status of the command, as a shell has it; 1 where something could not be changed or restored; else 0.
+    """
+    try:
+        done = tuning_journal.recover()
+    except TuningError as error:
+        _complain(error)
+        if apply or not isinstance(error, Busy):
+            return FAILED
+        done = ""
+    if done:
+        print(f"vperf: {done}", file=sys.stderr)
+    settings = noise_settings.settings(root)
+    planned = tuning_knobs.changes(root, settings, also)
+    # With a command its output is what is wanted.
+    if not command:
+        _show(settings, noise_warnings.look(root), planned, root)
+        _show_asked(settings, also, root)
+    if not apply:
+        return OK
+    try:
+        with _deaf_to_ending() as ended, tuning.tuned(root, planned) if planned else _as_it_is():
+            status = _during(planned, command, ended)
+    except (TuningError, OSError) as error:
+        _complain(error)
+        return FAILED
+    if planned:
+        print(f"vperf: restored {_counted(planned)}", file=sys.stderr)
+    return status
+
+
+def _during(planned: Sequence[Change], command: Sequence[str], ended: socket.socket) -> int:
+    if planned:
+        print(f"vperf: changed {_counted(planned)}", file=sys.stderr, flush=True)
+    else:
+        print("vperf: there is nothing to change", file=sys.stderr, flush=True)
+    if command:
+        return _run_command(command)
+    if planned:
+        print("vperf: waiting; Ctrl-C restores them", file=sys.stderr, flush=True)
+        _wait_for_end(ended)
+    return OK
+
+
+def _as_it_is() -> contextlib.AbstractContextManager[None]:
+    return contextlib.nullcontext()
+
+
+def _counted(planned: Sequence[Change]) -> str:
+    titles = {knob.key: knob.title for knob in tuning_knobs.KNOBS}
+    return ", ".join(titles[key] for key in dict.fromkeys(change.key for change in planned))
+
+
+def _complain(error: Exception) -> None:
+    for line in str(error).splitlines():
+        print(f"vperf doctor --tune: {line}", file=sys.stderr)
+
+
+def _show(
+    settings: dict[str, str],
+    noisy: Sequence[NoiseWarning],
+    planned: Sequence[Change],
+    root: Path,
+) -> None:
+    from pytest_vperf.console import print_table
+
+    print_table(("setting", "value"), list(settings.items()))
+    print()
+    if noisy:
+        print_table(
+            ("noise", "value", "why it matters", "to change it"),
+            [(each.name, each.value, each.why, each.remedy) for each in noisy],
+        )
+    else:
+        print("nothing was found that makes this machine noisy")
+    commands = tuning_knobs.commands(planned, root)
+    if commands:
+        print("\nas root, until the next boot (or with --apply, for a while):")
+        for line in commands:
+            print(f"  {line}")
+
+
+def _show_asked(settings: dict[str, str], also: Collection[str], root: Path) -> None:
+    """What could be changed too, but does more than make noise."""
+    for knob in tuning_knobs.KNOBS:
+        if not knob.asked or knob.key in also or settings[knob.key].startswith("unknown"):
+            continue
+        commands = tuning_knobs.commands(tuning_knobs.changes_of(knob, root), root)
+        if commands:
+            print(f"\nonly if you want it (or with --also={knob.key}): {knob.why}")
+            print(f"  {'; '.join(commands)}")
+
+
+@contextlib.contextmanager
+def _deaf_to_ending() -> Iterator[socket.socket]:
+    """Within the context SIGINT, SIGTERM and SIGHUP interrupt nothing; each makes the socket readable.
+
+    Raising an exception, as they else do, could leave settings half changed, or half restored.
+    """
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    earlier = {number: signal.getsignal(number) for number in _ENDING}
+    wakeup = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+
+    def heard(number: int, frame: FrameType | None) -> None:
+        pass
+
+    try:
+        for number in _ENDING:
+            if earlier[number] is not signal.SIG_IGN:  # nohup
+                signal.signal(number, heard)
+        yield reader
+    finally:
+        signal.set_wakeup_fd(wakeup)
+        for number in _ENDING:
+            signal.signal(number, earlier[number])
+        reader.close()
+        writer.close()
+
+
+def _wait_for_end(ended: socket.socket) -> None:
+    """Wait for a signal, or for the end of standard input where that can end."""
+    watched: list[socket.socket | int] = [ended]
+    if _can_end(0):
+        watched.append(0)
+    while True:
+        ready, _, _ = select.select(watched, [], [])
+        if ended in ready:
+            return
+        with contextlib.suppress(OSError):
+            if os.read(0, 4096):
+                continue
+        return
+
+
+def _can_end(descriptor: int) -> bool:
+    """Whether a file is somebody's who can close it: no ``/dev/null``, nor a terminal of which others read."""
+    try:
+        if os.isatty(descriptor):
+            return os.tcgetpgrp(descriptor) == os.getpgrp()
+        return not os.path.samestat(os.fstat(descriptor), os.stat(os.devnull))  # noqa: PTH116
+    except OSError:
+        return False
+
+
+def _run_command(command: Sequence[str]) -> int:
+    """Run a command to its end; signals are passed on to it."""
+    try:
+        process = subprocess.Popen(list(command))
+    except OSError as error:
+        print(f"vperf: {command[0]}: {error.strerror or error}", file=sys.stderr)
+        return NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_EXECUTE
+    with _passed_on(process.send_signal):
+        status = process.wait()
+    return status if status >= 0 else 128 - status
+
+
+@contextlib.contextmanager
+def _passed_on(send: Callable[[int], None]) -> Iterator[None]:
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        # Ctrl-C in a terminal reaches all of its foreground group: the command has it already.
+        if number != signal.SIGINT or not _in_foreground():
+            send(number)
+
+    earlier = {number: signal.getsignal(number) for number in _ENDING}
+    try:
+        for number in _ENDING:
+            if earlier[number] is not signal.SIG_IGN:
+                signal.signal(number, pass_on)
+        yield
+    finally:
+        for number in _ENDING:
+            signal.signal(number, earlier[number])
+
+
+def _in_foreground() -> bool:
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)

@@ -1,0 +1,47 @@
+"""The header names what makes this machine noisy, and where to read how to change it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_vperf.machine.noise_warnings import NoiseWarning, look
+from pytest_vperf.reporting.header import NAMED, noise_line
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def noise(name: str, value: str, *, by_command: bool = False) -> NoiseWarning:
+    return NoiseWarning(name, value, "it disturbs", "change it", by_command)
+
+
+def test_each_is_named_with_its_value() -> None:
+    line = noise_line([noise("turbo", "on", by_command=True), noise("steal", "9 % of CPU time")])
+    assert line == (
+        "claims: noisy machine: turbo on, steal 9 % of CPU time; "
+        "`vperf doctor --tune` prints the commands"
+    )
+
+
+def test_where_no_command_helps_none_is_promised() -> None:
+    line = noise_line([noise("steal", "9 % of CPU time")])
+    assert line.endswith(" steal 9 % of CPU time; `vperf doctor --tune` says why")
+
+
+def test_many_are_counted() -> None:
+    line = noise_line([noise(f"n{number}", "on") for number in range(NAMED + 2)])
+    assert line == (
+        "claims: noisy machine: n0 on, n1 on, n2 on, n3 on, and 2 more; `vperf doctor --tune` says why"
+    )
+
+
+def test_it_is_said_where_something_claims_only(project: pytest.Pytester) -> None:
+    project.makepyfile("def test_it(): pass")
+    project.runpytest().stdout.no_fnmatch_line("*noisy machine*")
+    project.makepyfile("def test_it(claim): pass")
+    lines = project.runpytest("--collect-only").stdout.lines
+    found = [line for line in lines if line.startswith("claims: noisy machine: ")]
+    # What of this machine is noisy whatever else runs on it.
+    lasting = [each for each in look() if each.by_command or each.name == "steal"]
+    assert len(found) <= 1
+    assert not lasting or lasting[0].name in found[0]
