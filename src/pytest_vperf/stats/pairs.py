@@ -1,9 +1,8 @@
-"""Interleaved pairs of two arms, in a shuffled and balanced order.
+"""Interleaved pairs of two arms; a fair coin says which arm goes first.
 
-Neighbours in time share most of the noise, so the two arms are sampled in turn and compared pair by
-pair. Which arm goes first matters where the first of two leaves something behind (a warm cache, a
-busy host): in every block of four pairs two begin with ``a`` and two with ``b``, in an order drawn
-from the seed.
+Neighbours in time share most of the noise, so the arms are sampled in turn. Which one goes first matters where the
+first of two leaves something behind (a warm cache, a busy host), and the coin is what the judgement stands on: see
+`pytest_vperf.stats.evidence`.
 """
 
 from __future__ import annotations
@@ -12,42 +11,54 @@ import math
 import random
 from typing import TYPE_CHECKING
 
+from pytest_vperf.stats.background import Pair
+
 if TYPE_CHECKING:
     from pytest_vperf.stats.rule import Arm
-
-_BLOCK = ("ab", "ab", "ba", "ba")
 
 
 class PairedSamples:
     """Pairs in the order they were taken.
 
     Attributes:
-        log_ratios: log(a / b) of each complete pair that counts.
+        pairs: every complete pair that counts.
     """
 
-    def __init__(self, warm_up: int, seed: int) -> None:
-        """Begin; the first ``warm_up`` pairs will not count. Equal seeds give equal orders."""
+    def __init__(self, warm_up: int, seed: int, *, mirrored: bool = False) -> None:
+        """Begin.
+
+        Args:
+            warm_up: first pairs that will not count.
+            seed: equal seeds give equal orders.
+            mirrored: higher is better: 1/value is judged instead of the value, which reads as a time.
+
+        Raises:
+            ValueError: ``warm_up`` is less than 0.
+        """
         if warm_up < 0:
             raise ValueError(f"warm_up is {warm_up}, less than 0")
-        self.log_ratios: list[float] = []
+        self.pairs: list[Pair] = []
         self._warm_up = warm_up
+        self._sign = -1.0 if mirrored else 1.0
         self._random = random.Random(seed)  # noqa: S311 - an order of samples, no secret
-        self._block: list[str] = []
-        self._values: dict[Arm, float] = {}
-        # The blocks begin with the first pair that counts.
-        self._order = self._random.choice(("ab", "ba")) if warm_up else self._draw()
+        self._first: float | None = None
+        self._a_second = self._toss()
 
     def next(self) -> Arm:
         """Which arm to sample next."""
-        return "a" if self._order[len(self._values)] == "a" else "b"
+        is_a = self._a_second == (self._first is not None)
+        return "a" if is_a else "b"
 
     @property
     def warming_up(self) -> bool:
         """Whether the next value belongs to a warm-up pair."""
         return self._warm_up > 0
 
-    def add(self, value: float) -> None:
+    def add(self, value: float) -> Pair | None:
         """Take the value of the arm that `next` named.
+
+        Returns:
+            the pair, if the value completed one that counts.
 
         Raises:
             ValueError: it is not finite, or not positive, so that it has no ratio.
@@ -56,19 +67,17 @@ class PairedSamples:
             raise ValueError(f"a sample is {value!r}, not a finite number")
         if value <= 0:
             raise ValueError(f"a sample is {value!r}: a ratio needs positive numbers")
-        self._values[self.next()] = value
-        if len(self._values) < 2:
-            return
-        ratio = math.log(self._values["a"]) - math.log(self._values["b"])
-        self._values = {}
+        log = self._sign * math.log(value)
+        if self._first is None:
+            self._first = log
+            return None
+        pair = Pair(self._first, log, self._a_second)
+        self._first, self._a_second = None, self._toss()
         if self._warm_up > 0:
             self._warm_up -= 1
-        else:
-            self.log_ratios.append(ratio)
-        self._order = self._random.choice(("ab", "ba")) if self._warm_up > 0 else self._draw()
+            return None
+        self.pairs.append(pair)
+        return pair
 
-    def _draw(self) -> str:
-        if not self._block:
-            self._block = list(_BLOCK)
-            self._random.shuffle(self._block)
-        return self._block.pop()
+    def _toss(self) -> bool:
+        return bool(self._random.getrandbits(1))

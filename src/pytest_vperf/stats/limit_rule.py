@@ -1,0 +1,242 @@
+"""The judge of one arm against an absolute limit, in sessions spread over the run."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from pytest_vperf.stats.interval import quantile_interval, sample_quantile
+from pytest_vperf.stats.plain import check_error, count, suspicion
+from pytest_vperf.stats.rule import State
+from pytest_vperf.stats.session import LimitSession
+
+if TYPE_CHECKING:
+    from pytest_vperf.stats.rule import Arm, Cause, Decision, Side
+
+#: First samples of a run are off by 5 to 52 %; caches are warm when a session is not the first.
+_WARM_UP, _WARM_UP_LATER = 5, 2
+
+
+class LimitRule:
+    """Takes samples in several sessions until each shows on which side of the limit a quantile lies.
+
+    A machine's level moves by 2 to 37 % between sessions minutes apart, and one session's spread tells nothing of
+    it. So a verdict falls only where all sessions agree, each with evidence enough for one of its own: where samples
+    behave as `pytest_vperf.stats.signs` says, each session alone errs with at most ``alpha`` and ``beta``, and where
+    they do not, because a session saw one level of several, the others object.
+
+    Attributes:
+        decided: whether sampling is to end.
+        decision: the verdict; ``inconclusive`` until there is another.
+        cause: of a decided ``inconclusive``, which kind it is.
+    """
+
+    def __init__(
+        self,
+        lower: float | None,
+        upper: float | None,
+        *,
+        quantile: float = 0.5,
+        alpha: float = 0.01,
+        beta: float = 0.01,
+        sessions: int = 3,
+        max_samples: int = 512,
+        least: int = 1,
+        warm_up: int = _WARM_UP,
+    ) -> None:
+        """Make the rule; `at_most` and `near` are the usual ways to.
+
+        Args:
+            lower: the smallest value at which the claim is true, in the unit of the samples; ``None`` for none.
+            upper: the greatest; ``None`` for none.
+            quantile: which one is held against the limits, between 0 and 1; 0.5 is the median.
+            alpha: greatest chance that a true claim is refuted; two limits share it.
+            beta: greatest chance that an untrue claim holds.
+            sessions: how many; the rule is `paused` between them.
+            max_samples: judged samples of all sessions together, an equal share for each; what one leaves over is
+                for the later ones.
+            least: judged samples that each session takes although fewer would do, to see more than one level; where
+                the samples lie far from the limit, beyond two thirds or one and a half of it, fewer do.
+            warm_up: first samples that are not judged; later sessions leave out two at most.
+
+        Raises:
+            ValueError: an argument makes no sense.
+        """
+        edges = [edge for edge in (lower, upper) if edge is not None]
+        if not edges or not all(map(math.isfinite, edges)) or edges != sorted(set(edges)):
+            raise ValueError(
+                f"the limits are {lower!r} and {upper!r}: not one finite number, nor two rising"
+            )
+        if not 0 < quantile < 1:
+            raise ValueError(f"the quantile is {quantile!r}, not between 0 and 1")
+        if sessions < 1:
+            raise ValueError(f"sessions is {sessions!r}, less than 1")
+        if max_samples < sessions:
+            raise ValueError(f"max_samples is {max_samples!r}, less than one for each session")
+        if least < 1:
+            raise ValueError(f"least is {least!r}, less than 1")
+        if warm_up < 0:
+            raise ValueError(f"warm_up is {warm_up!r}, less than 0")
+        self._lower, self._upper, self._quantile = lower, upper, quantile
+        self._alpha, self._beta = check_error("alpha", alpha), check_error("beta", beta)
+        self._sessions, self._most, self._least = sessions, max_samples, least
+        self._past: list[LimitSession] = []
+        self._now = self._begin(warm_up)
+        self.decision: Decision = "inconclusive"
+        self.cause: Cause = ""
+        self._why = ""
+        self.decided = False
+
+    @classmethod
+    def at_most(cls, threshold: float, side: Side = "at_most", **options: Any) -> LimitRule:
+        """The rule for "the quantile is at most (at least) ``threshold``".
+
+        Raises:
+            ValueError: the side is none of the two, or as the class itself.
+        """
+        if side not in ("at_most", "at_least"):
+            raise ValueError(f"side is {side!r}, not 'at_most' or 'at_least'")
+        return (
+            cls(None, threshold, **options)
+            if side == "at_most"
+            else cls(threshold, None, **options)
+        )
+
+    @classmethod
+    def near(cls, value: float, tolerance: float, **options: Any) -> LimitRule:
+        """The rule for "the quantile lies within ``tolerance``, a share of ``value``, of it".
+
+        Raises:
+            ValueError: the tolerance is not between 0 and 1, or as the class itself.
+        """
+        if not 0 < tolerance < 1:
+            raise ValueError(f"the tolerance is {tolerance!r}, not between 0 and 1")
+        reach = abs(value) * tolerance
+        return cls(value - reach, value + reach, **options)
+
+    def next(self) -> Arm:
+        """The only arm."""
+        return "a"
+
+    @property
+    def warming_up(self) -> bool:
+        """Whether the next value is a warm-up."""
+        return self._now.warm_up > 0
+
+    @property
+    def paused(self) -> bool:
+        """Whether the session is over and another one is to come."""
+        return self._now.over and not self.decided
+
+    def resume(self) -> None:
+        """Begin the next session."""
+        if self.paused:
+            self._past.append(self._now)
+            self._now = self._begin(min(_WARM_UP_LATER, self._now.first_warm_up))
+
+    @property
+    def sessions(self) -> list[list[float]]:
+        """The judged samples of each session begun so far."""
+        return [each.values for each in (*self._past, self._now)]
+
+    def add(self, value: float) -> None:
+        """Take a sample; a verdict once reached stands, and a paused rule begins its next session.
+
+        Raises:
+            ValueError: the value is not finite.
+        """
+        if not math.isfinite(value):
+            raise ValueError(f"a sample is {value!r}, not a finite number")
+        self.resume()
+        if self.decided:
+            return
+        self._now.add(value)
+        if self._now.over:
+            self._conclude()
+
+    def stop(self, cause: Cause, reason: str) -> None:
+        """End the sampling without a decision, if there is none yet."""
+        if not self.decided:
+            self._end("inconclusive", cause, reason)
+
+    @property
+    def state(self) -> State:
+        """What is known now."""
+        values = [value for session in self.sessions for value in session]
+        size = len(values)
+        reason = self._why + suspicion(values, "sample") if self.decided else count(size, "sample")
+        found = None
+        if size >= 2:
+            low_error = self._alpha if self._lower is None else self._beta
+            high_error = self._alpha if self._upper is None else self._beta
+            errors = (low_error, high_error)
+            found = quantile_interval(values, self._quantile, *errors)
+        return State(
+            decided=self.decided,
+            decision=self.decision,
+            reason=reason,
+            estimate=found.estimate if found else None,
+            low=found.low if found else None,
+            high=found.high if found else None,
+            confidence=1 - self._alpha - self._beta,
+            samples=size,
+            cause=self.cause,
+        )
+
+    def _begin(self, warm_up: int) -> LimitSession:
+        left = self._sessions - len(self._past)
+        spent = sum(len(session.values) for session in self._past)
+        limits: list[tuple[float, Side]] = []
+        if self._lower is not None:
+            limits.append((self._lower, "at_least"))
+        if self._upper is not None:
+            limits.append((self._upper, "at_most"))
+        return LimitSession(
+            limits,
+            self._quantile,
+            to_refute=math.log(len(limits) / self._alpha),
+            to_hold=math.log(1 / self._beta),
+            least=self._least,
+            most=(self._most - spent) // left,
+            warm_up=warm_up,
+        )
+
+    def _conclude(self) -> None:
+        """A session is over: decide, go on to the next, or give up where they cannot agree any more."""
+        sessions = [*self._past, self._now]
+        verdicts = [session.decision for session in sessions]
+        first, done = verdicts[0], len(sessions)
+        each = "in one session" if self._sessions == 1 else f"in each of {self._sessions} sessions"
+        if "inconclusive" in verdicts:
+            number = verdicts.index("inconclusive") + 1
+            size = count(len(sessions[number - 1].values), "sample")
+            which = f"session {number} of {self._sessions}" if self._sessions > 1 else "the session"
+            self._end(
+                "inconclusive",
+                "budget",
+                f"too close to the limit: {which} was undecided after {size}, all that are allowed",
+            )
+        elif len(set(verdicts)) > 1:
+            seen = ", ".join(
+                f"{number}: {verdict} (median {sample_quantile(sorted(session.values), 0.5):.4g})"
+                for number, (verdict, session) in enumerate(zip(verdicts, sessions, strict=True), 1)
+            )
+            self._end("inconclusive", "sessions disagree", f"the sessions disagree: {seen}")
+        elif done == self._sessions:
+            size = count(sum(len(session.values) for session in sessions), "sample")
+            where = self._where(first == "holds")
+            self._end(first, "", f"{each}, after {size} in all, the {self._name} is shown {where}")
+
+    def _where(self, good: bool) -> str:
+        if self._lower is not None and self._upper is not None:
+            return "inside the band" if good else "outside the band"
+        above = (self._upper is not None) != good
+        return f"{'at or ' if good else ''}{'above' if above else 'below'} the threshold"
+
+    def _end(self, decision: Decision, cause: Cause, why: str) -> None:
+        self.decided = True
+        self.decision, self.cause, self._why = decision, cause, why
+
+    @property
+    def _name(self) -> str:
+        return "median" if self._quantile == 0.5 else f"p{100 * self._quantile:g}"

@@ -1,0 +1,295 @@
+"""The judge of two arms against each other, by the ratio a/b of interleaved pairs."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Literal
+
+from pytest_vperf.stats import need
+from pytest_vperf.stats.background import Background
+from pytest_vperf.stats.evidence import Evidence
+from pytest_vperf.stats.pairs import PairedSamples
+from pytest_vperf.stats.plain import check_error, count, suspicion
+from pytest_vperf.stats.replay import Band, band, shown
+from pytest_vperf.stats.rule import State
+
+if TYPE_CHECKING:
+    from pytest_vperf.stats.rule import Arm, Cause, Decision, Side
+
+#: The distance that matters where the threshold is 1, an ordering, and names none: 2 %.
+_USUAL_EFFECT = math.log(1.02)
+#: A candidate seldom lies farther from its threshold than this and is still worth many pairs: 5 %.
+_GREATEST_EFFECT = math.log(1.05)
+#: Numbers of pairs at which it is asked whether the threshold is too close; each replays all pairs, so few.
+_ASK_WHETHER_CLOSE = (64, 128, 192, 256, 384)
+#: And at which it is asked whether all that are allowed would not do.
+_ASK_WHETHER_HOPELESS = 16
+#: Error of "the truth lies within half the tolerance of the threshold", which only ends the sampling.
+_CLOSE_ERROR = 0.05
+
+
+class PairRule:
+    """Takes pairs until the evidence that their ratio lies on one side of the threshold is strong enough.
+
+    The error rates hold for noise of any kind and at every stopping time: see `pytest_vperf.stats.evidence`. An
+    ordering ("a is no slower than b") is the threshold 1. The estimate is the median ratio.
+
+    Attributes:
+        decided: whether sampling is to end.
+        decision: the verdict; ``inconclusive`` until there is another.
+        cause: of a decided ``inconclusive``, which kind it is.
+    """
+
+    def __init__(
+        self,
+        lower: float | None,
+        upper: float | None,
+        *,
+        alpha: float = 0.01,
+        beta: float = 0.01,
+        max_pairs: int = 512,
+        warm_up: int = 1,
+        seed: int = 0,
+        effect: float | None = None,
+        mirrored: bool = False,
+    ) -> None:
+        """Make the rule; `at_most`, `at_least` and `near` are the usual ways to.
+
+        Args:
+            lower: log of the smallest ratio at which the claim is true; ``None`` for none.
+            upper: log of the greatest; ``None`` for none.
+            alpha: greatest chance that a true claim is refuted; two edges share it.
+            beta: greatest chance that an untrue claim holds.
+            max_pairs: after so many it stays undecided.
+            warm_up: first pairs that are not judged.
+            seed: of the coin.
+            effect: the distance from an edge that matters, in logarithms; by default the distance of the edge from
+                "no difference", or half the band. It decides how soon, not how often wrong.
+            mirrored: judge 1/value: for a ratio of rates, where higher is better.
+
+        Raises:
+            ValueError: an argument makes no sense.
+        """
+        edges = [edge for edge in (lower, upper) if edge is not None]
+        if not edges or not all(map(math.isfinite, edges)) or edges != sorted(set(edges)):
+            raise ValueError(
+                f"the edges are {lower!r} and {upper!r}: not one number, nor two rising"
+            )
+        if max_pairs < 1:
+            raise ValueError(f"max_pairs is {max_pairs!r}, less than 1")
+        self._alpha, self._beta = check_error("alpha", alpha), check_error("beta", beta)
+        self._most = max_pairs
+        self._mirrored = mirrored
+        self.seed = seed
+        if effect is None:
+            distance = (edges[1] - edges[0]) / 2 if len(edges) == 2 else abs(edges[0])
+            effect = min(distance, _GREATEST_EFFECT) or _USUAL_EFFECT
+        self._effect = effect
+        self._samples = PairedSamples(warm_up, seed, mirrored=mirrored)
+        self._background = Background()
+        self._upper = None if upper is None else Evidence(upper, effect, good="below")
+        self._lower = None if lower is None else Evidence(lower, effect, good="above")
+        self._edges = [each for each in (self._lower, self._upper) if each is not None]
+        self._to_refute = math.log(len(self._edges) / self._alpha)
+        self._to_hold = math.log(1 / self._beta)
+        self.decision: Decision = "inconclusive"
+        self.cause: Cause = ""
+        self._why = ""
+        self._interval: Band | None = None
+        self.decided = False
+
+    @classmethod
+    def at_most(cls, threshold: float, side: Side = "at_most", **options: Any) -> PairRule:
+        """The rule for "a/b is at most (at least) ``threshold``".
+
+        Raises:
+            ValueError: the threshold is no positive number, or the side none of the two.
+        """
+        if not (math.isfinite(threshold) and threshold > 0):
+            raise ValueError(f"the threshold is {threshold!r}, not a positive number")
+        if side not in ("at_most", "at_least"):
+            raise ValueError(f"side is {side!r}, not 'at_most' or 'at_least'")
+        log = math.log(threshold)
+        if side == "at_least":
+            return cls(None, -log, mirrored=True, **options)
+        return cls(None, log, **options)
+
+    @classmethod
+    def near(cls, value: float, tolerance: float, **options: Any) -> PairRule:
+        """The rule for "a/b lies within ``tolerance``, a share of ``value``, of it".
+
+        It is two one-sided tests (Schuirmann 1987), one at each end of the band.
+
+        Raises:
+            ValueError: the value is no positive number, or the tolerance not between 0 and 1.
+        """
+        if not (math.isfinite(value) and value > 0):
+            raise ValueError(f"the value is {value!r}, not a positive number")
+        if not 0 < tolerance < 1:
+            raise ValueError(f"the tolerance is {tolerance!r}, not between 0 and 1")
+        log = math.log(value)
+        return cls(log + math.log1p(-tolerance), log + math.log1p(tolerance), **options)
+
+    def next(self) -> Arm:
+        """Which arm to sample next."""
+        return self._samples.next()
+
+    @property
+    def warming_up(self) -> bool:
+        """Whether the next value belongs to a warm-up pair."""
+        return self._samples.warming_up
+
+    @property
+    def paused(self) -> bool:
+        """Never: what disturbs a comparison disturbs both arms."""
+        return False
+
+    def resume(self) -> None:
+        """Nothing to resume."""
+
+    def add(self, value: float) -> None:
+        """Take the value of the arm that `next` named; a verdict once reached stands.
+
+        Raises:
+            ValueError: the value is not finite or not positive.
+        """
+        if self.decided:
+            return
+        pair = self._samples.add(value)
+        if pair is None:
+            return
+        for edge in self._edges:
+            edge.add(pair, self._background)
+        self._background.add(pair)
+        self._decide()
+
+    def stop(self, cause: Cause, reason: str) -> None:
+        """End the sampling without a decision, if there is none yet."""
+        if not self.decided:
+            self._end("inconclusive", cause, reason)
+
+    @property
+    def state(self) -> State:
+        """What is known now, as of the last complete pair; the interval is worked out once it is decided."""
+        size = len(self._samples.pairs)
+        if not self.decided:
+            reason = count(size, "pair")
+        else:
+            reason = self._why + suspicion(self._background.differences, "pair")
+        found = self.interval if self.decided else Band(None, None)
+        return State(
+            decided=self.decided,
+            decision=self.decision,
+            reason=reason,
+            estimate=self._ratio(self._background.estimate) if size >= 2 else None,
+            low=self._ratio(found.high if self._mirrored else found.low),
+            high=self._ratio(found.low if self._mirrored else found.high),
+            confidence=1 - self._alpha - self._beta,
+            samples=size,
+            forecast=self._forecast(),
+            cause=self.cause,
+        )
+
+    @property
+    def interval(self) -> Band:
+        """The logarithms of the ratios that are not rejected, of 1/values where mirrored."""
+        if self._interval is None:
+            # A verdict is a statement about the edge: with its error the interval ends on the same side of it.
+            one_edge = len(self._edges) == 1
+            low_error, high_error = self._alpha if one_edge else self._beta, self._beta
+            low, high = band(
+                self._samples.pairs,
+                self._effect,
+                centre=self._background.estimate,
+                low_error=low_error,
+                high_error=high_error,
+                good_side_low="below" if one_edge else "above",
+            )
+            # Its ends are found to within a small step, but of the edges themselves it is known exactly.
+            for edge in self._edges:
+                if edge.above.peak >= math.log(1 / low_error):
+                    low = edge.shift if low is None else max(low, edge.shift)
+                if edge.below.peak >= math.log(1 / high_error):
+                    high = edge.shift if high is None else min(high, edge.shift)
+            self._interval = Band(low, high)
+        return self._interval
+
+    def _decide(self) -> None:
+        """Look at the evidence, which may be done after every pair."""
+        size = len(self._samples.pairs)
+        after = f"after {count(size, 'pair')}"
+        if any(_bad(edge) >= self._to_refute for edge in self._edges):
+            error = f"error at most {self._alpha:.2g}"
+            where = "outside the band" if len(self._edges) > 1 else f"{self._worse} the threshold"
+            self._end("refuted", "", f"{after} the ratio is shown to lie {where}, {error}")
+        elif all(_good(edge) >= self._to_hold for edge in self._edges):
+            error = f"error at most {self._beta:.2g}"
+            where = "inside the band" if len(self._edges) > 1 else f"{self._better} the threshold"
+            self._end("holds", "", f"{after} the ratio is shown to lie {where}, {error}")
+        elif size >= self._most:
+            self._end("inconclusive", "budget", f"undecided {after}, all that are allowed")
+        elif size in _ASK_WHETHER_CLOSE and self._is_close():
+            self._end(
+                "inconclusive",
+                "too close to call",
+                f"too close to call: {after} the ratio is shown to lie within half the tolerance of the threshold",
+            )
+        elif size % _ASK_WHETHER_HOPELESS == 0 and need.hopeless(
+            size, self._most, *self._outlook()
+        ):
+            likely = need.forecast(size, *self._outlook())
+            text = f"about {likely} needed" if likely else "far more needed"
+            self._end("inconclusive", "budget", f"given up {after}: {text}, {self._most} allowed")
+
+    def _is_close(self) -> bool:
+        half = self._effect / 2
+        return any(
+            shown(
+                self._samples.pairs,
+                self._effect,
+                edge.shift - half,
+                edge.shift + half,
+                _CLOSE_ERROR,
+            )
+            for edge in self._edges
+        )
+
+    def _end(self, decision: Decision, cause: Cause, why: str) -> None:
+        self.decided = True
+        self.decision, self.cause, self._why = decision, cause, why
+
+    def _outlook(self) -> tuple[float, float, float]:
+        """Spread, distance from the nearest edge, and the error allowed on that side."""
+        centre = self._background.centre
+        distance = min(abs(centre - edge.shift) for edge in self._edges)
+        inside = all((centre <= edge.shift) == (edge is self._upper) for edge in self._edges)
+        error = self._beta if inside else self._alpha / len(self._edges)
+        return self._background.spread, distance, error
+
+    def _forecast(self) -> int | None:
+        size = len(self._samples.pairs)
+        return size if self.decided and not self.cause else need.forecast(size, *self._outlook())
+
+    @property
+    def _worse(self) -> Literal["above", "below"]:
+        return "below" if self._mirrored else "above"
+
+    @property
+    def _better(self) -> Literal["at or below", "at or above"]:
+        return "at or above" if self._mirrored else "at or below"
+
+    def _ratio(self, log: float | None) -> float | None:
+        if log is None:
+            return None
+        try:
+            return math.exp(-log if self._mirrored else log)
+        except OverflowError:  # so wide an interval has no end
+            return None
+
+
+def _good(edge: Evidence) -> float:
+    return edge.below.log if edge.good == "below" else edge.above.log
+
+
+def _bad(edge: Evidence) -> float:
+    return edge.above.log if edge.good == "below" else edge.below.log

@@ -1,0 +1,124 @@
+"""The public calls: samplers in, a verdict out."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from recorded_like import drifting
+
+from pytest_vperf import stats
+
+
+class Counted:
+    """A sampler that counts its calls."""
+
+    def __init__(self, noise: Any, factor: float = 1.0) -> None:
+        self.calls = 0
+        self._noise, self._factor = noise, factor
+
+    def __call__(self) -> float:
+        self.calls += 1
+        return float(self._noise() * self._factor)
+
+
+@pytest.mark.parametrize(
+    ("factor", "verdict"), [(1.0, "holds"), (0.9, "holds"), (1.06, "refuted"), (1.3, "refuted")]
+)
+def test_compare_asks_whether_b_is_no_worse_than_a(factor: float, verdict: str) -> None:
+    noise = drifting(1)
+    a, b = Counted(noise), Counted(noise, factor)
+    result = stats.compare(a, b, tolerance=0.02, seed=3)
+    assert result.verdict == verdict
+    assert result.samples == a.calls + b.calls
+    assert a.calls == b.calls == result.judged + 1
+    assert result.ratio == pytest.approx(factor, rel=0.04)
+    low, high = result.interval
+    assert low is None or low < factor
+    assert high is None or factor < high
+    assert result.seed == 3
+    assert repr(result) == f"<Result {verdict}: {result.reason}>"
+
+
+def test_equal_seeds_and_samples_give_equal_results() -> None:
+    def once(seed: int) -> tuple[Any, ...]:
+        noise = drifting(4)
+        result = stats.compare(noise, noise, seed=seed)
+        return result.verdict, result.samples, result.ratio, result.interval
+
+    assert once(1) == once(1)
+    assert once(1) != once(2)
+
+
+def test_compare_gives_up_after_the_pairs_allowed() -> None:
+    noise = drifting(1)
+    result = stats.compare(noise, lambda: 1.02 * noise(), max_pairs=20)
+    assert (result.verdict, result.cause, result.samples) == ("inconclusive", "budget", 42)
+    assert result.reason == "undecided after 20 pairs, all that are allowed"
+
+
+def test_near_is_the_ratio_of_b_to_a() -> None:
+    noise = drifting(2)
+    result = stats.near(noise, lambda: 0.75 * noise(), value=0.75, tolerance=0.05)
+    assert result.verdict == "holds"
+    assert result.ratio == pytest.approx(0.75, rel=0.03)
+    assert stats.near(noise, lambda: 0.75 * noise(), value=1 / 0.75).verdict == "refuted"
+
+
+def test_limit() -> None:
+    noise = drifting(3)
+    result = stats.limit(noise, at_most=300)
+    assert (result.verdict, result.judged) == ("holds", 24)
+    assert result.samples == 24 + 9
+    assert result.ratio == pytest.approx(1 / 3, rel=0.2)
+    assert stats.limit(noise, at_least=300).verdict == "refuted"
+    assert stats.limit(noise, at_most=300, quantile=0.9, max_samples=2000).verdict == "holds"
+
+
+def test_limit_pauses_between_its_sessions() -> None:
+    pauses = []
+    source = random.Random(1)
+    sampler = Counted(lambda: source.uniform(80, 90))
+    result = stats.limit(sampler, at_most=100, pause=lambda: pauses.append(sampler.calls))
+    assert result.verdict == "holds"
+    assert pauses == [13, 23]
+    # Sessions at once are longer where the limit is near.
+    assert stats.limit(sampler, at_most=100).judged == 3 * 64
+
+
+def test_nothing_measured_that_is_no_positive_number() -> None:
+    with pytest.raises(ValueError, match=r"a sample is 0.0: a ratio needs positive numbers"):
+        stats.compare(lambda: 0.0, lambda: 1.0)
+    with pytest.raises(ValueError, match="a sample is nan, not a finite number"):
+        stats.limit(lambda: float("nan"), at_most=1)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: stats.compare(float, float, tolerance=-1), "the tolerance is -1, .*"),
+        (lambda: stats.limit(float), "give one of at_most and at_least"),
+        (lambda: stats.limit(float, at_most=1, at_least=1), "give one of at_most and at_least"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(call: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        call()
+
+
+def test_no_numerical_library_is_imported_to_judge() -> None:
+    text = (
+        "import sys, itertools\n"
+        "from pytest_vperf import stats\n"
+        "values = itertools.count(1)\n"
+        "stats.compare(lambda: 1 + next(values) % 7 / 99, lambda: 2 + next(values) % 5 / 99).interval\n"
+        "stats.limit(lambda: next(values), at_least=1).interval\n"
+        "print(sorted(name for name in sys.modules if name in ('scipy', 'numpy', 'pint', 'pytest')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout == "[]\n"
