@@ -9,12 +9,26 @@ import pytest
 
 #: The accelerators a pod can be asked for.
 ACCELERATORS = ("kvm", "tcg")
-DEFAULT_BUDGET = "60 s"
 DEFAULT_START_TIMEOUT = "120 s"
 DEFAULT_RUNTIME = "runc"
 
-#: One marker per family of claims, with the line that ``pytest --markers`` shows.
+#: How claims are judged where nobody says otherwise, as --help shows it.
+JUDGE_DEFAULTS = {
+    "tolerance": "2 %",
+    "alpha": "0.01",
+    "beta": "0.01",
+    "pairs": "512",
+    "budget": "60 s",
+}
+DEFAULT_SESSIONS = "3"
+
+#: One marker per family of claims, with the line that ``pytest --markers`` shows, and one with settings.
 MARKERS = (
+    (
+        "vperf(tolerance='2 %', alpha=0.01, beta=0.01, pairs=512, budget='60 s')",
+        "how the claims of a test are judged, see the options --claims-tolerance and so on; wins over the options, "
+        "and the claim's entry in the threshold file wins over it",
+    ),
     ("startup", "a claim about how fast a target starts"),
     ("replace", "a claim about replacing what runs in a machine that is kept"),
     ("density", "a claim about how many targets one host carries"),
@@ -54,12 +68,7 @@ def add_options(parser: pytest.Parser) -> None:
         default=None,
         help="judge and report, but never fail a test for a verdict (ini: claims_advisory)",
     )
-    group.addoption(
-        "--claims-budget",
-        metavar="TIME",
-        help=f"time one claim may sample, such as '60 s' or '2 min' (default: {DEFAULT_BUDGET}; "
-        "ini: claims_budget)",
-    )
+    _add_judge_options(group)
     group.addoption(
         "--claims-json",
         metavar="FILE",
@@ -113,7 +122,8 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini("claims_hw", "default of --hw")
     parser.addini("claims_strict", "default of --claims-strict", type="bool", default=False)
     parser.addini("claims_advisory", "default of --claims-advisory", type="bool", default=False)
-    parser.addini("claims_budget", "default of --claims-budget")
+    for key in (*JUDGE_DEFAULTS, "sessions"):
+        parser.addini(f"claims_{key}", f"default of --claims-{key}")
     parser.addini("claims_json", "default of --claims-json, seen from the root folder")
     parser.addini(
         "claims_thresholds",
@@ -127,9 +137,44 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini("pod_accelerator", "default of --accelerator")
 
 
+def _add_judge_options(group: pytest.OptionGroup) -> None:
+    """How claims are judged; the keys are those of ``judge`` in a threshold file and of the marker."""
+    for key, metavar, meaning in (
+        (
+            "tolerance",
+            "PERCENT",
+            "how much worse counts as no worse, and how far as near, such as '2 %%' or 0.02; published limits and "
+            "ratios are widened by nothing. Of these five settings the more specific wins: judge in the threshold "
+            "file, then the marker vperf, then the option, then the ini file",
+        ),
+        (
+            "alpha",
+            "CHANCE",
+            "greatest chance that a true claim is refuted, in the run as a whole: it is divided by the number of its "
+            "claims",
+        ),
+        ("beta", "CHANCE", "greatest chance that an untrue claim holds, of each claim"),
+        ("pairs", "N", "greatest number of pairs of a comparison, or of samples of a limit"),
+        ("budget", "TIME", "time one claim may sample, such as '60 s' or '2 min'"),
+    ):
+        default = JUDGE_DEFAULTS[key].replace("%", "%%")
+        group.addoption(
+            f"--claims-{key}",
+            metavar=metavar,
+            help=f"{meaning} (default: {default}; ini: claims_{key})",
+        )
+    group.addoption(
+        "--claims-sessions",
+        metavar="N",
+        help="in how many sessions, spread over the run, a limit is judged: 3, or 1 to judge it at once, which is "
+        f"marked as weaker (default: {DEFAULT_SESSIONS}; ini: claims_sessions)",
+    )
+
+
 #: The options, as pytest keeps them; their ini settings have the same names.
 _NAMES = (
-    *("claims_hw", "claims_strict", "claims_advisory", "claims_budget", "claims_json"),
+    *(f"claims_{key}" for key in JUDGE_DEFAULTS),
+    *("claims_sessions", "claims_hw", "claims_strict", "claims_advisory", "claims_json"),
     *("claims_thresholds", "claims_seed", "container_runtime", "container_image"),
     *("guest_kernel", "pod_accelerator", "start_timeout"),
 )

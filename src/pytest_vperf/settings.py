@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
+from pytest_vperf.claims import judge
+from pytest_vperf.claims.judge import Setting
 from pytest_vperf.options import (
     ACCELERATORS,
-    DEFAULT_BUDGET,
     DEFAULT_RUNTIME,
+    DEFAULT_SESSIONS,
     DEFAULT_START_TIMEOUT,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 Mode = Literal["judge", "strict", "advisory"]
@@ -33,7 +36,9 @@ class Settings:
     Attributes:
         hardware: a profile's name, or ``auto``.
         mode: ``strict`` fails what was not proven, ``advisory`` fails nothing.
-        budget: seconds that one claim may sample.
+        judge: tolerance, alpha, beta, pairs and budget, each with where it comes from; a claim or its test may
+            say otherwise, see `pytest_vperf.claims.plan`.
+        sessions: in how many sessions a limit is judged, 3 or 1.
         json: where the record of the run goes.
         thresholds: folders of threshold files, beside the shipped ones.
         runtimes: OCI runtimes for containers, at least one.
@@ -46,7 +51,8 @@ class Settings:
 
     hardware: str
     mode: Mode
-    budget: float
+    judge: Mapping[str, Setting]
+    sessions: Literal[1, 3]
     json: Path | None
     thresholds: tuple[Path, ...]
     runtimes: tuple[str, ...]
@@ -55,6 +61,11 @@ class Settings:
     accelerators: tuple[str, ...]
     start_timeout: float
     seed: int
+
+    @property
+    def budget(self) -> float:
+        """Seconds that a claim may sample where neither it nor its test says otherwise."""
+        return self.judge["budget"].value
 
 
 def read_settings(config: pytest.Config) -> Settings:
@@ -70,7 +81,8 @@ def read_settings(config: pytest.Config) -> Settings:
     return Settings(
         hardware=_text(config, "claims_hw") or "auto",
         mode=_mode(config),
-        budget=_time(_text(config, "claims_budget"), "--claims-budget", DEFAULT_BUDGET, 60.0),
+        judge={key: _setting(config, key) for key in judge.DEFAULTS},
+        sessions=_sessions(_text(config, "claims_sessions") or DEFAULT_SESSIONS),
         json=json,
         thresholds=_folders(config),
         runtimes=_names(config, "container_runtime", "--container-runtime") or (DEFAULT_RUNTIME,),
@@ -115,17 +127,29 @@ def _time(text: str | None, option: str, usual: str, seconds: float) -> float:
     """A time in seconds; ``seconds`` is what ``usual`` means."""
     if text is None or text == usual:
         return seconds  # the usual case must not pay for importing pint
-    from pytest_vperf.quantity import Quantity, QuantityError
-
     try:
-        value = Quantity.parse(text).to("s").value
-    except QuantityError as error:
-        raise pytest.UsageError(
-            f"{option}: {text!r} is not a time such as '60 s' or '2 min': {error}"
-        ) from None
-    if value <= 0:
-        raise pytest.UsageError(f"{option}: {text!r} is not more than nothing")
-    return value
+        return judge.read_seconds(text)
+    except ValueError as error:
+        raise pytest.UsageError(f"{option}: {error}") from None
+
+
+def _setting(config: pytest.Config, key: str) -> Setting:
+    """A setting of the judge; the default without importing pint."""
+    name, option = f"claims_{key}", f"--claims-{key}"
+    text = _text(config, name)
+    if text is None:
+        return Setting(judge.DEFAULTS[key], "default")
+    try:
+        value = judge.read(key, text)
+    except ValueError as error:
+        raise pytest.UsageError(f"{option}: {error}") from None
+    return Setting(value, option if config.getoption(name) is not None else "ini")
+
+
+def _sessions(text: str) -> Literal[1, 3]:
+    if text not in ("1", "3"):
+        raise pytest.UsageError(f"--claims-sessions: {text!r} is not 1 or 3")
+    return 1 if text == "1" else 3
 
 
 def _seed(text: str | None) -> int:

@@ -52,6 +52,7 @@ def disagreements(data: object, stem: str) -> Iterator[Problem]:
     for claim in claims:
         if isinstance(claims[claim], dict):
             yield from _criteria(("claims", claim), claims[claim])
+            yield from _tolerance(("claims", claim), claims[claim])
             yield from _dimensions(("claims", claim), claims[claim])
     for one, other in _overlaps(claims):
         message = f"fits names that {shown(other)} fits too, so that neither is the nearer one"
@@ -82,10 +83,23 @@ def _criteria(path: Path, claim: dict[str, Any]) -> Iterator[Problem]:
         yield Problem(path, message, at_key=True)
 
 
+def _tolerance(path: Path, claim: dict[str, Any]) -> Iterator[Problem]:
+    """A tolerance belongs to the criteria that have one, and is given once."""
+    if "tolerance" not in _mapping(claim, "judge"):
+        return
+    given = [key for key in claim if key in CRITERIA]
+    place = (*path, "judge", "tolerance")
+    if "tolerance" in _mapping(claim, "near"):
+        yield Problem(place, "near has a tolerance of its own: give one of them", at_key=True)
+    elif given and not {"near", "no_worse"} & set(given):
+        message = f"belongs to near and no_worse; the figure of {given[0]} is widened by nothing"
+        yield Problem(place, message, at_key=True)
+
+
 def _dimensions(path: Path, claim: dict[str, Any]) -> Iterator[Problem]:
     """Published figures measure what the limit measures."""
-    key = "at_most" if "at_most" in claim else "at_least"
-    limit = _written(claim.get(key))
+    values = (claim.get("at_most"), claim.get("at_least"), _mapping(claim, "near").get("value"))
+    limit = next((each for each in map(_written, values) if each), None)
     unit = limit.quantity.unit if limit else _unit(claim.get("unit"))
     if unit is None:
         return

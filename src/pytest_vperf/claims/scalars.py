@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from pytest_vperf.claims.criterion import Statistic
+from pytest_vperf.claims.criterion import STATISTIC, Statistic
 from pytest_vperf.claims.problem import nearest, shown
 from pytest_vperf.quantity import Quantity, QuantityError, dimension
 
@@ -27,7 +27,7 @@ _CLAIM = re.compile(r"[a-z][a-z0-9_-]*(?:\.(?:\*|[a-z0-9][a-z0-9_-]*))+")
 _PROFILE = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 _FIGURE = re.compile(r"[a-z][a-z0-9_.-]{0,119}")
 _NUMBER = r"^\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?"
-_NUMBER_AND_UNIT = _NUMBER + r"\s*[^\s0-9].*$"
+_NUMBER_AND_UNIT = _NUMBER + r"\s*[^\s0-9.].*$"
 
 
 @dataclass(frozen=True)
@@ -182,10 +182,21 @@ def _figure_name(value: object) -> str:
 
 
 def _statistic(value: object) -> str:
-    if value not in ("mean", "median"):
-        hint = nearest(value, ("mean", "median")) if isinstance(value, str) else ""
-        raise wrong(f"must be mean or median, not {_what(value)}{hint}")
-    return str(value)
+    if value == "mean":
+        raise wrong(
+            "a mean cannot be decided with a known error rate, since noise has heavy tails: use median; "
+            "the published mean stays in source.published"
+        )
+    if not isinstance(value, str) or not STATISTIC.fullmatch(value):
+        hint = nearest(value, ("median",)) if isinstance(value, str) else ""
+        raise wrong(
+            f"must be median, or a percentile such as p95 or p99.9, not {_what(value)}{hint}"
+        )
+    return value
+
+
+def _near(value: object) -> float | Written:
+    return _ratio(value) if is_number(value) else _limit(value)
 
 
 Text = Annotated[str, PlainValidator(_text), WithJsonSchema({"type": "string", "pattern": r"\S"})]
@@ -233,8 +244,29 @@ Unit = Annotated[
 StatisticName = Annotated[
     Statistic,
     PlainValidator(_statistic),
-    WithJsonSchema({"type": "string", "enum": ["mean", "median"]}),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": f"^({STATISTIC.pattern})$",
+            "examples": ["median", "p95", "p99.9"],
+        }
+    ),
 ]
+"""``median`` or a percentile."""
+
+NearValue = Annotated[
+    float | Written,
+    PlainValidator(_near),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "exclusiveMinimum": 0},
+                {"type": "string", "pattern": _NUMBER_AND_UNIT},
+            ]
+        }
+    ),
+]
+"""A plain number above 0, or a quantity above 0."""
 
 ProfileName = Annotated[
     str,

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any, get_args, get_origin
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    PlainValidator,
-    ValidationError,
-    WithJsonSchema,
-)
+from pydantic import ConfigDict, Field, PlainValidator, ValidationError, WithJsonSchema
 from pydantic.json_schema import GenerateJsonSchema
 
+from pytest_vperf.claims.criterion_schema import (
+    Better,
+    JudgePart,
+    NearPart,
+    OverheadPart,
+    Part,
+    RatioPart,
+)
 from pytest_vperf.claims.match import Comparison
 from pytest_vperf.claims.problem import Path, Problem, nearest
 from pytest_vperf.claims.scalars import (
@@ -21,9 +22,7 @@ from pytest_vperf.claims.scalars import (
     Figure,
     FigureName,
     Limit,
-    Overhead,
     ProfileName,
-    Ratio,
     StatisticName,
     Text,
     Unit,
@@ -34,7 +33,7 @@ from pytest_vperf.claims.scalars import (
 from pytest_vperf.quantity import QuantityError
 
 #: The keys of a claim of which it has exactly one.
-CRITERIA = ("at_most", "at_least", "ratio", "overhead", "unknown")
+CRITERIA = ("at_most", "at_least", "ratio", "overhead", "near", "no_worse", "unknown")
 
 
 def _cpus(value: object) -> Comparison:
@@ -67,13 +66,7 @@ def _comparison(value: object, example: str) -> Comparison:
         raise wrong(str(error)) from None
 
 
-class _Part(BaseModel):
-    """A mapping of a threshold file. What it does not know, it refuses."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
-
-
-class MatchPart(_Part):
+class MatchPart(Part):
     """Which machines the profile is for; all conditions must fit. `{}` fits every machine, in the profile `any`."""
 
     cpu_model: Text | None = Field(
@@ -115,7 +108,7 @@ class MatchPart(_Part):
     )
 
 
-class HardwarePart(_Part):
+class HardwarePart(Part):
     """The hardware the thresholds are for."""
 
     name: ProfileName = Field(description="The profile's name, as in --hw=NAME and in NAME.yaml.")
@@ -123,27 +116,7 @@ class HardwarePart(_Part):
     match: MatchPart = Field(description="Which machines --hw=auto uses the profile on.")
 
 
-class RatioPart(_Part):
-    """The ratio of two targets' metrics; one of the two keys."""
-
-    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
-
-    at_most: Ratio | None = Field(
-        None, description="The greatest ratio; 1 says that the first is no greater than the second."
-    )
-    at_least: Ratio | None = Field(None, description="The smallest ratio.")
-
-
-class OverheadPart(_Part):
-    """How much more one target's metric is than another's; one of the two keys."""
-
-    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
-
-    at_most: Overhead | None = Field(None, description="The greatest overhead.")
-    at_least: Overhead | None = Field(None, description="The smallest overhead.")
-
-
-class SourcePart(_Part):
+class SourcePart(Part):
     """Where the threshold comes from."""
 
     document: Text = Field(description="The document that publishes the figures.")
@@ -161,8 +134,8 @@ class SourcePart(_Part):
     )
 
 
-class ClaimPart(_Part):
-    """One claim's threshold: exactly one of at_most, at_least, ratio, overhead and unknown."""
+class ClaimPart(Part):
+    """One claim's threshold: exactly one of at_most, at_least, ratio, overhead, near, no_worse and unknown."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -171,6 +144,17 @@ class ClaimPart(_Part):
                 "statistic": {"anyOf": [{"required": ["at_most"]}, {"required": ["at_least"]}]},
                 "unit": {"required": ["unknown"]},
                 "unknown": {"required": ["unit"]},
+            },
+            # A published figure is widened by nothing; what is near has one tolerance.
+            "if": {"required": ["judge"], "properties": {"judge": {"required": ["tolerance"]}}},
+            "then": {
+                "anyOf": [
+                    {"required": ["no_worse"]},
+                    {
+                        "required": ["near"],
+                        "properties": {"near": {"not": {"required": ["tolerance"]}}},
+                    },
+                ]
             },
         }
     )
@@ -185,24 +169,38 @@ class ClaimPart(_Part):
     overhead: OverheadPart | None = Field(
         None, description="One target's metric exceeds another's by this much; needs no machine."
     )
+    near: NearPart | None = Field(
+        None,
+        description="The metric, or one target's over another's, is this value, within a tolerance.",
+    )
+    no_worse: Better | None = Field(
+        None,
+        description="The candidate's metric is no worse than the baseline's by more than the tolerance: "
+        "the direction of the metric. Needs no machine.",
+    )
     unknown: Text | None = Field(
         None,
         description="Why there is no figure. The claim is measured and reported, judged by nothing.",
     )
     statistic: StatisticName = Field(
-        "mean", description="What of the samples is held against at_most or at_least."
+        "median",
+        description="Which quantile of the samples is held against at_most or at_least.",
     )
     unit: Unit | None = Field(None, description="With unknown: the unit the metric is reported in.")
     summary: Text | None = Field(None, description="The claim as a sentence.")
+    judge: JudgePart | None = Field(None, description="How this claim is judged.")
     source: SourcePart | None = Field(None, description="The document behind the threshold.")
 
 
-class FilePart(_Part):
+class FilePart(Part):
     """Thresholds of pytest-vperf on one kind of hardware."""
 
     model_config = ConfigDict(title="pytest-vperf threshold file")
 
     hardware: HardwarePart
+    judge: JudgePart | None = Field(
+        None, description="How the claims of this file are judged that do not say it themselves."
+    )
     claims: dict[ClaimName, ClaimPart] = Field(
         description="The claims by name; one word of a name may be *, which stands for any word.",
         json_schema_extra={"additionalProperties": False},
@@ -222,6 +220,8 @@ def check(data: object) -> tuple[FilePart | None, list[Problem]]:
 
 def _problem(path: Path, type_: str, message: str, given: object) -> Problem:
     if type_ == "extra_forbidden":
+        if path[0] == "claims" and path[-1] in JudgePart.model_fields:
+            return Problem(path, _misplaced(str(path[-1])), at_key=True)
         known = _keys(path[:-1])
         hint = nearest(str(path[-1]), known) or f"; the keys are {', '.join(known)}"
         return Problem(path, f"there is no such key{hint}", at_key=True)
@@ -232,6 +232,16 @@ def _problem(path: Path, type_: str, message: str, given: object) -> Problem:
     if type_ in ("model_type", "dict_type"):
         return Problem(path, f"must be a mapping of keys, not {kind(given)}")
     return Problem(path, message)
+
+
+def _misplaced(key: str) -> str:
+    """What is said of a key of `judge` that stands elsewhere in a claim."""
+    if key == "tolerance":
+        return (
+            "a tolerance stands in near, or in judge beside no_worse; "
+            "the figure of any other criterion is widened by nothing"
+        )
+    return f"stands in judge, as in judge: {{{key}: …}}"
 
 
 def _keys(path: Path) -> list[str]:

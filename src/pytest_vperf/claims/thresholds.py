@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 import pytest_vperf
 from pytest_vperf.claims import schema
 from pytest_vperf.claims.consistency import disagreements
-from pytest_vperf.claims.criterion import Limit, Ratio, Unknown
+from pytest_vperf.claims.criterion import Limit, Near, NearLimit, NoWorse, Ratio, Unknown
+from pytest_vperf.claims.criterion_schema import JudgePart
+from pytest_vperf.claims.judge import Setting
 from pytest_vperf.claims.match import Match
 from pytest_vperf.claims.problem import ThresholdError
 from pytest_vperf.claims.yaml_source import YamlSource, read_yaml
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pytest_vperf.claims.criterion import Criterion
+    from pytest_vperf.claims.problem import Path as DataPath
     from pytest_vperf.quantity import Quantity
 
 __all__ = [
@@ -72,6 +75,7 @@ class Threshold:
         source: where the figure comes from; ``None`` where the file does not say.
         profile: the profile's name.
         location: file and line, e.g. ``thresholds/type1.yaml:12``.
+        judge: what the file says of how it is judged, see `pytest_vperf.claims.judge`; for this claim or for all.
     """
 
     name: str
@@ -80,6 +84,7 @@ class Threshold:
     source: Source | None
     profile: str
     location: str
+    judge: Mapping[str, Setting] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -141,8 +146,7 @@ def load_profile(path: Path) -> HardwareProfile:
             **{name: getattr(hardware.match, name) for name in schema.MatchPart.model_fields}
         ),
         claims={
-            name: _threshold(name, part, hardware.name, source)
-            for name, part in content.claims.items()
+            name: _threshold(name, part, content, source) for name, part in content.claims.items()
         },
     )
 
@@ -193,15 +197,30 @@ def json_schema() -> dict[str, object]:
     return schema.json_schema()
 
 
-def _threshold(name: str, part: schema.ClaimPart, profile: str, file: YamlSource) -> Threshold:
+def _threshold(
+    name: str, part: schema.ClaimPart, whole: schema.FilePart, file: YamlSource
+) -> Threshold:
     return Threshold(
         name=name,
         criterion=_criterion(part),
         summary=part.summary or "",
         source=_source(part.source) if part.source else None,
-        profile=profile,
+        profile=whole.hardware.name,
         location=f"{file.name}:{file.line(('claims', name))}",
+        judge={
+            **_judge(whole.judge, ("judge",), file),
+            **_judge(part.judge, ("claims", name, "judge"), file),
+        },
     )
+
+
+def _judge(part: JudgePart | None, path: DataPath, file: YamlSource) -> dict[str, Setting]:
+    """The settings of a ``judge`` mapping, each with its line."""
+    return {
+        key: Setting(value, f"{file.name}:{file.line((*path, key))}")
+        for key, value in (part or JudgePart())
+        if value is not None
+    }
 
 
 def _criterion(part: schema.ClaimPart) -> Criterion:
@@ -219,6 +238,13 @@ def _criterion(part: schema.ClaimPart) -> Criterion:
             return Ratio("at_most", 1 + part.overhead.at_most.quantity.value / 100, overhead=True)
         assert part.overhead.at_least is not None
         return Ratio("at_least", 1 + part.overhead.at_least.quantity.value / 100, overhead=True)
+    if part.near is not None:
+        value, tolerance = part.near.value, part.near.tolerance
+        if isinstance(value, float):
+            return Near(value, tolerance)
+        return NearLimit(value.quantity, tolerance)
+    if part.no_worse is not None:
+        return NoWorse("lower" if part.no_worse == "lower_is_better" else "higher")
     assert part.unknown is not None
     assert part.unit is not None
     return Unknown(part.unknown, part.unit)

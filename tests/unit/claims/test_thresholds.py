@@ -7,8 +7,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
-from pytest_vperf.claims.criterion import Limit, Ratio, Unknown
+from pytest_vperf.claims.criterion import Limit, Near, NearLimit, NoWorse, Ratio, Unknown
+from pytest_vperf.claims.judge import Setting
 from pytest_vperf.claims.thresholds import (
     ThresholdError,
     json_schema,
@@ -66,7 +69,7 @@ def test_the_published_figures_are_copied_exactly(name: str) -> None:
     claims = load_profile(SHIPPED / f"{name}.yaml").claims
     for claim, (limit, least, most, mean) in PUBLISHED[name].items():
         threshold = claims[claim]
-        assert threshold.criterion == Limit("at_most", Quantity(limit, "ms"), "mean")
+        assert threshold.criterion == Limit("at_most", Quantity(limit, "ms"), "median")
         assert threshold.profile == name
         assert threshold.source is not None
         assert threshold.source.document == "000_eb205acbe1da05a6.txt"
@@ -123,6 +126,22 @@ def write(folder: Path, name: str, claims: str, match: str = "{cpu_model: x}") -
             Limit("at_least", Quantity(8.4, "Gbit/s"), "median"),
             "≥ 8.4 Gbit/s",
         ),
+        (
+            "at_most: 400 ms, statistic: p99.9",
+            Limit("at_most", Quantity(400, "ms"), "p99.9"),
+            "≤ 400 ms",
+        ),
+        ("near: {value: 0.75, tolerance: 5 %}", Near(0.75, 0.05), "near 0.75 ± 5 %"),
+        ("near: {value: 3, tolerance: 0.025}", Near(3, 0.025), "near 3 ± 2.5 %"),
+        ("near: {value: 0.75}", Near(0.75), "near 0.75"),
+        (
+            "near: {value: 70000 packet/s, tolerance: 5 %}",
+            NearLimit(Quantity(70000, "packet/s"), 0.05),
+            "near 70000 packet/s ± 5 %",
+        ),
+        ("near: {value: 95 %}", NearLimit(Quantity(95, "%")), "near 95 %"),
+        ("no_worse: lower_is_better", NoWorse("lower"), "no worse"),
+        ("no_worse: higher_is_better", NoWorse("higher"), "no worse"),
         ("at_least: 252 count", Limit("at_least", Quantity(252, "count")), "≥ 252 count"),
         ("ratio: {at_most: 1}", Ratio("at_most", 1), "ratio ≤ 1"),
         ("ratio: {at_least: 0.75}", Ratio("at_least", 0.75), "ratio ≥ 0.75"),
@@ -137,6 +156,68 @@ def test_reads_each_criterion(tmp_path: Path, text: str, criterion: object, show
     threshold = load_profile(path).claims["a.b"]
     assert threshold.criterion == criterion
     assert str(threshold.criterion) == shown
+
+
+@pytest.mark.parametrize(
+    ("statistic", "quantile"),
+    [
+        ("median", 0.5),
+        ("p1", 0.01),
+        ("p50", 0.5),
+        ("p95", 0.95),
+        ("p99.9", 0.999),
+        ("p99.99", 0.9999),
+    ],
+)
+def test_a_statistic_is_a_quantile(statistic: str, quantile: float) -> None:
+    assert Limit("at_most", Quantity(1, "ms"), statistic).quantile == quantile
+
+
+@given(st.integers(1, 99_999))
+def test_every_percentile_is_a_quantile_between_its_neighbours(thousandths: int) -> None:
+    text = f"p{thousandths / 1000:g}" if thousandths >= 1000 else "p1"
+    assert 0 < Limit("at_most", Quantity(1, "ms"), text).quantile < 1
+
+
+@pytest.mark.parametrize("statistic", ["mean", "p0", "p100", "p", "p9.", "95", "p95 ", "P95"])
+def test_what_is_no_statistic_has_no_quantile(statistic: str) -> None:
+    with pytest.raises(ValueError, match="is not median or a percentile such as p95"):
+        _ = Limit("at_most", Quantity(1, "ms"), statistic).quantile
+
+
+def test_no_worse_is_a_ratio_once_the_tolerance_is_known() -> None:
+    lower, higher = NoWorse("lower", 0.25), NoWorse("higher", 0.25)
+    assert (lower.side, lower.threshold) == ("at_most", 1.25)
+    assert (higher.side, higher.threshold) == ("at_least", 0.8)
+    assert str(lower) == str(higher) == "no worse by more than 25 %"
+    with pytest.raises(ValueError, match="the tolerance of no_worse is not known yet"):
+        _ = NoWorse("lower").threshold
+
+
+def test_a_claim_is_judged_as_it_says_and_else_as_the_file_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    claims = (
+        "  a.b:\n    no_worse: lower_is_better\n    judge:\n      tolerance: 3 %\n      alpha: 1e-3\n"
+        "  a.c: {at_most: 4 ms}\n"
+        "  d.*: {near: {value: 0.5, tolerance: 5 %}, judge: {beta: 1 %, pairs: 64}}\n"
+        "judge:\n  alpha: 0.05\n  budget: 2 min\n"
+    )
+    profile = load_profile(write(tmp_path, "one", claims))
+    assert profile.claims["a.b"].judge == {
+        "tolerance": Setting(0.03, "one.yaml:9"),
+        "alpha": Setting(0.001, "one.yaml:10"),
+        "budget": Setting(120, "one.yaml:15"),
+    }
+    assert profile.claims["a.c"].judge == {
+        "alpha": Setting(0.05, "one.yaml:14"),
+        "budget": Setting(120, "one.yaml:15"),
+    }
+    found = profile.find("d.any")
+    assert found is not None
+    assert found.judge["beta"] == Setting(0.01, "one.yaml:12")
+    assert found.judge["pairs"] == Setting(64, "one.yaml:12")
 
 
 def test_a_threshold_knows_its_place_and_source(

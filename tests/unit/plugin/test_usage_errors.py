@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 USES = """
@@ -36,6 +38,30 @@ def refused(project: pytest.Pytester, *options: str) -> str:
         ),
         ("--claims-budget=0 s", "--claims-budget: '0 s' is not more than nothing"),
         ("--claims-budget=-1 min", "--claims-budget: '-1 min' is not more than nothing"),
+        (
+            "--claims-tolerance=5",
+            "--claims-tolerance: a tolerance is more than 0 % and less than 100 %, "
+            "such as '2 %' or 0.02, not '5'",
+        ),
+        (
+            "--claims-tolerance=2 ms",
+            "--claims-tolerance: '2 ms' is not a percentage or ratio such as '2 %' or 0.02",
+        ),
+        (
+            "--claims-alpha=0.5",
+            "--claims-alpha: the chance of a wrong verdict is from 0.000001 to 0.2, "
+            "such as 0.01, not '0.5'",
+        ),
+        (
+            "--claims-beta=low",
+            "--claims-beta: 'low' is not a chance such as 0.01: "
+            "'low' is not a number with a unit, such as '400 ms'",
+        ),
+        (
+            "--claims-pairs=3",
+            "--claims-pairs: must be a whole number from 4 to 1000000, not '3'",
+        ),
+        ("--claims-sessions=2", "--claims-sessions: '2' is not 1 or 3"),
         ("--claims-seed=x", "--claims-seed: 'x' is not a whole number from 0 on"),
         (
             "--claims-json=no/such/folder/x",
@@ -80,6 +106,14 @@ def test_contradicting_modes(project: pytest.Pytester) -> None:
     ("setting", "text"),
     [
         ("claims_budget = long", "--claims-budget: 'long' is not a time such as*"),
+        (
+            "claims_tolerance = 200%",
+            "--claims-tolerance: a tolerance is more than 0 % and *, not '200%'",
+        ),
+        ("claims_alpha = 0", "--claims-alpha: the chance of a wrong verdict is from *, not '0'"),
+        ("claims_beta = one", "--claims-beta: 'one' is not a chance such as 0.01: *"),
+        ("claims_pairs = 1e3", "--claims-pairs: must be a whole number from 4 to *, not '1e3'"),
+        ("claims_sessions = 5", "--claims-sessions: '5' is not 1 or 3"),
         ("claims_strict = perhaps", "claims_strict: *perhaps*"),
         ("container_runtime = ../runc", "--container-runtime: '../runc' is not a name"),
         ("pod_accelerator = hvf", "--accelerator: 'hvf' is not known; there are kvm, tcg and auto"),
@@ -143,7 +177,9 @@ def test_the_users_folders_are_read(project: pytest.Pytester) -> None:
         (project.path / "thresholds/here.yaml").read_text().replace("400 ms", "100 ms")
     )
     result = project.runpytest("--claims-thresholds=mine", "--claims-thresholds=thresholds")
-    result.stdout.fnmatch_lines(["  limit     mean ≤ 100 ms", "  profile   here (mine/here.yaml:*"])
+    result.stdout.fnmatch_lines(
+        ["  limit     median ≤ 100 ms", "  profile   here (mine/here.yaml:*"]
+    )
 
 
 def test_a_named_profile_of_another_machine_says_so(project: pytest.Pytester) -> None:
@@ -227,6 +263,26 @@ def test_an_unknown_claim_fails_its_test(project: pytest.Pytester) -> None:
             "claim 'start.quick' is no comparison (≤ 400 ms, thresholds/here.yaml:*): "
             "use claim('start.quick').holds(sample)",
         ),
+        (
+            'claim("copy.level").near(around(1), to=around(2))',
+            "claim 'copy.level' is no comparison (near 70 MB/s ± 10 %, thresholds/here.yaml:*): "
+            "use claim('copy.level').holds(sample)",
+        ),
+        (
+            'claim("start.half").holds(around(1))',
+            "claim 'start.half' is a comparison (near 0.5 ± 5 %, thresholds/any.yaml:*): "
+            "use claim('start.half').near(sample, to=other)",
+        ),
+        (
+            'claim("start.half").compares(around(1), to=around(2))',
+            "claim 'start.half' is a comparison with a value to be near to (near 0.5 ± 5 %, "
+            "thresholds/any.yaml:*): use claim('start.half').near(sample, to=other)",
+        ),
+        (
+            'claim("start.no_worse").near(around(1), to=around(2))',
+            "claim 'start.no_worse' is a comparison with a limit (no worse, thresholds/any.yaml:*): "
+            "use claim('start.no_worse').compares(sample, to=other)",
+        ),
     ],
 )
 def test_the_wrong_method_names_the_right_one(
@@ -243,8 +299,34 @@ def test_help_and_markers(project: pytest.Pytester) -> None:
         ["performance claims (pytest-vperf):", "  --hw=NAME *", "*--claims-strict*"]
     )
     project.runpytest("--markers").stdout.fnmatch_lines(
-        ["@pytest.mark.startup: a claim about how fast a target starts"]
+        [
+            "@pytest.mark.vperf(tolerance='2 %', alpha=0.01, beta=0.01, pairs=512, budget='60 s'): how *",
+            "@pytest.mark.startup: a claim about how fast a target starts",
+        ]
     )
+
+
+def test_help_says_how_claims_are_judged_and_who_wins(project: pytest.Pytester) -> None:
+    text = " ".join(" ".join(project.runpytest("--help").outlines).split())
+    for option, default in {
+        "tolerance=PERCENT": "2 %; ini: claims_tolerance",
+        "alpha=CHANCE": "0.01; ini: claims_alpha",
+        "beta=CHANCE": "0.01; ini: claims_beta",
+        "pairs=N": "512; ini: claims_pairs",
+        "budget=TIME": "60 s; ini: claims_budget",
+        "sessions=N": "3; ini: claims_sessions",
+    }.items():
+        help_ = text.partition(f"--claims-{option} ")[2]
+        assert help_.partition("(default: ")[2].startswith(f"{default})")
+    assert (
+        "the more specific wins: judge in the threshold file, then the marker vperf, "
+        "then the option, then the ini file"
+    ) in text
+
+
+def test_the_marker_is_known_to_strict_markers(project: pytest.Pytester) -> None:
+    project.makepyfile("import pytest\n@pytest.mark.vperf(tolerance='5 %')\ndef test_it(): pass\n")
+    project.runpytest("--strict-markers").assert_outcomes(passed=1)
 
 
 def test_containers_are_parametrized_by_runtime(project: pytest.Pytester) -> None:
@@ -296,3 +378,66 @@ def test_pods_are_parametrized_by_accelerator(project: pytest.Pytester) -> None:
         "test_like[kvm-3]",
         "test_like[tcg-3]",
     ]
+
+
+MARKED = """
+    import pytest
+    from samplers import around
+    @pytest.mark.vperf(tolerence="5 %")
+    def test_it(claim): claim("start.quick").holds(around(350))
+"""
+
+
+def test_a_marker_that_is_not_understood_ends_the_run_before_anything_is_measured(
+    project: pytest.Pytester,
+) -> None:
+    project.makepyfile(MARKED)
+    result = project.runpytest()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["*::test_it: the marker vperf has no keyword 'tolerence'*did you mean 'tolerance'?*"]
+    )
+
+
+def test_a_marker_that_is_not_understood_ends_xdist_as_a_usage_error(
+    project: pytest.Pytester,
+) -> None:
+    pytest.importorskip("xdist")
+    project.makepyfile(MARKED)
+    result = project.runpytest_subprocess("-n1")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stdout.fnmatch_lines(["*claims cannot be judged: *the marker vperf has no keyword*"])
+
+
+def test_a_claim_is_judged_by_what_its_marker_says(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        """
+        import pytest
+        from samplers import around
+        pytestmark = pytest.mark.vperf(budget="2 min", beta=0.02)
+        @pytest.mark.vperf(tolerance="5 %")
+        def test_it(claim): claim("start.no_worse").compares(around(100), to=around(110))
+        def test_other(claim): claim("start.alike").compares(around(100), to=around(100))
+        """
+    )
+    project.runpytest("--claims-json=out.json", "--claims-alpha=0.02")
+    first, second = json.loads((project.path / "out.json").read_text())["claims"]
+    assert first["criterion"] == "no worse by more than 5 %"
+    assert first["budget_s"] == 120
+    plan = first["plan"]
+    assert {key: plan[key] for key in ("tolerance", "alpha", "beta", "budget", "claims")} == {
+        "tolerance": 0.05,
+        "alpha": 0.02,
+        "beta": 0.02,
+        "budget": 120,
+        "claims": 2,
+    }
+    assert plan["alpha_each"] == 0.01
+    assert plan["origins"] == {
+        "tolerance": "marker",
+        "alpha": "--claims-alpha",
+        "beta": "marker",
+        "pairs": "default",
+        "budget": "marker",
+    }
+    assert second["plan"]["origins"]["tolerance"] == "criterion"

@@ -1,0 +1,166 @@
+"""The plan a claim is judged by: tolerance, error rates and budget, each with where it comes from.
+
+Of two sources of a setting the more specific wins: the claim's entry in the threshold file, then the ``vperf``
+marker of the test, then the option, then the ini setting, then the default.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_vperf.claims import judge
+from pytest_vperf.claims.criterion import Near, NearLimit, NoWorse
+from pytest_vperf.claims.judge import Setting
+from pytest_vperf.claims.problem import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from pytest_vperf.claims.criterion import Criterion
+    from pytest_vperf.claims.thresholds import Threshold
+    from pytest_vperf.settings import Settings
+
+MARKER = "vperf"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one claim is judged by.
+
+    Attributes:
+        tolerance: how much worse counts as no worse, how far as near: 0.02 is 2 %. 0 for every other criterion, whose
+            published figure is widened by nothing.
+        alpha: the chance that was asked for, that any true claim of the run is refuted.
+        beta: the chance that this claim holds although it is untrue.
+        pairs: the greatest number of pairs of a comparison, or of samples of a limit.
+        budget: seconds of sampling, counted once the warm-up is over.
+        claims: how many claims the run has.
+        origins: where each of the five settings comes from: ``default``, ``ini``, ``--claims-alpha``, ``marker``,
+            ``thresholds/type1.yaml:12``; of a tolerance that the criterion does not have, ``criterion``.
+    """
+
+    tolerance: float
+    alpha: float
+    beta: float
+    pairs: int
+    budget: float
+    claims: int = 1
+    origins: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def alpha_each(self) -> float:
+        """The chance that this claim is refuted although it is true: alpha divided by the claims of the run.
+
+        Bonferroni's correction. It holds under any dependence between the claims and when every sample is looked at,
+        which the procedure of Benjamini and Hochberg does not. It has no lower end, so that the promise about the run
+        is kept however many claims there are; ten times the claims cost some more samples, not ten times as many.
+        beta is not divided: it is said of each claim on its own.
+        """
+        return self.alpha / self.claims
+
+    def settle(self, criterion: Criterion) -> Criterion:
+        """The criterion with this plan's tolerance in it; as it is, where it has none or one of its own."""
+        if isinstance(criterion, (Near, NearLimit, NoWorse)) and criterion.tolerance is None:
+            return replace(criterion, tolerance=self.tolerance)
+        return criterion
+
+    def as_dict(self) -> dict[str, Any]:
+        """The plan as a record holds it."""
+        return {**asdict(self), "alpha_each": self.alpha_each, "origins": dict(self.origins)}
+
+
+def plan_for(
+    threshold: Threshold | None,
+    marker: Mapping[str, float],
+    settings: Settings,
+    claims_in_run: int,
+) -> Plan:
+    """The plan of a claim.
+
+    Args:
+        threshold: the claim's; ``None`` where only other hardware has one.
+        marker: what the test's markers say, see `marker_overrides`.
+        settings: of the run.
+        claims_in_run: how many claims the run collected, this one among them.
+
+    Raises:
+        ValueError: ``claims_in_run`` is less than 1.
+    """
+    if claims_in_run < 1:
+        raise ValueError(f"claims_in_run is {claims_in_run}, less than 1")
+    found = {
+        **settings.judge,
+        **{key: Setting(value, "marker") for key, value in marker.items()},
+        **(threshold.judge if threshold else {}),
+    }
+    found["tolerance"] = _tolerance(threshold, found["tolerance"])
+    return Plan(
+        tolerance=found["tolerance"].value,
+        alpha=found["alpha"].value,
+        beta=found["beta"].value,
+        pairs=int(found["pairs"].value),
+        budget=found["budget"].value,
+        claims=claims_in_run,
+        origins={key: found[key].origin for key in judge.DEFAULTS},
+    )
+
+
+def _tolerance(threshold: Threshold | None, asked: Setting) -> Setting:
+    """The tolerance of the criterion itself before the one that was asked for."""
+    criterion = threshold.criterion if threshold else None
+    if threshold is None or not isinstance(criterion, (Near, NearLimit, NoWorse)):
+        return Setting(0.0, "criterion")
+    if criterion.tolerance is None:
+        return asked
+    return Setting(criterion.tolerance, threshold.location)
+
+
+def marker_overrides(item: pytest.Item) -> dict[str, float]:
+    """What the ``vperf`` markers of a test say; of two that say the same setting, the closest to the test counts.
+
+    Raises:
+        pytest.UsageError: a marker is not understood; the message names the test.
+    """
+    found: dict[str, float] = {}
+    for mark in item.iter_markers(MARKER):
+        problems = list(_problems(mark))
+        if problems:
+            raise pytest.UsageError("\n".join(f"{item.nodeid}: {each}" for each in problems))
+        for key, value in mark.kwargs.items():
+            found.setdefault(key, judge.read(key, value))
+    return found
+
+
+def check_markers(items: Iterable[pytest.Item]) -> None:
+    """Check the ``vperf`` markers of all tests, before anything is measured.
+
+    Raises:
+        pytest.UsageError: some are not understood; one line for each mistake, with the first test that has it.
+    """
+    lines: list[str] = []
+    seen: dict[int, pytest.Mark] = {}
+    for item in items:
+        for mark in item.iter_markers(MARKER):
+            # A marker of a module or class, or of a parametrized test, comes with many tests.
+            if id(mark) not in seen:
+                seen[id(mark)] = mark
+                lines += [f"{item.nodeid}: {each}" for each in _problems(mark)]
+    if lines:
+        raise pytest.UsageError("\n".join(lines))
+
+
+def _problems(mark: pytest.Mark) -> Iterator[str]:
+    if mark.args:
+        yield f"the marker {MARKER} takes keywords only, such as {MARKER}(tolerance='2 %')"
+    for key, value in mark.kwargs.items():
+        if key not in judge.DEFAULTS:
+            hint = nearest(key, judge.DEFAULTS) or f"; the keywords are {', '.join(judge.DEFAULTS)}"
+            yield f"the marker {MARKER} has no keyword {key!r}{hint}"
+            continue
+        try:
+            judge.read(key, value)
+        except ValueError as error:
+            yield f"the marker {MARKER}({key}=…): {error}"
