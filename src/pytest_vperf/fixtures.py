@@ -24,25 +24,30 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def claim(request: pytest.FixtureRequest, scope: Scope) -> Callable[[str], Claim]:
-    """A claim by its name: ``claim(name).holds(sample)``, ``claim(name).compares(sample, to=other)``.
+    """A claim by its name: ``claim(name).holds(sample)``, ``….compares(sample, to=other)`` or ``….near(…)``.
 
     The name is looked up in the threshold files. ``sample`` takes one sample and returns a `Quantity`; it is
     called until the evidence decides, or the time of ``--claims-budget`` is over.
     """
     from pytest_vperf import outcomes
-    from pytest_vperf.claims.claim import Circumstances, Claim
+    from pytest_vperf.claims.circumstances import Circumstances
+    from pytest_vperf.claims.claim import Claim
 
     session, item = claims_session(request.config), request.node
-    # A plug-in that runs a test again takes the same item: what the run before left must not count.
-    claims = item.stash[TEST_CLAIMS] = outcomes.TestClaims()
-    item.user_properties[:] = [
-        each for each in item.user_properties if not str(each[0]).startswith("vperf.")
-    ]
+    claims = item.stash.get(TEST_CLAIMS, None)
+    if claims is None or not claims.prepared:
+        # A plug-in that runs a test again takes the same item: what the run before left must not count.
+        claims = item.stash[TEST_CLAIMS] = outcomes.TestClaims()
+    if not claims.records:
+        item.user_properties[:] = [
+            each for each in item.user_properties if not str(each[0]).startswith("vperf.")
+        ]
+    claims.prepared = False
     try:
         selection = session.select_hardware()
     except pytest.UsageError as error:
         # Only in a worker of pytest-xdist: elsewhere the run has ended after collection.
-        session.usage_error = str(error)
+        session.usage_error = session.usage_error or str(error)
     if session.usage_error:
         pytest.fail(f"claims cannot be judged: {session.usage_error}", pytrace=False)
 
@@ -58,13 +63,16 @@ def claim(request: pytest.FixtureRequest, scope: Scope) -> Callable[[str], Claim
 
     circumstances = Circumstances(
         selection=selection,
-        budget=session.settings.budget,
+        plan=functools.partial(session.plan, item),
+        sessions=session.settings.sessions,
         seed=session.settings.seed,
         scope=scope,
         nodeid=item.nodeid,
         progress=session.progress,
+        ledger=claims.ledger,
         keep=functools.partial(session.keep, item),
         conclude=conclude,
+        pause=outcomes.pause,
     )
 
     def make(name: str) -> Claim:

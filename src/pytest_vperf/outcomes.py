@@ -12,11 +12,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import pytest
-from _pytest.outcomes import Failed  # pytest.fail.Exception, with a type
+from _pytest.outcomes import Failed, Skipped  # pytest.fail.Exception and so on, with a type
+
+from pytest_vperf.claims.circumstances import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pytest_vperf.claims.judgement import Judgement
     from pytest_vperf.results.record import ClaimRecord
     from pytest_vperf.settings import Mode
 
@@ -36,17 +39,29 @@ class ClaimUndecided(_ClaimFailure):
     """Under ``--claims-strict``: a claim was not shown to hold."""
 
 
+class ToBeContinued(Skipped):
+    """A session of a claim is over, and its test is run again for the next one.
+
+    A skip, so that whoever sees it before us, such as ``--pdb``, takes it for no failure.
+    """
+
+    def __init__(self, judgement: Judgement) -> None:
+        over = judgement.sampling.session
+        super().__init__(f"{judgement.name}: {over} is over, the next one follows later in the run")
+        self._use_item_location = True  # the line of the test, not this one
+
+
 class ClaimUnjudged(_ClaimFailure):
     """A test named a claim and ended without a sample for it."""
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"claim {name!r} was named but never judged: call .holds(…) or .compares(…)"
+            f"claim {name!r} was named but never judged: call .holds(…), .compares(…) or .near(…)"
         )
 
 
 # As pytest has it for its own: the short summary shows the bare name.
-for _kind in (ClaimRefuted, ClaimUndecided, ClaimUnjudged):
+for _kind in (ClaimRefuted, ClaimUndecided, ClaimUnjudged, ToBeContinued):
     _kind.__module__ = "builtins"
 
 
@@ -71,9 +86,12 @@ CATEGORIES = frozenset(outcome.category for outcome in OUTCOMES.values())
 
 @dataclass
 class TestClaims:
-    """The claims of one test while it runs.
+    """The claims of one test while it runs, over all visits to it.
 
     Attributes:
+        ledger: what outlives a visit.
+        prepared: whether a visit is about to begin; where not, whoever runs the test is not us.
+        continues: whether this visit ended for the next one to follow.
         records: those that ended.
         reported: how many of them have travelled on a report already.
         named: the names the test gave to ``claim``, in order.
@@ -83,11 +101,21 @@ class TestClaims:
 
     __test__ = False
 
+    ledger: Ledger = field(default_factory=Ledger)
+    prepared: bool = False
+    continues: bool = False
     records: list[ClaimRecord] = field(default_factory=list)
     reported: int = 0
     named: list[str] = field(default_factory=list)
     refutation: str = ""
     verdict: str | None = None
+
+    def begin_visit(self) -> None:
+        """The test is run, by somebody who runs it again where a claim needs that."""
+        self.prepared, self.continues = True, False
+        self.ledger.revisited = True
+        self.ledger.begin_visit()
+        self.named.clear()
 
     @property
     def current(self) -> str | None:
@@ -134,6 +162,16 @@ def end_test(claims: TestClaims, mode: Mode) -> None:
     not_proven(text, strict=mode == "strict", name=record["name"])
 
 
+def pause(judgement: Judgement) -> NoReturn:
+    """End this visit to a test.
+
+    Raises:
+        ToBeContinued: always.
+    """
+    __tracebackhide__ = True
+    raise ToBeContinued(judgement)
+
+
 def not_proven(text: str, *, strict: bool, name: str) -> NoReturn:
     """Skip the running test, or fail it where strict.
 
@@ -163,6 +201,8 @@ def status(report: pytest.TestReport) -> tuple[str, str, str] | None:
     verdict = getattr(report, "vperf_verdict", None)
     if verdict is None or hasattr(report, "wasxfail"):
         return None
+    if report.outcome not in ("passed", "failed", "skipped"):
+        return None  # a plug-in that runs tests again tells of a run that does not count
     if (verdict == "holds") != report.passed:
         return None  # somebody changed the outcome: xfail(strict=True) and a claim that holds
     return OUTCOMES[verdict]

@@ -21,10 +21,14 @@ def decide(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
 
     pytest's own unittest plug-in has the precedent: it puts another exception in ``call.excinfo``.
     """
-    if call.when not in ("setup", "call"):
-        return
     claims = item.stash.get(TEST_CLAIMS, None)
     error = call.excinfo.value if call.excinfo else None
+    if claims is not None and (error is not None or call.when == "call"):
+        if _continues(call, claims):
+            return
+        _replace(call, lambda: cut_short(item, claims, "test"))
+    if call.when == "teardown":
+        return
     if outcomes.unavailable(error):
         _replace(call, lambda: _unavailable(item, error))
     elif claims is None:
@@ -35,6 +39,31 @@ def decide(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
         mode = claims_session(item.config).settings.mode
         if error is None or _hides(error, claims, mode):
             _replace(call, lambda: outcomes.end_test(claims, mode))
+
+
+def _continues(call: pytest.CallInfo[None], claims: TestClaims) -> bool:
+    """Whether the visit ends here and another one follows; a test that caught the end of its visit ends as well."""
+    claims.continues = False
+    paused = claims.ledger.paused
+    if paused is None or call.when == "teardown":
+        return False  # in a teardown: it failed, which nobody is to miss
+    if call.excinfo is None:
+        _replace(call, lambda: outcomes.pause(paused))
+    claims.continues = isinstance(call.excinfo and call.excinfo.value, outcomes.ToBeContinued)
+    return claims.continues
+
+
+def cut_short(item: pytest.Item, claims: TestClaims, what: str) -> None:
+    """Keep what was measured of claims whose next session does not come, because ``what`` ended: test or run.
+
+    Raises:
+        OSError: the record cannot be written.
+    """
+    session, begun = claims_session(item.config), claims.ledger.begun
+    while begun:
+        key = next(iter(begun))
+        record = claims.ledger.ended[key] = begun.pop(key).cut_short(what)
+        session.keep(item, record)
 
 
 def _hides(error: BaseException, claims: TestClaims, mode: Mode) -> bool:
@@ -66,6 +95,10 @@ def _unavailable(item: pytest.Item, error: BaseException | None) -> None:
         strict = strict or require.names(target)
         outcomes.not_proven(f"not measured: {reason}", strict=strict, name=item.name)
     claims = item.stash.setdefault(TEST_CLAIMS, outcomes.TestClaims())
+    if claims.records and not claims.named:
+        # An earlier visit to the test has measured what there is.
+        outcomes.end_test(claims, session.settings.mode)
+        return
     claims.verdict = "not measured"
     record = unmeasured(
         claims.current or item.name,
@@ -84,7 +117,7 @@ def _unavailable(item: pytest.Item, error: BaseException | None) -> None:
 def attach(item: pytest.Item, report: pytest.TestReport) -> None:
     """After pytest reported a phase: give the report the verdict, and the records that have not travelled yet."""
     claims: TestClaims | None = item.stash.get(TEST_CLAIMS, None)
-    if claims is None:
+    if claims is None or claims.continues:
         return
     carried = vars(report)  # what pytest-xdist serialises
     if error := claims_session(item.config).usage_error:

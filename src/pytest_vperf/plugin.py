@@ -50,14 +50,23 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """When anything claims: read the threshold files and choose the profile, before any target starts."""
-    if any(fixtures.asks_for_claim(item) for item in session.items):
-        claims_session(session.config).prepare()
+    claiming = [item for item in session.items if fixtures.asks_for_claim(item)]
+    if claiming:
+        claims_session(session.config).prepare(session, claiming)
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     """Say by what is judged."""
     session = begun_session(config)
     return session.header() if session is not None else []
+
+
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Run a test that claims, now and again where a claim is judged in several sessions."""
+    claims = begun_session(item.config)
+    if claims is None or claims.visits is None:
+        return None
+    return claims.visits.run(item, nextitem)
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -83,6 +92,14 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         claims_session(carried["node"].config).take_over(report)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Collect what a worker of pytest-xdist had measured of claims that it could not finish."""
+    records = getattr(node, "workeroutput", {}).get("vperf_claims")
+    if records:
+        claims_session(node.config).run.extend(records)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
     """Call a test by its verdict."""
@@ -95,9 +112,11 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """What the run as a whole adds to the exit status."""
+    """What the run as a whole adds to the record and to the exit status."""
     claims = begun_session(session.config)
     if claims is not None:
+        if claims.visits is not None:
+            claims.cut_short(session)
         claims.add_to_exit_status(session)
 
 

@@ -15,12 +15,16 @@ from pytest_vperf.settings import Settings, read_settings
 from pytest_vperf.stash import TEST_CLAIMS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from contextlib import ExitStack
 
     from pytest_vperf.claims.hardware import Selection
+    from pytest_vperf.claims.plan import Plan
     from pytest_vperf.claims.sampling import Progress
+    from pytest_vperf.claims.thresholds import Threshold
     from pytest_vperf.results.record import ClaimRecord
     from pytest_vperf.results.run import RunRecord
+    from pytest_vperf.visits import Visits
 
 
 class ClaimsSession:
@@ -29,6 +33,8 @@ class ClaimsSession:
     Attributes:
         is_worker: the record is then collected, and its file written, by another process.
         reports_of_workers: whether records came from other processes.
+        claims: how many claims the run collected, at least 1: the tests that ask for one.
+        visits: who runs tests again; ``None`` where no claim needs it.
         usage_error: what kept a worker's claims from being judged; ends the run with exit status 4.
     """
 
@@ -41,6 +47,8 @@ class ClaimsSession:
         self._progress: Progress | None = None
         self._open: ExitStack | None = None
         self.reports_of_workers = False
+        self.claims = 1
+        self.visits: Visits | None = None
         self.usage_error = ""
 
     @property
@@ -68,6 +76,16 @@ class ClaimsSession:
         """Whether the profile was chosen."""
         return self._hardware is not None
 
+    def plan(self, item: pytest.Item, threshold: Threshold | None) -> Plan:
+        """What a claim of a test is judged by: tolerance, error rates and budget.
+
+        Raises:
+            pytest.UsageError: a ``vperf`` marker of the test is not understood.
+        """
+        from pytest_vperf.claims.plan import marker_overrides, plan_for
+
+        return plan_for(threshold, marker_overrides(item), self.settings, self.claims)
+
     def keep(self, item: pytest.Item, record: ClaimRecord) -> None:
         """Keep a claim's record: in the run and its file, and as properties of the test for JUnit."""
         from pytest_vperf.results.junit import properties
@@ -90,6 +108,22 @@ class ClaimsSession:
                 self.select_hardware()
         for record in getattr(report, "vperf_claims", ()):
             self.run.add(record)
+
+    def cut_short(self, session: pytest.Session) -> None:
+        """The run is over: keep what was measured of claims whose next session does not come.
+
+        A worker of pytest-xdist has no report left for them: they travel with what it says at its end.
+        """
+        from pytest_vperf.phases import cut_short
+
+        known = len(self.run.claims)
+        for item in getattr(session, "items", ()):
+            claims = item.stash.get(TEST_CLAIMS, None)
+            if claims is not None:
+                cut_short(item, claims, "run")
+        if self.is_worker:
+            output: Any = self.config
+            output.workeroutput["vperf_claims"] = self.run.claims[known:]
 
     def add_to_exit_status(self, session: pytest.Session) -> None:
         """Usage errors of workers, and required targets that no claim could measure, are no success."""
@@ -125,15 +159,33 @@ class ClaimsSession:
         if not self.config.getoption("collectonly"):
             self._begin_file()
 
-    def prepare(self) -> None:
+    def prepare(self, session: pytest.Session, claiming: Sequence[pytest.Item]) -> None:
         """Something claims: get everything ready that can fail, before any target starts.
 
+        Args:
+            session: pytest's.
+            claiming: the tests that ask for a claim.
+
         Raises:
-            pytest.UsageError: as `check_start`; in a worker, whose errors reach nobody from here, the ``claim``
-                fixture raises it instead.
+            pytest.UsageError: as `check_start`, or a marker is not understood; in a worker, whose errors reach
+                nobody from here, the ``claim`` fixture raises it instead.
         """
+        from pytest_vperf.claims.plan import check_markers
+
+        self.claims = max(1, len(claiming))
+        try:
+            check_markers(claiming)
+        except pytest.UsageError as error:
+            if not self.is_worker:
+                raise
+            self.usage_error = str(error)
         if not self.is_worker:
             self.select_hardware()
+        if self.settings.sessions > 1:
+            from pytest_vperf.visits import Visits
+
+            self.visits = Visits(session)
+            self.config.pluginmanager.register(self.visits, "vperf-visits")
         if not self.config.getoption("collectonly"):
             self._begin_file()
             self.colour_terminal()
@@ -162,9 +214,10 @@ class ClaimsSession:
         """The lines that say by what is judged; none where nothing claims."""
         if not self.has_hardware:
             return []
+        from pytest_vperf.machine.noise_warnings import look
         from pytest_vperf.reporting.header import header_lines
 
-        return header_lines(self.select_hardware(), self.settings)
+        return header_lines(self.select_hardware(), self.settings, look())
 
     def select_hardware(self) -> Selection:
         """Read the threshold files and the machine's fingerprint, and choose the profiles; once.

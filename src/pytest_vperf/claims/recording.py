@@ -6,12 +6,14 @@ import math
 from typing import TYPE_CHECKING
 
 from pytest_vperf.claims.consistency import ANY
-from pytest_vperf.claims.criterion import Limit, Ratio
+from pytest_vperf.claims.criterion import Limit, Near, NearLimit, NoWorse, Ratio
+from pytest_vperf.claims.forecast import rough_time
 from pytest_vperf.claims.verdict import Verdict
 from pytest_vperf.quantity import Quantity
 from pytest_vperf.results.record import (
     ClaimRecord,
     Hardware,
+    Noise,
     TargetFacts,
     judged,
     mean_phases,
@@ -21,69 +23,57 @@ from pytest_vperf.results.record import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_vperf.claims.claim import Circumstances
+    from pytest_vperf.claims.circumstances import Circumstances
+    from pytest_vperf.claims.criterion import Criterion
+    from pytest_vperf.claims.judgement import Judgement
     from pytest_vperf.claims.sampling import Sampling
     from pytest_vperf.claims.thresholds import Threshold
     from pytest_vperf.stats.rule import State
     from pytest_vperf.targets.base import Facts
 
+#: Sessions that begin within fewer seconds than this saw one mood of the machine; a reader should know.
+SPAN = 60.0
 #: A limit is called out of date when even the interval's end nearest to it is better by this share.
 RECALIBRATE_BEYOND = 0.25
 
 
 def build_record(
-    name: str,
-    threshold: Threshold | None,
-    sampling: Sampling,
-    circumstances: Circumstances,
-    *,
-    verdict: Verdict,
-    reason: str,
-    target: str,
-    paired: bool,
-    started_at: str,
-    waited: float,
+    judgement: Judgement, *, verdict: Verdict, reason: str, target: str, cause: str
 ) -> ClaimRecord:
     """The record of a claim.
 
     Args:
-        name: the claim's.
-        threshold: what it was judged by; ``None`` where nothing was.
-        sampling: what was measured, whole or not.
-        circumstances: under which it was judged.
+        judgement: what was measured, whole or not, and by what it was judged.
         verdict: how it ended.
         reason: why.
         target: which target an error names; empty where none does, then it is what was started.
-        paired: whether it compares two arms.
-        started_at: ISO time.
-        waited: seconds for the measuring lock.
+        cause: of an inconclusive one, which kind it is.
     """
-    criterion = threshold.criterion if threshold else None
+    here, sampling, paired = judgement.here, judgement.sampling, judgement.paired
+    threshold, criterion = judgement.threshold, judgement.criterion
     state = sampling.rule.state
     samples = (
         pair_ratios(sampling.observations)
         if paired
         else [observation["value"] for observation in judged(sampling.observations)]
     )
-    limit = None
-    if isinstance(criterion, Limit):
-        limit = criterion.threshold.value
-    elif isinstance(criterion, Ratio):
-        limit = criterion.threshold
+    limit = _limit(criterion)
     estimate = _finite(state.estimate)
     gap = None if limit is None or estimate is None else estimate - limit
     low, high = _finite(state.low), _finite(state.high)
     interval = None if low is None or high is None else [low, high]
+    seen = [*sampling.facts, *(facts for facts in here.scope.facts if facts not in sampling.facts)]
     return ClaimRecord(
-        name=name,
+        name=judgement.name,
         verdict=verdict.value,
         unit="" if paired else sampling.unit or "",
         samples=samples,
-        target=target or _target_text(sampling, circumstances.scope.facts, paired),
+        target=target or _target_text(sampling, seen),
         reason=reason,
+        cause=cause,
         criterion=str(criterion) if criterion else "none",
         summary=threshold.summary if threshold else "",
-        statistic=_statistic(threshold, paired),
+        statistic=_statistic(criterion, paired),
         threshold=limit,
         estimate=estimate,
         interval=interval,
@@ -92,18 +82,32 @@ def build_record(
         gap_percent=100 * gap / abs(limit) if gap is not None and limit else None,
         n=state.samples,
         observations=list(sampling.observations),
+        sessions=list(sampling.sessions),
         phases=mean_phases(sampling.observations),
         source=str(threshold.source) if threshold and threshold.source else "",
-        hardware=_hardware(threshold, circumstances),
-        targets=[_facts(facts) for facts in circumstances.scope.facts],
-        nodeid=circumstances.nodeid,
-        started_at=started_at,
+        hardware=_hardware(threshold, here),
+        targets=[_facts(facts) for facts in seen],
+        nodeid=here.nodeid,
+        started_at=judgement.started_at,
         duration_s=round(sampling.elapsed, 3),
-        waited_s=round(waited, 3),
-        budget_s=circumstances.budget,
-        seed=circumstances.seed,
-        warnings=list(_warnings(samples, threshold, verdict, state, circumstances)),
+        waited_s=round(judgement.waited, 3),
+        budget_s=judgement.plan.budget,
+        plan=judgement.plan.as_dict(),
+        seed=here.seed,
+        noise=Noise(settings=judgement.settings, sessions=list(judgement.noise)),
+        warnings=list(_warnings(samples, judgement, verdict)),
     )
+
+
+def _limit(criterion: Criterion | None) -> float | None:
+    """The figure that the estimate is held against."""
+    if isinstance(criterion, Limit):
+        return criterion.threshold.value
+    if isinstance(criterion, NearLimit):
+        return criterion.value.value
+    if isinstance(criterion, (Ratio, NoWorse)):
+        return criterion.threshold
+    return criterion.value if isinstance(criterion, Near) else None
 
 
 def _finite(value: float | None) -> float | None:
@@ -111,19 +115,19 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _statistic(threshold: Threshold | None, paired: bool) -> str:
+def _statistic(criterion: Criterion | None, paired: bool) -> str:
     if paired:
         return "ratio"
-    if threshold is not None and isinstance(threshold.criterion, Limit):
-        return threshold.criterion.statistic
-    return "mean"
+    if isinstance(criterion, Limit):
+        return criterion.statistic
+    return "median" if isinstance(criterion, NearLimit) else "mean"
 
 
-def _target_text(sampling: Sampling, known: Iterable[Facts], paired: bool) -> str:
+def _target_text(sampling: Sampling, known: Iterable[Facts]) -> str:
     """What was measured: what the samples started, else everything the test has."""
     arms = [
         ", ".join(dict.fromkeys(facts.name for facts in sampling.targets.get(arm, ())))
-        for arm in (("a", "b") if paired else ("a",))
+        for arm in (("a", "b") if sampling.paired else ("a",))
     ]
     if all(arms):
         return " / ".join(arms)
@@ -154,35 +158,48 @@ def _hardware(threshold: Threshold | None, circumstances: Circumstances) -> Hard
     )
 
 
-def _warnings(
-    samples: list[float],
-    threshold: Threshold | None,
-    verdict: Verdict,
-    state: State,
-    circumstances: Circumstances,
-) -> Iterable[str]:
+def _warnings(samples: list[float], judgement: Judgement, verdict: Verdict) -> Iterable[str]:
     """What a reader should know although it does not change the verdict."""
-    unit = ""
-    if threshold is not None and isinstance(threshold.criterion, Limit):
-        unit = threshold.criterion.threshold.unit
+    threshold, criterion = judgement.threshold, judgement.criterion
+    unit = criterion.threshold.unit if isinstance(criterion, Limit) else ""
     if len(samples) >= 3 and min(samples) == max(samples):
         yield (
             f"all {len(samples)} samples are exactly {Quantity(samples[0], unit)}: no variance at all is "
             "suspicious, is something cached or constant?"
         )
-    if (
-        verdict is Verdict.HOLDS
-        and threshold is not None
-        and isinstance(threshold.criterion, Limit)
-        and (threshold.profile == ANY or not circumstances.selection.mismatches)
-        and state.low is not None
-        and state.high is not None
-    ):
-        limit, at_most = threshold.criterion.threshold.value, threshold.criterion.side == "at_most"
-        nearest = state.high if at_most else state.low
-        better = (limit - nearest if at_most else nearest - limit) / abs(limit) if limit else 0.0
-        if better > RECALIBRATE_BEYOND:
-            yield (
-                f"better than claimed by more than {RECALIBRATE_BEYOND:.0%}: "
-                f"recalibrate {threshold.location}"
-            )
+    if isinstance(criterion, (Limit, NearLimit)):
+        yield from _weaker(judgement, verdict)
+    if threshold is None or verdict is not Verdict.HOLDS or not isinstance(criterion, Limit):
+        return
+    better = _better_by(criterion, judgement.sampling.rule.state)
+    fits = threshold.profile == ANY or not judgement.here.selection.mismatches
+    if fits and better > RECALIBRATE_BEYOND:
+        yield (
+            f"better than claimed by more than {RECALIBRATE_BEYOND:.0%}: "
+            f"recalibrate {threshold.location}"
+        )
+
+
+def _weaker(judgement: Judgement, verdict: Verdict) -> Iterable[str]:
+    """What makes the verdict on a limit weaker than three sessions spread over the run do."""
+    if verdict not in (Verdict.HOLDS, Verdict.REFUTED):
+        return
+    sampling = judgement.sampling
+    if len(sampling.sessions) < 2:
+        yield "judged in one session, which is weaker: the level of a machine moves between sessions"
+    elif judgement.back_to_back:
+        yield (
+            f"the {len(sampling.sessions)} sessions followed each other at once, which is weaker: "
+            "this test could not be run again later in the run"
+        )
+    elif sampling.span < SPAN:
+        yield f"sessions only {rough_time(sampling.span)} apart"
+
+
+def _better_by(criterion: Limit, state: State) -> float:
+    """By which share of the limit even the interval's end nearest to it is better."""
+    if state.low is None or state.high is None or not criterion.threshold.value:
+        return 0.0
+    limit = criterion.threshold.value
+    better = limit - state.high if criterion.side == "at_most" else state.low - limit
+    return better / abs(limit)

@@ -1,4 +1,4 @@
-"""The sampling loop: take samples until the rule has decided or the time is over, and keep every one.
+"""The sampling loop: take samples until the rule has decided, or pauses, or the time is over, and keep every one.
 
 What is measured stays in the `Sampling`, also when a sampler raises or Ctrl-C ends it (design rule 10).
 """
@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from pytest_vperf.claims.forecast import Need, counted, need, rough_time, roughly
 from pytest_vperf.quantity import DimensionError, Quantity
-from pytest_vperf.results.record import Observation
+from pytest_vperf.results.record import Observation, Session
+from pytest_vperf.results.run import now
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,6 +25,31 @@ if TYPE_CHECKING:
     Sampler = Callable[[], Quantity]
 
 
+@dataclass(frozen=True)
+class Standing:
+    """How a claim's sampling goes.
+
+    Attributes:
+        claim: its name.
+        state: the judge's.
+        unit: of the state's figures.
+        noun: what is counted: ``sample`` or ``pair``.
+        spent: seconds of the budget that are over.
+        budget: seconds.
+        session: ``session 2 of 3``; empty where there is one only.
+        need: what a verdict is expected to need.
+    """
+
+    claim: str
+    state: State
+    unit: str
+    noun: str
+    spent: float
+    budget: float
+    session: str = ""
+    need: Need | None = None
+
+
 class Progress(Protocol):
     """Who is told how sampling goes. Every method may be called often, and must be quick."""
 
@@ -29,10 +57,8 @@ class Progress(Protocol):
         """Another measurement has the machine."""
         ...
 
-    def sampled(
-        self, claim: str, state: State, unit: str, noun: str, elapsed: float, budget: float
-    ) -> None:
-        """A sample was taken; the state's figures are in ``unit``, it counts in ``noun``: sample or pair."""
+    def sampled(self, standing: Standing) -> None:
+        """A sample was taken."""
         ...
 
     def done(self) -> None:
@@ -41,27 +67,32 @@ class Progress(Protocol):
 
 
 class Sampling:
-    """The samples of one claim.
+    """The samples of one claim, over all its sessions.
+
+    The clock of the budget starts when all warm-up of a session is taken, without warm-up after the first sample of
+    each arm: a first call may fetch a kernel or start an engine, which is no sampling.
 
     Attributes:
+        rule: the judge.
+        paired: whether two arms are sampled.
         observations: every sample so far, in order.
-        unit: the unit they are kept in: the threshold's, or the first sample's.
-        over_budget: whether the time was over before the rule had decided. Its clock starts when all warm-up is
-            taken, without warm-up after the first sample of each arm: a first call may fetch a kernel or start an
-            engine, which is no sampling.
+        sessions: when each session began and how long it took.
+        planned: how many sessions there are to be.
+        unit: the unit the samples are kept in: the threshold's, or the first sample's.
         targets: of each arm, the facts of what its samples started.
+        facts: of everything the test had, in order of first appearance.
     """
 
     def __init__(
         self,
         claim: str,
         rule: Rule,
-        samplers: Mapping[Arm, Sampler],
         *,
+        paired: bool,
         unit: str | None,
         against: str,
         budget: float,
-        scope: Scope,
+        planned: int,
         progress: Progress,
     ) -> None:
         """Prepare to sample.
@@ -69,39 +100,65 @@ class Sampling:
         Args:
             claim: the claim's name, for messages.
             rule: the judge.
-            samplers: what to call for each arm the rule may ask for.
+            paired: whether two arms are sampled.
             unit: the threshold's unit; ``None`` where there is none to compare with.
             against: what the samples are held against, for messages.
-            budget: seconds after the warm-up; the sample that passes them is the last.
-            scope: owner of what the samplers start.
+            budget: seconds after the warm-up, all sessions together; the sample that passes them is the last.
+            planned: in how many sessions.
             progress: who is told.
         """
         self.claim = claim
         self.rule = rule
-        self.unit = unit
+        self.paired = paired
         self.observations: list[Observation] = []
-        self.over_budget = False
+        self.sessions: list[Session] = []
+        self.planned = planned
+        self.unit = unit
         self.targets: dict[Arm, list[Facts]] = {}
-        self._samplers = samplers
+        self.facts: list[Facts] = []
         self._against = against
         self._budget = budget
-        self._scope = scope
         self._progress = progress
         self._began: float | None = None
+        self._spent_before = 0.0
         self._warmed_up: float | None = None
 
     @property
+    def _noun(self) -> str:
+        return "pair" if self.paired else "sample"
+
+    @property
     def elapsed(self) -> float:
-        """Seconds since the first sample began."""
-        return 0.0 if self._began is None else time.monotonic() - self._began
+        """Seconds that sampling took, all sessions together."""
+        return sum(session["duration_s"] for session in self.sessions)
+
+    @property
+    def span(self) -> float:
+        """Seconds from the first session's beginning to the last one's."""
+        return self.sessions[-1]["began_at_s"] if self.sessions else 0.0
+
+    @property
+    def session(self) -> str:
+        """``session 2 of 3``; empty where one only was planned."""
+        return f"session {len(self.sessions)} of {self.planned}" if self.planned > 1 else ""
 
     @property
     def spent(self) -> float:
         """Seconds of the budget that are over."""
-        return 0.0 if self._warmed_up is None else time.monotonic() - self._warmed_up
+        now_spent = 0.0 if self._warmed_up is None else time.monotonic() - self._warmed_up
+        return self._spent_before + now_spent
 
-    def run(self) -> None:
-        """Sample until the rule has decided or the budget is over.
+    @property
+    def allowed(self) -> float:
+        """Seconds of the budget that may be over after this session: what one does not use, the next ones may."""
+        return self._budget * min(1.0, len(self.sessions) / self.planned)
+
+    def run(self, samplers: Mapping[Arm, Sampler], scope: Scope) -> None:
+        """One session: sample until the rule has decided or pauses, or is stopped because the time is over.
+
+        Args:
+            samplers: what to call for each arm the rule may ask for.
+            scope: owner of what the samplers start.
 
         Raises:
             TypeError: a sampler returned something other than a `Quantity`.
@@ -109,38 +166,81 @@ class Sampling:
             whatever a sampler raises, and what closing its targets raises.
         """
         __tracebackhide__ = True
-        self._began = time.monotonic()
-        while not self.rule.state.decided:
-            if self.spent > self._budget:
-                self.over_budget = True
+        began = time.monotonic()
+        if self._began is None:
+            self._began = began
+        session = Session(
+            n=len(self.sessions) + 1,
+            started_at=now(),
+            began_at_s=round(began - self._began, 6),
+            duration_s=0.0,
+            samples=0,
+        )
+        self.sessions.append(session)
+        self._warmed_up = None
+        first = len(self.observations)
+        try:
+            self._sample(samplers, scope)
+        finally:
+            self._spent_before, self._warmed_up = self.spent, None
+            session["duration_s"] = round(time.monotonic() - began, 6)
+            session["samples"] = len(self.observations) - first
+            self.facts += [facts for facts in scope.facts if facts not in self.facts]
+
+    def _sample(self, samplers: Mapping[Arm, Sampler], scope: Scope) -> None:
+        __tracebackhide__ = True
+        missing = set(samplers)
+        state = self.rule.state
+        while not state.decided and not self.rule.paused:
+            needed = need(state, self.spent, self._budget)
+            if self.spent > self.allowed:
+                self.rule.stop("budget", self._out_of_time(state))
                 return
-            self._take()
-            if self._warmed_up is None and self._warm:
+            if needed is not None and needed.hopeless:
+                self.rule.stop("budget", self._out_of_hope(needed))
+                return
+            missing.discard(self._take(samplers, scope))
+            if self._warmed_up is None and not missing and not self.rule.warming_up:
                 self._warmed_up = time.monotonic()
-            paired = len(self._samplers) > 1
-            self._progress.sampled(
-                self.claim,
-                self.rule.state,
-                "" if paired else self.unit or "",
-                "pair" if paired else "sample",
-                self.spent,
-                self._budget,
-            )
+            state = self.rule.state
+            self._progress.sampled(self._standing(state))
 
-    @property
-    def _warm(self) -> bool:
-        taken = {observation["arm"] for observation in self.observations}
-        return not self.rule.warming_up and taken >= self._samplers.keys()
+    def _standing(self, state: State) -> Standing:
+        spent = self.spent
+        return Standing(
+            self.claim,
+            state,
+            "" if self.paired else self.unit or "",
+            self._noun,
+            spent,
+            self._budget,
+            self.session,
+            need(state, spent, self._budget),
+        )
 
-    def _take(self) -> None:
+    def _out_of_time(self, state: State) -> str:
+        taken, budget = counted(len(self.observations), "sample"), self._budget
+        text = f"budget of {budget:g} s over after {taken}"
+        if self.planned > 1:
+            text = f"{self.session}: {self.allowed:.3g} of {budget:g} s over after {taken}"
+        if state.forecast is not None and state.forecast > state.samples:
+            text += f", about {roughly(state.forecast)} needed"
+        return f"{text}; {state.reason}" if state.reason else text
+
+    def _out_of_hope(self, needed: Need) -> str:
+        number = counted(roughly(needed.samples), self._noun)
+        return f"needs about {number}, {rough_time(needed.seconds)}; budget {self._budget:g} s"
+
+    def _take(self, samplers: Mapping[Arm, Sampler], scope: Scope) -> Arm:
         __tracebackhide__ = True
         arm, warm_up = self.rule.next(), self.rule.warming_up
-        mark, at = self._scope.mark, self.elapsed
+        mark, at = scope.mark, time.monotonic() - (self._began or 0.0)
         try:
-            value = self._in_unit(self._samplers[arm]())
+            value = self._in_unit(samplers[arm]())
             self.observations.append(
                 Observation(
                     order=len(self.observations),
+                    session=len(self.sessions),
                     at=round(at, 6),
                     arm=arm,
                     value=value.value,
@@ -151,13 +251,14 @@ class Sampling:
             )
             self.rule.add(value.value)
             known = self.targets.setdefault(arm, [])
-            known += [facts for facts in self._scope.facts_since(mark) if facts not in known]
+            known += [facts for facts in scope.facts_since(mark) if facts not in known]
         except BaseException:
             # The sampler's own error is the one to report, whatever closing says.
             with contextlib.suppress(Exception):
-                self._scope.close_since(mark)
+                scope.close_since(mark)
             raise
-        self._scope.close_since(mark)
+        scope.close_since(mark)
+        return arm
 
     def _in_unit(self, value: object) -> Quantity:
         __tracebackhide__ = True

@@ -35,7 +35,7 @@ def _estimate(record: ClaimRecord) -> str:
 def _rows(record: ClaimRecord, fingerprint: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
     yield "claim", record["name"] + (f": {record['summary']}" if record["summary"] else "")
     confidence = record["confidence"]
-    level = f" at {100 * confidence:g} % confidence" if confidence else ""
+    level = f" at {100 * confidence:.4g} % confidence" if confidence else ""
     yield "measured", f"{record['statistic']} {words.measured(record)}{level}"
     yield "limit", f"{record['statistic']} {words.limit(record)}"
     yield "gap", words.gap(record)

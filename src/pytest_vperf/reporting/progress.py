@@ -11,6 +11,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, TextIO
 
+from pytest_vperf.claims.forecast import counted, rough_time, roughly
 from pytest_vperf.quantity import format_number
 
 if TYPE_CHECKING:
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from pytest_vperf.claims.sampling import Progress
-    from pytest_vperf.stats.rule import State
+    from pytest_vperf.claims.sampling import Progress, Standing
 
 #: Seconds between two writes; a sampler of microseconds must not be measured between terminal writes.
 _INTERVAL = 0.1
@@ -46,9 +46,7 @@ class NoProgress:
     def waiting(self, claim: str, holder: str) -> None:
         """Ignore it."""
 
-    def sampled(
-        self, claim: str, state: State, unit: str, noun: str, elapsed: float, budget: float
-    ) -> None:
+    def sampled(self, standing: Standing) -> None:
         """Ignore it."""
 
     def done(self) -> None:
@@ -70,11 +68,9 @@ class TerminalProgress:
         """Say whom the claim waits for."""
         self._show(f"{claim}: waiting for another measurement, {holder}")
 
-    def sampled(
-        self, claim: str, state: State, unit: str, noun: str, elapsed: float, budget: float
-    ) -> None:
+    def sampled(self, standing: Standing) -> None:
         """Say what is known so far."""
-        self._show(progress_text(claim, state, unit, noun, elapsed, budget))
+        self._show(progress_text(standing))
 
     def done(self) -> None:
         """Take the line away."""
@@ -107,18 +103,24 @@ class TerminalProgress:
             self._stream.flush()
 
 
-def progress_text(
-    claim: str, state: State, unit: str, noun: str, elapsed: float, budget: float
-) -> str:
-    """``startup.pod.tcg.qboot: 6 samples of about 13, 1367 ms ± 23, 14 of 60 s``."""
-    count = f"{state.samples} {noun}{'' if state.samples == 1 else 's'}"
-    if state.forecast is not None and state.forecast > state.samples:
-        count += f" of about {state.forecast}"
-    parts = [count]
+def progress_text(standing: Standing) -> str:
+    """How sampling goes, in one line.
+
+    ``startup.pod.tcg.qboot: session 2 of 3, 6 samples, 1367 ms ± 23, 14 of 60 s``, and with a forecast
+    ``cpu.overhead.container: 24 pairs, 1.02 ± 0.03, needs ~120 pairs, 40 s; budget 60 s, 8 s over``.
+    """
+    state = standing.state
+    parts = [standing.session, counted(state.samples, standing.noun)]
     if state.estimate is not None:
-        shown = f"{format_number(state.estimate)} {unit}".rstrip()
+        shown = f"{format_number(state.estimate)} {standing.unit}".rstrip()
         if state.low is not None and state.high is not None:
             shown += f" ± {format_number((state.high - state.low) / 2)}"
         parts.append(shown)
-    parts.append(f"{elapsed:.0f} of {budget:g} s")
-    return f"{claim}: {', '.join(parts)}"
+    if (need := standing.need) is not None:
+        number = counted(roughly(need.samples), standing.noun)
+        parts.append(f"needs ~{number}, {rough_time(need.seconds)}")
+        time = f"budget {standing.budget:g} s, {standing.spent:.0f} s over"
+    else:
+        time = f"{standing.spent:.0f} of {standing.budget:g} s"
+    text = ", ".join(filter(None, parts))
+    return f"{standing.claim}: {text}{'; ' if need else ', '}{time}"

@@ -17,6 +17,7 @@ def properties(record: ClaimRecord) -> Iterator[tuple[str, object]]:
     values: dict[str, object] = {
         "verdict": record["verdict"],
         "reason": record["reason"],
+        "cause": record["cause"],
         "estimate": record["estimate"],
         "low": interval[0] if interval else None,
         "high": interval[1] if interval else None,
@@ -24,6 +25,7 @@ def properties(record: ClaimRecord) -> Iterator[tuple[str, object]]:
         "threshold": record["threshold"],
         "criterion": record["criterion"],
         "samples": record["n"],
+        "sessions": len(record["sessions"]) or None,
         "target": record["target"],
         "profile": record["hardware"]["profile"],
     }

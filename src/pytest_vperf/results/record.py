@@ -6,26 +6,51 @@ A record is made of what JSON can say and nothing else, so it needs no conversio
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from pytest_vperf.machine.noise import NoiseEvidence
 
 
 class Observation(TypedDict):
     """One sample, as it was taken.
 
-    Keys: ``order`` from 0 on; ``at``, seconds from the claim's start to the sample's, monotonic; ``arm``, of a
-    comparison ``a`` or ``b``; ``value`` and ``parts`` in ``unit``; ``warm_up``, kept but not judged.
+    Keys: ``order`` from 0 on; ``session`` from 1 on; ``at``, seconds from the claim's start to the sample's,
+    monotonic; ``arm``, of a comparison ``a`` or ``b``; ``value`` and ``parts`` in ``unit``; ``warm_up``, kept but
+    not judged.
     """
 
     order: int
+    session: int
     at: float
     arm: Literal["a", "b"]
     value: float
     unit: str
     warm_up: bool
     parts: dict[str, float]
+
+
+class Session(TypedDict):
+    """When a part of the samples was taken; a limit has several, spread over the run.
+
+    Keys: ``n`` from 1 on; ``started_at``, ISO time; ``began_at_s``, seconds since the first one's beginning,
+    monotonic; ``duration_s``; ``samples``, warm-up included.
+    """
+
+    n: int
+    started_at: str
+    began_at_s: float
+    duration_s: float
+    samples: int
+
+
+class Noise(TypedDict):
+    """What disturbed the measurement: the machine's ``settings``, and for each session what was seen."""
+
+    settings: dict[str, str]
+    sessions: list[NoiseEvidence]
 
 
 class Hardware(TypedDict):
@@ -54,6 +79,7 @@ class ClaimRecord(TypedDict):
     samples: list[float]
     target: str
     reason: str
+    cause: str
     criterion: str
     summary: str
     statistic: str
@@ -65,6 +91,7 @@ class ClaimRecord(TypedDict):
     gap_percent: float | None
     n: int
     observations: list[Observation]
+    sessions: list[Session]
     phases: dict[str, float]
     source: str
     hardware: Hardware
@@ -74,7 +101,9 @@ class ClaimRecord(TypedDict):
     duration_s: float
     waited_s: float
     budget_s: float
+    plan: dict[str, Any]
     seed: int
+    noise: Noise
     warnings: list[str]
 
 
@@ -97,6 +126,7 @@ def unmeasured(
         samples=[],
         target=target,
         reason=reason,
+        cause="",
         criterion="none",
         summary="",
         statistic="",
@@ -108,6 +138,7 @@ def unmeasured(
         gap_percent=None,
         n=0,
         observations=[],
+        sessions=[],
         phases={},
         source="",
         hardware=Hardware(
@@ -119,7 +150,9 @@ def unmeasured(
         duration_s=0.0,
         waited_s=0.0,
         budget_s=budget,
+        plan={},
         seed=seed,
+        noise=Noise(settings={}, sessions=[]),
         warnings=[],
     )
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from pytest_vperf.results.record import ClaimRecord
 
@@ -43,7 +43,11 @@ class RunRecord:
 
     def add(self, record: ClaimRecord) -> None:
         """Take a claim's record, and write the file at once: the next claim may end the process."""
-        self.claims.append(record)
+        self.extend([record])
+
+    def extend(self, records: Iterable[ClaimRecord]) -> None:
+        """Take several records, and write the file once."""
+        self.claims.extend(records)
         self.write()
 
     def document(self) -> dict[str, Any]:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 # pytester forgets what a run in this process imports, and the next run would import half of it again: what is
 # imported before stays.
 for name in (
-    *("claims.claim", "claims.hardware", "claims.thresholds", "interrupt", "machine.fingerprint"),
+    *("claims.claim", "claims.hardware", "claims.plan", "claims.thresholds", "interrupt"),
+    *("machine.fingerprint", "visits"),
     *("outcomes", "phases", "reporting.colour", "reporting.failure", "reporting.header"),
     *("reporting.progress", "reporting.summary", "reporting.table", "require", "results.junit"),
     *("results.run", "session", "settings", "targets.base", "targets.scope"),
@@ -30,6 +31,10 @@ hardware:
 claims:
   start.alike:
     ratio: {at_most: 1.1}
+  start.half:
+    near: {value: 0.5, tolerance: 5 %}
+  start.no_worse:
+    no_worse: lower_is_better
 """
 HERE = """
 hardware:
@@ -43,6 +48,8 @@ claims:
     source: {document: 000.txt, section: "1.1", published: {min: 352 ms, max: 391 ms, mean: 376 ms}}
   copy.rate:
     at_least: 10 MB/s
+  copy.level:
+    near: {value: 70 MB/s, tolerance: 10 %}
   copy.graph:
     unknown: the document has a graph without numbers
     unit: ms

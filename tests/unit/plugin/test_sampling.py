@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -31,9 +32,15 @@ def run(project: pytest.Pytester, body: str, *options: str) -> pytest.RunResult:
 
 def test_observations_have_order_time_and_parts(project: pytest.Pytester) -> None:
     run(project, 'claim("start.quick").holds(around(0.35, "s", sleep=0.01))')
-    observations = record(project)["observations"]
-    assert [each["order"] for each in observations] == list(range(6))
-    assert [each["warm_up"] for each in observations] == [True, *[False] * 5]
+    found = record(project)
+    observations = found["observations"]
+    assert [each["order"] for each in observations] == list(range(len(observations)))
+    for number in (1, 2, 3):
+        warm_up = [each["warm_up"] for each in observations if each["session"] == number]
+        assert warm_up == sorted(warm_up, reverse=True)
+        assert warm_up[0]
+        assert not warm_up[-1]
+    assert found["samples"] == [each["value"] for each in observations if not each["warm_up"]]
     times = [each["at"] for each in observations]
     assert times == sorted(times)
     assert times[0] < 0.01 <= times[1]
@@ -71,14 +78,49 @@ def test_the_sample_that_passes_the_budget_is_the_last(
         project,
         'claim("start.quick").holds(around(350, sleep=0.06))',
         f"--claims-budget={budget}",
+        "--claims-sessions=1",
         "-v",
     )
     result.stdout.fnmatch_lines(["*::test_it INCONCLUSIVE *"])
     found = record(project)
     assert found["verdict"] == "inconclusive"
+    assert found["cause"] == "budget"
+    taken = len(found["observations"])
+    assert found["reason"].startswith(f"budget of 0.1 s over after {taken} samples")
     # The warm-up is not on the budget.
-    assert found["reason"].startswith("budget of 0.1 s over after 3 samples")
-    assert len(found["observations"]) == 3
+    assert sum(not each["warm_up"] for each in found["observations"]) == 2
+
+
+def test_each_session_may_use_its_part_of_the_budget(project: pytest.Pytester) -> None:
+    result = run(
+        project,
+        'claim("start.quick").holds(around(350, sleep=0.07))',
+        "--claims-budget=0.3 s",
+        "-v",
+    )
+    result.stdout.fnmatch_lines(["*::test_it INCONCLUSIVE *"])
+    found = record(project)
+    taken = len(found["observations"])
+    assert found["reason"].startswith(f"session 1 of 3: 0.1 of 0.3 s over after {taken} samples")
+    assert found["cause"] == "budget"
+    assert len(found["sessions"]) == 1
+    assert sum(not each["warm_up"] for each in found["observations"]) == 2
+
+
+def test_what_a_session_leaves_of_its_part_the_later_ones_may_use(
+    project: pytest.Pytester,
+) -> None:
+    project.makepyfile(
+        """
+        from samplers import around
+        sleeps = iter([0, 0, 0.05])
+        def test_it(claim): claim("start.quick").holds(around(350, sleep=next(sleeps)))
+        """
+    )
+    project.runpytest("--claims-json=out.json", "--claims-budget=0.45 s")
+    found = record(project)
+    assert found["verdict"] == "holds"
+    assert found["sessions"][2]["duration_s"] > 0.15  # its own part
 
 
 LASTS = """
@@ -97,7 +139,7 @@ LASTS = """
 @pytest.mark.parametrize(
     ("body", "arms"),
     [
-        ("holds(lasting(*[350, 351] * 4, slow=[0]))", ["a"]),
+        ("holds(lasting(*[350, 351] * 10, slow=[0]))", ["a"]),
         ("compares(lasting(*[100, 101] * 9, slow=[0]), to=lasting(*[100, 101] * 9, slow=[0]))", []),
     ],
 )
@@ -115,34 +157,34 @@ def test_the_warm_up_is_not_on_the_budget(
     assert found["observations"][1]["at"] > 0.5  # since sampling began
 
 
-@pytest.mark.parametrize(("slow", "look"), [(3, 0), (7, 5)])
+@pytest.mark.parametrize("judged", [2, 8, 14])
 def test_estimate_and_interval_when_the_budget_is_over(
-    project: pytest.Pytester, slow: int, look: int
+    project: pytest.Pytester, judged: int
 ) -> None:
-    """The interval is that of the last look: one of another number of samples is outside the plan."""
-    values = [400, 390, 410, 395, 405, 400, 380, 420]
+    """They tell of every judged sample, as after a verdict."""
+    values = [400, 390, 410, 395, 405, 400, 380, 420] * 3
     project.makepyfile(
         LASTS
         + f"""
     def test_it(claim):
-        from pytest_vperf.stats.limit import LimitRule
-
-        values = {values}
-        record = claim("start.quick").holds(lasting(*values, slow=[{slow}]))
-        rule = LimitRule(400, "at_most")
-        for value in values[: {look} + 1]:
-            rule.add(value)
-        state = rule.state
-        assert record["interval"] == ([state.low, state.high] if {look} else None)
-        assert (record["confidence"] is None) == (not {look})
+        values = [500] * 5 + {values}  # the first five are the warm-up
+        claim("start.quick").holds(lasting(*values, slow=[5 + {judged} - 1]))
     """
     )
-    result = project.runpytest("--claims-json=out.json", "--claims-budget=0.3 s")
+    result = project.runpytest(
+        "--claims-json=out.json", "--claims-budget=0.3 s", "--claims-sessions=1"
+    )
     assert result.ret == 0
     found = record(project)
     assert found["verdict"] == "inconclusive"
-    assert found["n"] == slow
-    assert found["estimate"] == pytest.approx(sum(values[1 : slow + 1]) / slow)
+    assert found["cause"] == "budget"
+    assert found["n"] == judged
+    assert found["samples"] == values[:judged]
+    assert found["estimate"] == pytest.approx(statistics.median(values[:judged]), abs=5)
+    if found["interval"] is not None:
+        low, high = found["interval"]
+        assert low <= found["estimate"] <= high
+        assert found["confidence"] == pytest.approx(0.98)
 
 
 @pytest.mark.parametrize(
@@ -344,7 +386,8 @@ def test_an_interrupt_keeps_what_was_measured(project: pytest.Pytester, how: int
     project.makepyfile(
         """
         from samplers import around
-        def test_first(claim): claim("start.quick").holds(around(350))
+        def test_first(claim): claim("start.alike").compares(around(100), to=around(100))
+        def test_limit(claim): claim("start.quick").holds(around(350))
         def test_long(claim, scope):
             def sample():
                 open("sampling", "a").write("x")
@@ -365,12 +408,54 @@ def test_an_interrupt_keeps_what_was_measured(project: pytest.Pytester, how: int
         process.send_signal(how)
         out, _ = process.communicate(timeout=60)
     assert process.returncode == pytest.ExitCode.INTERRUPTED
-    assert "claims: 1 held, 1 inconclusive" in out
-    first, second = json.loads((project.path / "out.json").read_text())["claims"]
+    assert "claims: 1 held, 2 inconclusive" in out
+    first, second, third = json.loads((project.path / "out.json").read_text())["claims"]
     assert first["verdict"] == "holds"
     assert second["verdict"] == "inconclusive"
     assert second["reason"].startswith("error: KeyboardInterrupt")
+    assert second["cause"] == "interrupted"
     assert len(second["observations"]) >= 2
+    # One that waited for its next session keeps the first.
+    assert third["verdict"] == "inconclusive"
+    assert third["reason"] == "the run ended before session 2 of 3"
+    assert third["cause"] == "interrupted"
+    assert len(third["observations"]) == third["sessions"][0]["samples"] > 2
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_an_interrupt_in_a_later_session_keeps_those_before(
+    project: pytest.Pytester, how: int
+) -> None:
+    project.makepyfile(
+        """
+        from samplers import around
+        def test_it(claim):
+            with open("visits", "a+") as visits:
+                visits.write("x")
+                visits.seek(0)
+                again = len(visits.read()) > 1
+            claim("start.quick").holds(around(350, sleep=0.2 if again else 0))
+        """
+    )
+    command = [sys.executable, "-m", "pytest", "--claims-json=out.json", "-p", "no:cacheprovider"]
+    with subprocess.Popen(
+        command, cwd=project.path, stdout=subprocess.PIPE, text=True, env=dict(os.environ)
+    ) as process:
+        visits = project.path / "visits"
+        deadline = time.monotonic() + 60
+        while not (visits.exists() and len(visits.read_text()) >= 2):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        time.sleep(0.5)  # some samples of the second session
+        process.send_signal(how)
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == pytest.ExitCode.INTERRUPTED
+    assert "claims: 1 inconclusive" in out
+    found = record(project)
+    assert found["reason"].startswith("error: KeyboardInterrupt")
+    assert [session["n"] for session in found["sessions"]] == [1, 2]
+    assert sum(session["samples"] for session in found["sessions"]) == len(found["observations"])
 
 
 def test_an_old_file_is_not_taken_for_this_runs(project: pytest.Pytester) -> None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_vperf.claims.forecast import Need
+from pytest_vperf.claims.sampling import Standing
 from pytest_vperf.reporting.progress import progress_text
 from pytest_vperf.stats.rule import State
 
@@ -19,7 +21,7 @@ pexpect = pytest.importorskip("pexpect")
 
 SLOW = """
     from samplers import around
-    def test_slow(claim): claim("start.quick").holds(around(350, sleep=0.15))
+    def test_slow(claim): claim("start.alike").compares(around(99, sleep=0.06), to=around(99))
     def test_after(): pass
 """
 
@@ -51,13 +53,28 @@ def test_progress_comes_and_goes(
     monkeypatch.delenv("COLUMNS")
     project.makepyfile(test_progress=SLOW)
     text = on_a_terminal(project, options)
-    lines = re.findall(r"\r\x1b\[K(start\.quick: [^\r\x1b]*)", text)
+    lines = re.findall(r"\r\x1b\[K(start\.alike: [^\r\x1b]*)", text)
     assert len(lines) >= 3
-    assert all(re.search(r" of 60 s$", line) for line in lines)
+    assert all(re.search(r" of 60 s$|; budget 60 s, \d+ s over$", line) for line in lines)
     # Away with it, one line up, and right to where pytest had stopped, which goes on there.
     end = text.index(f"\r\x1b[K\x1b[A\r\x1b[{len(before)}C")
     assert re.match(r"(\x1b\[\d+m)*H", text[end:].partition("C")[2])
-    assert "start.quick: " not in text[end:].partition(" claims ")[0]
+    assert "start.alike: " not in text[end:].partition(" claims ")[0]
+
+
+def test_progress_says_which_session(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS")
+    project.makepyfile(
+        test_progress="""
+        from samplers import around
+        def test_slow(claim): claim("start.quick").holds(around(350, sleep=0.06))
+        """
+    )
+    text = on_a_terminal(project, ())
+    for number in (1, 2, 3):
+        assert re.search(rf"\r\x1b\[Kstart\.quick: session {number} of 3, \d+ samples?", text)
 
 
 @pytest.mark.parametrize("options", [("-qq",), ("-s",)])
@@ -140,22 +157,32 @@ STATE = State(
 
 
 @pytest.mark.parametrize(
-    ("state", "unit", "noun", "text"),
+    ("standing", "text"),
     [
         (
-            STATE,
-            "ms",
-            "sample",
-            "start.quick: 6 samples of about 13, 1367 ms ± 23.2, 14 of 60 s",
+            Standing("start.quick", STATE, "ms", "sample", 14.2, 60.0, "session 2 of 3"),
+            "start.quick: session 2 of 3, 6 samples, 1367 ms ± 23.2, 14 of 60 s",
         ),
-        (STATE, "", "pair", "start.quick: 6 pairs of about 13, 1367 ± 23.2, 14 of 60 s"),
         (
-            State(False, "inconclusive", "", None, None, None, 0.99, 1),
-            "ms",
-            "sample",
+            Standing("a.b", STATE, "", "pair", 14.2, 60.0, "", Need(1234, 284.0, hopeless=False)),
+            "a.b: 6 pairs, 1367 ± 23.2, needs ~1200 pairs, 5 min; budget 60 s, 14 s over",
+        ),
+        (
+            Standing("a.b", STATE, "ms", "sample", 4.0, 60.0, "", Need(13, 8.7, hopeless=False)),
+            "a.b: 6 samples, 1367 ms ± 23.2, needs ~13 samples, 9 s; budget 60 s, 4 s over",
+        ),
+        (
+            Standing(
+                "start.quick",
+                State(False, "inconclusive", "", None, None, None, 0.99, 1),
+                "ms",
+                "sample",
+                14.2,
+                60.0,
+            ),
             "start.quick: 1 sample, 14 of 60 s",
         ),
     ],
 )
-def test_the_line(state: State, unit: str, noun: str, text: str) -> None:
-    assert progress_text("start.quick", state, unit, noun, 14.2, 60.0) == text
+def test_the_line(standing: Standing, text: str) -> None:
+    assert progress_text(standing) == text

@@ -29,13 +29,14 @@ def test_junit_has_the_failure_and_the_figures(project: pytest.Pytester) -> None
     failure = first.find("failure")
     assert failure is not None
     assert failure.get("message", "").startswith(
-        "ClaimRefuted: start.quick is refuted: measured 450.3 ms"
+        "ClaimRefuted: start.quick is refuted: measured 450"
     )
     properties = {each.get("name"): each.get("value") for each in first.iter("property")}
     assert properties["vperf.start.quick.verdict"] == "refuted"
     assert properties["vperf.start.quick.unit"] == "ms"
-    assert float(properties["vperf.start.quick.estimate"] or "nan") == pytest.approx(450.27)
-    assert properties["vperf.start.quick.samples"] == "5"
+    assert float(properties["vperf.start.quick.estimate"] or "nan") == pytest.approx(450, abs=1)
+    assert int(properties["vperf.start.quick.samples"] or 0) >= 4
+    assert properties["vperf.start.quick.sessions"] == "3"
     last = next(case for case in suite if case.get("name") == "test_4")
     skipped = last.find("skipped")
     assert skipped is not None
@@ -49,7 +50,7 @@ def test_it_stops_at_a_refuted_claim(project: pytest.Pytester, option: str, refu
     result = project.runpytest(option)
     result.stdout.fnmatch_lines(
         [
-            f"claims: {refuted} refuted",
+            f"claims: {refuted} refuted, {3 - refuted} inconclusive",
             f"*! stopping after {refuted} failures !*",
             f"* {refuted} refuted in *",
         ]
@@ -105,6 +106,27 @@ def test_a_test_that_fails_otherwise_is_failed(project: pytest.Pytester) -> None
     result.stdout.fnmatch_lines(["claims: 1 held"])
 
 
+def test_a_run_that_does_not_count_is_not_called_by_its_verdict(project: pytest.Pytester) -> None:
+    """As pytest-rerunfailures has it: what is run again gets an outcome of its own."""
+    project.makeconftest(
+        """
+        import pytest
+
+        @pytest.hookimpl(hookwrapper=True)
+        def pytest_runtest_makereport(item):
+            outcome = yield
+            if outcome.get_result().failed: outcome.get_result().outcome = "rerun"
+
+        def pytest_report_teststatus(report):
+            if report.outcome == "rerun": return "rerun", "r", "RERUN"
+        """
+    )
+    project.makepyfile(THREE)
+    result = project.runpytest("-k", "test_1")
+    assert "1 rerun" in result.outlines[-1]
+    assert "refuted" not in result.outlines[-1]
+
+
 @pytest.mark.parametrize(
     ("options", "text", "line"),
     [
@@ -128,7 +150,7 @@ def test_pytests_own_options_are_obeyed(
     project.makepyfile(THREE)
     result = project.runpytest(*options, "-k", "test_1")
     out = result.stdout.str()
-    assert ("gap       +50.27 ms" in out) is text
+    assert ("gap       +50" in out) is text
     assert ("REFUTED test_pytests_own_options_are_obeyed.py::test_1 - " in out) is line
 
 

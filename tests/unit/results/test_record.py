@@ -16,6 +16,7 @@ from pytest_vperf.results.junit import properties
 from pytest_vperf.results.record import (
     ClaimRecord,
     Observation,
+    Session,
     mean_phases,
     pair_ratios,
     unmeasured,
@@ -34,7 +35,7 @@ def observation(
     **parts: float,
 ) -> Observation:
     return Observation(
-        order=0, at=0.0, arm=arm, value=value, unit=unit, warm_up=warm_up, parts=parts
+        order=0, session=1, at=0.0, arm=arm, value=value, unit=unit, warm_up=warm_up, parts=parts
     )
 
 
@@ -87,6 +88,13 @@ def test_junit_properties_leave_out_what_is_not_known() -> None:
         "vperf.a.b.samples": 0,
         "vperf.a.b.target": "pod kvm",
     }
+
+
+def test_junit_properties_name_the_cause_and_count_the_sessions() -> None:
+    session = Session(n=1, started_at="now", began_at_s=0.0, duration_s=0.5, samples=9)
+    found = dict(properties(record(cause="budget", sessions=[session, session])))
+    assert found["vperf.a.b.cause"] == "budget"
+    assert found["vperf.a.b.sessions"] == 2
 
 
 def test_the_file_is_there_after_every_claim(tmp_path: Path) -> None:

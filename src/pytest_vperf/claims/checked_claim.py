@@ -1,0 +1,125 @@
+"""What the ``claim`` fixture gives while ``vperf selfcheck`` runs a test: the face of a claim, and nothing is judged."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from pytest_vperf.claims.claim import Claim
+from pytest_vperf.claims.criterion import Limit, NoWorse, Ratio
+from pytest_vperf.claims.judge import DEFAULTS
+from pytest_vperf.claims.judgement import Judgement
+from pytest_vperf.claims.self_check import Metric, SelfCheck
+from pytest_vperf.claims.self_check_result import Result, tally
+from pytest_vperf.claims.verdict import Verdict
+from pytest_vperf.machine import lock
+from pytest_vperf.results.run import now
+from pytest_vperf.targets.base import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from pytest_vperf.claims.circumstances import Circumstances
+    from pytest_vperf.claims.criterion import Criterion
+    from pytest_vperf.claims.sampling import Sampler
+    from pytest_vperf.claims.self_check import Request, Slower
+    from pytest_vperf.results.record import ClaimRecord
+    from pytest_vperf.stats.rule import Arm, Side
+
+
+def chosen(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a claim is among those asked for: names, or patterns as a shell has them; none asks for all."""
+    asked = list(patterns)
+    return not asked or any(fnmatchcase(name, each) for each in asked)
+
+
+class CheckedClaim(Claim):
+    """Checks the metric of a claim instead of judging the claim."""
+
+    def __init__(
+        self,
+        name: str,
+        circumstances: Circumstances,
+        *,
+        request: Request,
+        patterns: Iterable[str],
+        keep: Callable[[Result], None],
+    ) -> None:
+        """Look the claim up.
+
+        Args:
+            name: the claim's.
+            circumstances: of the test.
+            request: what is asked of every metric.
+            patterns: which claims to check.
+            keep: takes the result of each one.
+
+        Raises:
+            UnknownClaim: no threshold file has this name.
+        """
+        __tracebackhide__ = True
+        super().__init__(name, circumstances)
+        self._request = request
+        self._asked = chosen(name, patterns)
+        self._keep_result = keep
+
+    def _judge(
+        self, samplers: Mapping[Arm, Sampler], *, paired: bool, slower: Slower | None = None
+    ) -> ClaimRecord:
+        """Check the metric that the first sampler takes.
+
+        Returns:
+            a record that says so, for a test that looks at what it gets; it is kept nowhere.
+        """
+        __tracebackhide__ = True
+        judgement = Judgement(self.name, self.threshold, self._circumstances, paired=paired)
+        text = "not checked: not among the claims that were asked for"
+        if self._asked:
+            text = f"self-check: {self._check(judgement, samplers['a'], slower)['finding']}"
+        return judgement.record(Verdict.INCONCLUSIVE, text)
+
+    def _check(self, judgement: Judgement, sample: Sampler, slower: Slower | None) -> Result:
+        __tracebackhide__ = True
+        here, request, plan = self._circumstances, self._request, judgement.plan
+        tolerance = request.tolerance or plan.tolerance or DEFAULTS["tolerance"]
+        side = _side(judgement.criterion)
+        result = Result(
+            claim=self.name,
+            nodeid=here.nodeid,
+            started_at=now(),
+            finding="not measured",
+            reason="",
+            injected="scaled" if slower is None else "real",
+            tolerance=tolerance,
+            decisions=request.decisions,
+            pairs=request.pairs,
+            pairs_slower=plan.pairs,
+            budget_s=request.budget,
+            seed=here.seed,
+            unit="",
+            waited_s=0.0,
+            duration_s=0.0,
+            decided=[],
+        )
+        metric = Metric(self.name, sample, slower, side, tolerance, plan.pairs)
+        check = SelfCheck(
+            metric, request, result, scope=here.scope, progress=here.progress, seed=here.seed
+        )
+        try:
+            check.run()
+        except (Unavailable, lock.LockTimeout) as error:
+            result["reason"] = str(error)
+        except BaseException as error:
+            result["reason"] = f"error: {type(error).__name__}: {error}".rstrip(": ")
+            self._keep_result(result)
+            raise
+        else:
+            counted = tally(result)
+            result["finding"], result["reason"] = counted.finding, counted.conclusion
+        self._keep_result(result)
+        return result
+
+
+def _side(criterion: Criterion | None) -> Side:
+    """Which direction of the metric is the bad one; where nothing says so, more is taken for worse."""
+    return criterion.side if isinstance(criterion, (Limit, Ratio, NoWorse)) else "at_most"

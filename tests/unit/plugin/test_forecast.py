@@ -1,0 +1,80 @@
+"""What a verdict is expected to need, and when a claim is given up for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_vperf.claims.forecast import Need, need, rough_time
+from pytest_vperf.stats.rule import State
+
+
+def state(samples: int, forecast: int | None) -> State:
+    return State(False, "inconclusive", "", None, None, None, 0.98, samples, forecast)
+
+
+@pytest.mark.parametrize(
+    ("samples", "forecast", "spent", "budget", "expected"),
+    [
+        (10, None, 1.0, 60.0, None),
+        (7, 100, 1.0, 60.0, None),  # too early to say
+        (8, 120, 4.0, 60.0, Need(120, 60.0, hopeless=False)),
+        (10, 10, 4.0, 60.0, None),  # nothing more is needed
+        (15, 9000, 15.0, 60.0, Need(9000, 9000.0, hopeless=False)),  # too early to give up
+        (16, 900, 16.0, 60.0, Need(900, 900.0, hopeless=True)),
+        (20, 140, 20.0, 60.0, Need(140, 140.0, hopeless=False)),  # 120 s to go, 40 s left
+        (20, 141, 20.0, 60.0, Need(141, 141.0, hopeless=True)),
+        (16, 32, 16.0, 16.0, Need(32, 32.0, hopeless=True)),
+    ],
+)
+def test_the_need(
+    samples: int, forecast: int | None, spent: float, budget: float, expected: Need | None
+) -> None:
+    assert need(state(samples, forecast), spent, budget) == expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.04, "0.04 s"),
+        (0.42, "0.4 s"),
+        (40.2, "40 s"),
+        (119.6, "120 s"),
+        (420, "7 min"),
+        (7199, "120 min"),
+        (9000, "2 h"),
+    ],
+)
+def test_rough_times(seconds: float, text: str) -> None:
+    assert rough_time(seconds) == text
+
+
+HOPELESS = """
+    import itertools, time
+    from pytest_vperf.quantity import Quantity
+
+    def test_it(claim):
+        wild = itertools.cycle([60, 190, 130, 70, 200, 80, 150])
+        def sample():
+            time.sleep(0.01)
+            return Quantity(next(wild) * 1.04, "ms")
+        other = itertools.cycle([200, 70, 90, 150, 60, 160, 120, 75, 180])
+        claim("start.alike").compares(sample, to=lambda: Quantity(next(other), "ms"))
+"""
+
+
+def test_a_claim_without_hope_is_given_up_early(project: pytest.Pytester) -> None:
+    import json
+
+    project.makepyfile(HOPELESS)
+    result = project.runpytest("--claims-json=out.json", "--claims-budget=0.8 s", "-rs")
+    found: dict[str, Any]
+    (found,) = json.loads((project.path / "out.json").read_text())["claims"]
+    assert found["verdict"] == "inconclusive"
+    assert found["cause"] == "budget"
+    assert 16 <= found["n"] < 60
+    assert found["duration_s"] < 0.8
+    result.stdout.re_match_lines(
+        [r"start\.alike: +needs about \d+ pairs, \d+ (s|min|h); budget 0\.8 s.*"]
+    )
