@@ -49,9 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _split_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The words before a first ``--``, and after it the command that ``vperf doctor --tune`` is to run."""
+    """The words before a first ``--``, and those after it: a command for ``doctor --tune``, or words for pytest."""
     words = list(words)
-    if words[:1] != ["doctor"] or "--" not in words:
+    if words[:1] not in (["doctor"], ["selfcheck"]) or "--" not in words:
         return words, []
     place = words.index("--")
     return words[:place], words[place + 1 :]
@@ -67,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"vperf {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_doctor(commands)
+    _add_selfcheck(commands)
     _add_clean(commands)
     _add_schema(commands)
     return parser
@@ -124,6 +125,58 @@ def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.set_defaults(command=_doctor, fail=parser.error)
 
 
+def _add_selfcheck(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "selfcheck",
+        usage="%(prog)s [-h] [--decisions N] [--pairs N] [--tolerance PERCENT] [--budget TIME] [--json FILE]\n"
+        "                       [CLAIM ...] [-- PYTEST-ARGUMENT ...]\n"
+        "       %(prog)s --forget [CLAIM ...]",
+        help="check on real targets whether verdicts about a metric can be trusted here",
+        description="Compares what a claim's test measures with itself, which must stay undecided, and with itself "
+        "slowed down by twice the tolerance, which must be found, many times each. A metric with too many wrong "
+        "verdicts is marked: on this machine its claims end inconclusive, until a self-check finds it stable.",
+        epilog="pytest runs the tests: in tests/claims, or what PYTEST-ARGUMENTs name. Exit status: 0 if all metrics "
+        "are stable, 1 if one is unstable, too noisy, has too few decisions or could not be measured, 2 for a name "
+        "that is not known or not tested.",
+    )
+    parser.add_argument(
+        "claims",
+        nargs="*",
+        metavar="CLAIM",
+        help="check only these: names, or patterns such as 'startup.*' (default: all that the tests judge)",
+    )
+    parser.add_argument(
+        "--decisions",
+        type=int,
+        default=200,
+        metavar="N",
+        help="A/A decisions for each metric; 30 %% as many are made about a slower one (default: 200)",
+    )
+    parser.add_argument(
+        "--pairs",
+        default="32",
+        metavar="N",
+        help="greatest number of pairs of an A/A decision (default: 32); one about a slower metric may take what "
+        "its claim may",
+    )
+    parser.add_argument(
+        "--tolerance",
+        metavar="PERCENT",
+        help="the slower one is slower by twice this (default: the claim's own, else --claims-tolerance)",
+    )
+    parser.add_argument(
+        "--budget",
+        default="5 min",
+        metavar="TIME",
+        help="time for each metric; when it is over, what was decided counts (default: 5 min)",
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every decision to FILE")
+    parser.add_argument(
+        "--forget", action="store_true", help="remove the marks of earlier self-checks, and end"
+    )
+    parser.set_defaults(command=_selfcheck, fail=parser.error)
+
+
 def _add_clean(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "clean",
@@ -179,6 +232,35 @@ def _tune(arguments: argparse.Namespace) -> int:
         if name not in ASKED:
             arguments.fail(f"--also: {name!r} is not known; there are: {', '.join(ASKED)}")
     return tune.run(apply=arguments.apply, also=also, command=arguments.words_after)
+
+
+def _selfcheck(arguments: argparse.Namespace) -> int:
+    from pytest_vperf import selfcheck
+    from pytest_vperf.claims import judge
+    from pytest_vperf.selfcheck_plugin import Asked
+
+    if arguments.forget:
+        if arguments.words_after:
+            arguments.fail("--forget runs no tests")
+        return selfcheck.forget(arguments.claims)
+    if not 1 <= arguments.decisions <= 100_000:
+        arguments.fail(f"--decisions: {arguments.decisions} is not from 1 to 100000")
+
+    def read(key: str, text: str) -> float:
+        try:
+            return judge.read(key, text)
+        except ValueError as error:
+            arguments.fail(f"--{key}: {error}")
+            raise  # never reached: argparse has ended the command
+
+    asked = Asked(
+        claims=arguments.claims,
+        decisions=arguments.decisions,
+        pairs=int(read("pairs", arguments.pairs)),
+        tolerance=read("tolerance", arguments.tolerance) if arguments.tolerance else None,
+        budget=read("budget", arguments.budget),
+    )
+    return selfcheck.run(asked, arguments.words_after, arguments.json)
 
 
 def _clean(arguments: argparse.Namespace) -> int:

@@ -77,6 +77,8 @@ def claim(request: pytest.FixtureRequest, scope: Scope) -> Callable[[str], Claim
 
     def make(name: str) -> Claim:
         __tracebackhide__ = True
+        if session.make_claim is not None:  # nothing is judged, so that no judgement is missed
+            return session.make_claim(name, circumstances)
         made = Claim(name, circumstances)
         claims.named.append(name)
         return made

@@ -15,9 +15,11 @@ from pytest_vperf.settings import Settings, read_settings
 from pytest_vperf.stash import TEST_CLAIMS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import ExitStack
 
+    from pytest_vperf.claims.circumstances import Circumstances
+    from pytest_vperf.claims.claim import Claim
     from pytest_vperf.claims.hardware import Selection
     from pytest_vperf.claims.plan import Plan
     from pytest_vperf.claims.sampling import Progress
@@ -35,6 +37,7 @@ class ClaimsSession:
         reports_of_workers: whether records came from other processes.
         claims: how many claims the run collected, at least 1: the tests that ask for one.
         visits: who runs tests again; ``None`` where no claim needs it.
+        make_claim: makes what the ``claim`` fixture gives, where that is no claim to be judged; else ``None``.
         usage_error: what kept a worker's claims from being judged; ends the run with exit status 4.
     """
 
@@ -49,6 +52,7 @@ class ClaimsSession:
         self.reports_of_workers = False
         self.claims = 1
         self.visits: Visits | None = None
+        self.make_claim: Callable[[str, Circumstances], Claim] | None = None
         self.usage_error = ""
 
     @property

@@ -1,4 +1,4 @@
-"""What the ``claim`` fixture gives while ``vperf selfcheck`` runs a test: the face of a claim, and nothing is judged."""
+"""What the ``claim`` fixture gives while ``vperf selfcheck`` runs a test: a claim's face, and nothing is judged."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from pytest_vperf.claims.claim import Claim
 from pytest_vperf.claims.criterion import Limit, NoWorse, Ratio
-from pytest_vperf.claims.judge import DEFAULTS
 from pytest_vperf.claims.judgement import Judgement
 from pytest_vperf.claims.self_check import Metric, SelfCheck
 from pytest_vperf.claims.self_check_result import Result, tally
@@ -20,9 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from pytest_vperf.claims.circumstances import Circumstances
+    from pytest_vperf.claims.claim import Slower
     from pytest_vperf.claims.criterion import Criterion
     from pytest_vperf.claims.sampling import Sampler
-    from pytest_vperf.claims.self_check import Request, Slower
+    from pytest_vperf.claims.self_check import Request
     from pytest_vperf.results.record import ClaimRecord
     from pytest_vperf.stats.rule import Arm, Side
 
@@ -75,13 +75,13 @@ class CheckedClaim(Claim):
         judgement = Judgement(self.name, self.threshold, self._circumstances, paired=paired)
         text = "not checked: not among the claims that were asked for"
         if self._asked:
-            text = f"self-check: {self._check(judgement, samplers['a'], slower)['finding']}"
+            text = f"self-check: {self._check_metric(judgement, samplers['a'], slower)['finding']}"
         return judgement.record(Verdict.INCONCLUSIVE, text)
 
-    def _check(self, judgement: Judgement, sample: Sampler, slower: Slower | None) -> Result:
+    def _check_metric(self, judgement: Judgement, sample: Sampler, slower: Slower | None) -> Result:
         __tracebackhide__ = True
         here, request, plan = self._circumstances, self._request, judgement.plan
-        tolerance = request.tolerance or plan.tolerance or DEFAULTS["tolerance"]
+        tolerance = request.tolerance or plan.tolerance or request.usual_tolerance
         side = _side(judgement.criterion)
         result = Result(
             claim=self.name,
@@ -115,9 +115,21 @@ class CheckedClaim(Claim):
             raise
         else:
             counted = tally(result)
-            result["finding"], result["reason"] = counted.finding, counted.conclusion
+            result["finding"] = counted.finding
+            result["reason"] = counted.conclusion + _suspicion(result)
         self._keep_result(result)
         return result
+
+
+def _suspicion(result: Result) -> str:
+    """What to say where all samples of a metric against itself are one value."""
+    values = [
+        value for each in result["decided"] if each["about"] == "A/A" for value in each["values"]
+    ]
+    if len(values) < 3 or min(values) != max(values):
+        return ""
+    what = f"{values[0]:g} {result['unit']}".rstrip()
+    return f"; all {len(values)} samples are exactly {what}: is something cached or constant?"
 
 
 def _side(criterion: Criterion | None) -> Side:

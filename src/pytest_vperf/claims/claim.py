@@ -12,14 +12,18 @@ from pytest_vperf.machine import lock
 from pytest_vperf.targets.base import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pytest_vperf.claims.circumstances import Circumstances
     from pytest_vperf.claims.criterion import Criterion
     from pytest_vperf.claims.sampling import Sampler
     from pytest_vperf.claims.thresholds import Threshold
+    from pytest_vperf.quantity import Quantity
     from pytest_vperf.results.record import ClaimRecord
     from pytest_vperf.stats.rule import Arm
+
+    #: Takes a sample with a given share more of work.
+    Slower = Callable[[float], Quantity]
 
 
 class ClaimError(TypeError):
@@ -48,7 +52,7 @@ class Claim:
             raise error.with_traceback(None) from None  # its text says all
         self._circumstances = circumstances
 
-    def holds(self, sample: Sampler) -> ClaimRecord:
+    def holds(self, sample: Sampler, *, slower: Slower | None = None) -> ClaimRecord:
         """Prove that what ``sample`` measures stays on the good side of the claim's limit, or near its value.
 
         That is judged in several sessions, spread over the run: the first ones end the test, which is run again
@@ -57,6 +61,8 @@ class Claim:
         Args:
             sample: takes one sample; called until the evidence decides. Targets it starts through a fixture
                 are ended after each call, outside the measured time.
+            slower: takes one sample with a given share more of work, 0.04 is 4 % more; only ``vperf selfcheck`` calls
+                it.
 
         Returns:
             the record; where the verdict fails the test, an exception is raised instead.
@@ -67,12 +73,14 @@ class Claim:
         """
         __tracebackhide__ = True
         self._check("holds", Limit, NearLimit, Unknown)
-        return self._judge({"a": sample}, paired=False)
+        return self._judge({"a": sample}, paired=False, slower=slower)
 
-    def compares(self, sample: Sampler, *, to: Sampler) -> ClaimRecord:
+    def compares(
+        self, sample: Sampler, *, to: Sampler, slower: Slower | None = None
+    ) -> ClaimRecord:
         """Prove that what ``sample`` measures, divided by what ``to`` measures, stays within the claim's ratio.
 
-        The two are sampled in turn, in an order shuffled with the run's seed.
+        The two are sampled in turn, in an order shuffled with the run's seed. ``slower`` is as in `holds`.
 
         Raises:
             ClaimError: the claim has a limit for one thing, or a ratio to be near to.
@@ -80,12 +88,12 @@ class Claim:
         """
         __tracebackhide__ = True
         self._check("compares", Ratio, NoWorse)
-        return self._judge({"a": sample, "b": to}, paired=True)
+        return self._judge({"a": sample, "b": to}, paired=True, slower=slower)
 
-    def near(self, sample: Sampler, *, to: Sampler) -> ClaimRecord:
+    def near(self, sample: Sampler, *, to: Sampler, slower: Slower | None = None) -> ClaimRecord:
         """Prove that what ``sample`` measures, divided by what ``to`` measures, is near the claim's ratio.
 
-        Sampled as `compares` does.
+        Sampled as `compares` does. ``slower`` is as in `holds`.
 
         Raises:
             ClaimError: the claim has no ratio to be near to.
@@ -93,7 +101,7 @@ class Claim:
         """
         __tracebackhide__ = True
         self._check("near", Near)
-        return self._judge({"a": sample, "b": to}, paired=True)
+        return self._judge({"a": sample, "b": to}, paired=True, slower=slower)
 
     def _check(self, method: str, *kinds: type) -> None:
         """Refuse a method that the claim's criterion does not have, and name the one it has."""
@@ -108,7 +116,9 @@ class Claim:
             f"{self.threshold.location}): use claim({self.name!r}).{right}"
         )
 
-    def _judge(self, samplers: Mapping[Arm, Sampler], *, paired: bool) -> ClaimRecord:
+    def _judge(
+        self, samplers: Mapping[Arm, Sampler], *, paired: bool, slower: Slower | None = None
+    ) -> ClaimRecord:
         __tracebackhide__ = True
         here = self._circumstances
         ledger = here.ledger

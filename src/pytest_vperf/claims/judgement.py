@@ -8,6 +8,7 @@ from pytest_vperf.claims.criterion import Limit, NearLimit, Unknown
 from pytest_vperf.claims.recording import build_record
 from pytest_vperf.claims.rules import rule_for
 from pytest_vperf.claims.sampling import Sampling
+from pytest_vperf.claims.self_check_marks import why_unstable
 from pytest_vperf.claims.verdict import Verdict
 from pytest_vperf.machine import lock, noise, noise_settings
 from pytest_vperf.results.run import now
@@ -117,6 +118,8 @@ class Judgement:
         if isinstance(self.criterion, Unknown):
             reason = f"no published figure: {self.criterion.reason}"
             return self.record(Verdict.NOT_COMPARABLE, reason)
+        if state.decision != "inconclusive" and (unstable := why_unstable(self.name)):
+            return self.record(Verdict.INCONCLUSIVE, unstable, cause="unstable")
         return self.record(Verdict(state.decision), state.reason, cause=state.cause)
 
     def cut_short(self, what: str) -> ClaimRecord:

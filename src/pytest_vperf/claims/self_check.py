@@ -10,7 +10,7 @@ import dataclasses
 import math
 import random
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pytest_vperf.claims.sampling import Sampling
 from pytest_vperf.machine import lock
@@ -19,15 +19,13 @@ from pytest_vperf.stats import self_check
 from pytest_vperf.stats.pair_rule import PairRule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
+    from pytest_vperf.claims.claim import Slower
     from pytest_vperf.claims.sampling import Progress, Sampler, Standing
     from pytest_vperf.claims.self_check_result import Decided, Result
     from pytest_vperf.stats.rule import Arm, Side
     from pytest_vperf.targets.scope import Scope
-
-    #: Takes a sample with a given share more of work: 0.04 is 4 % more.
-    Slower = Callable[[float], Quantity]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,13 +35,15 @@ class Request:
     Attributes:
         decisions: A/A decisions.
         pairs: greatest number of pairs of each of them.
-        tolerance: what the slower self is twice of; ``None``: the claim's own.
+        tolerance: the slower self is slower by twice this; ``None``: the claim's own.
+        usual_tolerance: of claims that have none.
         budget: seconds for one metric, the wait for other measurements not counted.
     """
 
     decisions: int
     pairs: int
     tolerance: float | None
+    usual_tolerance: float
     budget: float
 
 
@@ -186,14 +186,14 @@ class SelfCheck:
         return timely
 
     def _slower(self) -> Quantity:
-        """A sample that is worse by twice the tolerance: by real work where the test offers it, else by arithmetic."""
+        """A sample that is worse by twice the tolerance: by real work where the test has it, else by arithmetic."""
         __tracebackhide__ = True
         metric, more = self._metric, 2 * self._metric.tolerance
         if metric.slower is not None:
             return metric.slower(more)
-        value = metric.sample()
+        value: object = metric.sample()
         if not isinstance(value, Quantity):
-            return value  # `Sampling` says what is wrong with it
+            return cast("Quantity", value)  # `Sampling` says what is wrong with it
         factor = 1 / (1 + more) if metric.side == "at_least" else 1 + more
         parts = tuple((name, part * factor) for name, part in value.parts)
         return Quantity(value.value * factor, value.unit, parts)

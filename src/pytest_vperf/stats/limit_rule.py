@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 #: First samples of a run are off by 5 to 52 %; caches are warm when a session is not the first.
 _WARM_UP, _WARM_UP_LATER = 5, 2
 
+#: Of the evidence, in logarithms, what a session brings at least: with an error of 1 % four samples that agree.
+_LEAST_PART = 0.45
+
 
 class LimitRule:
     """Takes samples in several sessions until each shows on which side of the limit a quantile lies.
@@ -23,7 +26,8 @@ class LimitRule:
     A machine's level moves by 2 to 37 % between sessions minutes apart, and one session's spread tells nothing of
     it. So a verdict falls only where all sessions agree, each with evidence enough for one of its own: where samples
     behave as `pytest_vperf.stats.signs` says, each session alone errs with at most ``alpha`` and ``beta``, and where
-    they do not, because a session saw one level of several, the others object.
+    they do not, because a session saw one level of several, the others object. Where the samples lie so far from the
+    limit that no such move reaches it, the sessions share the evidence: their product, a martingale too, is enough.
 
     Attributes:
         decided: whether sampling is to end.
@@ -196,6 +200,7 @@ class LimitRule:
             self._quantile,
             to_refute=math.log(len(limits) / self._alpha),
             to_hold=math.log(1 / self._beta),
+            far=max(1 / self._sessions, _LEAST_PART),
             least=self._least,
             most=(self._most - spent) // left,
             warm_up=warm_up,

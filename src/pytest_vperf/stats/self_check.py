@@ -131,8 +131,12 @@ class Tally:
         if not self.decisions:
             return "no decision was made"
         wrong = share_at_most(self.wrong, self.decisions)
-        text = f"at most {wrong:.2g} of A/A verdicts are wrong" if wrong < 1 else "nothing known"
+        text = f"wrong at most {_percent(wrong)} of A/A verdicts"
         if self.slower:
-            text += f", at least {share_at_least(self.found, self.slower):.2g} of slower ones found"
-        level = f"{1 - _BOUND_ERROR:.0%}".replace("%", " %")
-        return f"{text} (each bound {level})"
+            found = share_at_least(self.found, self.slower)
+            text += f", found at least {_percent(found)} of the slower ones"
+        return f"{text} (each bound {_percent(1 - _BOUND_ERROR)})"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from pytest_vperf.stats.rule import Decision, Side
 
 
-#: A level moves by up to 37 % between sessions minutes apart. Samples farther from the limit than half of it, or
-#: than its half more, are far enough for a short session.
+#: A level moves by up to 37 % between sessions minutes apart. Samples below two thirds of the limit, or above one and
+#: a half of it, are far enough from it for a short session.
 _FAR = 1.5
 
 
@@ -54,6 +54,7 @@ class LimitSession:
         *,
         to_refute: float,
         to_hold: float,
+        far: float,
         least: int,
         most: int,
         warm_up: int,
@@ -65,7 +66,8 @@ class LimitSession:
             quantile: which one is held against the limit.
             to_refute: logarithm of the evidence that refutes.
             to_hold: of the evidence that shows the claim to hold.
-            least: judged samples before a decision, unless the limit is far away.
+            far: the part of both that is enough where the samples lie far from the limits, 1 at most.
+            least: judged samples before a decision, unless they lie far from the limits.
             most: judged samples in all, at least one; fewer than ``least`` if need be.
             warm_up: first samples that are left out.
         """
@@ -74,7 +76,7 @@ class LimitSession:
         self.decision: Decision = "inconclusive"
         self.over = False
         self._edges = [_Edge(limit, side, quantile) for limit, side in limits]
-        self._to_refute, self._to_hold = to_refute, to_hold
+        self._to_refute, self._to_hold, self._part = to_refute, to_hold, far
         self._least, self._most = min(least, most), most
 
     def add(self, value: float) -> None:
@@ -85,16 +87,25 @@ class LimitSession:
         self.values.append(value)
         for edge in self._edges:
             edge.add(value)
-        size = len(self.values)
-        if size >= self._least or self._far:
-            if any(edge.against.log >= self._to_refute for edge in self._edges):
-                self.decision = "refuted"
-            elif all(edge.favour.log >= self._to_hold for edge in self._edges):
-                self.decision = "holds"
-        self.over = self.decision != "inconclusive" or size >= self._most
+        if len(self.values) >= self._least:
+            self.decision = self._shown(1.0)
+        if self.decision == "inconclusive":
+            shown = self._shown(self._part)
+            if shown != "inconclusive" and self._far:
+                self.decision = shown
+        self.over = self.decision != "inconclusive" or len(self.values) >= self._most
+
+    def _shown(self, part: float) -> Decision:
+        """What the evidence shows, were a part of it enough."""
+        if any(edge.against.log >= part * self._to_refute for edge in self._edges):
+            return "refuted"
+        if all(edge.favour.log >= part * self._to_hold for edge in self._edges):
+            return "holds"
+        return "inconclusive"
 
     @property
     def _far(self) -> bool:
         """Whether the middle of the samples lies far from every limit, on the same side of zero."""
-        middle = sorted(self.values)[len(self.values) // 2]
-        return all(edge.is_far(middle) for edge in self._edges)
+        ordered, size = sorted(self.values), len(self.values)
+        middle = {ordered[(size - 1) // 2], ordered[size // 2]}
+        return all(edge.is_far(value) for edge in self._edges for value in middle)

@@ -71,8 +71,8 @@ def test_near_is_the_ratio_of_b_to_a() -> None:
 def test_limit() -> None:
     noise = drifting(3)
     result = stats.limit(noise, at_most=300)
-    assert (result.verdict, result.judged) == ("holds", 24)
-    assert result.samples == 24 + 9
+    assert (result.verdict, result.judged) == ("holds", 12)
+    assert result.samples == 12 + 9
     assert result.ratio == pytest.approx(1 / 3, rel=0.2)
     assert stats.limit(noise, at_least=300).verdict == "refuted"
     assert stats.limit(noise, at_most=300, quantile=0.9, max_samples=2000).verdict == "holds"

@@ -20,7 +20,7 @@ def rising(value: float, step: float) -> Callable[[str, int], float]:
     return lambda arm, taken: value + taken * step
 
 
-def test_a_clear_case_takes_eight_samples_in_each_of_three_sessions() -> None:
+def test_a_clear_case_takes_four_samples_in_each_of_three_sessions() -> None:
     rule, paused = LimitRule.at_most(100.0), []
     for session in (1, 2, 3):
         assert rule.state.decided is False
@@ -30,18 +30,24 @@ def test_a_clear_case_takes_eight_samples_in_each_of_three_sessions() -> None:
             judged += not rule.warming_up
             rule.add(50.0 + judged)
         paused.append(rule.paused)
-        assert (warm_up, judged) == ((5, 8) if session == 1 else (2, 8))
+        assert (warm_up, judged) == ((5, 4) if session == 1 else (2, 4))
         rule.resume()
     assert paused == [True, True, False]
     state = rule.state
-    assert (state.decision, state.samples, state.cause) == ("holds", 24, "")
+    assert (state.decision, state.samples, state.cause) == ("holds", 12, "")
     assert state.reason == (
-        "in each of 3 sessions, after 24 samples in all, the median is shown at or below the threshold"
+        "in each of 3 sessions, after 12 samples in all, the median is shown at or below the threshold"
     )
-    assert [len(session) for session in rule.sessions] == [8, 8, 8]
-    assert state.estimate == 54.5
-    assert state.low == 52
-    assert state.high == 57
+    assert [len(session) for session in rule.sessions] == [4, 4, 4]
+    assert state.estimate == 52.5
+    assert state.low == 51
+    assert state.high == 54
+
+
+def test_near_the_limit_each_session_needs_evidence_for_itself() -> None:
+    rule = LimitRule.at_most(100.0)
+    assert run(rule, lambda arm, taken: 80.0 + taken / 100) == 3 * 8 + 9
+    assert (rule.state.decision, [len(each) for each in rule.sessions]) == ("holds", [8, 8, 8])
 
 
 def test_one_session_is_enough_where_asked() -> None:
@@ -55,12 +61,12 @@ def test_one_session_is_enough_where_asked() -> None:
 
 def test_sessions_that_disagree_decide_nothing_and_end_at_once() -> None:
     rule = LimitRule.at_most(100.0)
-    taken = run(rule, lambda arm, taken: (60.0 if taken < 13 else 200.0) + taken)
-    assert taken == 13 + 10
+    taken = run(rule, lambda arm, taken: (55.0 if taken < 9 else 200.0) + taken)
+    assert taken == 9 + 6
     state = rule.state
     assert (state.decision, state.cause) == ("inconclusive", "sessions disagree")
     assert state.reason == (
-        "the sessions disagree: 1: holds (median 68.5), 2: refuted (median 218.5)"
+        "the sessions disagree: 1: holds (median 61.5), 2: refuted (median 212.5)"
     )
     assert not rule.paused
 
@@ -133,8 +139,10 @@ def test_near_a_value() -> None:
 
 def test_a_smaller_alpha_takes_more() -> None:
     usual, careful = LimitRule.at_most(1.0), LimitRule.at_most(1.0, alpha=1e-4)
-    assert run(usual, lambda arm, taken: 5.0 + taken) == 3 * 8 + 9
-    assert run(careful, lambda arm, taken: 5.0 + taken) == 3 * 15 + 9
+    assert run(usual, lambda arm, taken: 1.2 + taken / 1000) == 3 * 8 + 9
+    assert run(careful, lambda arm, taken: 1.2 + taken / 1000) == 3 * 15 + 9
+    far = LimitRule.at_most(1.0, alpha=1e-4)
+    assert run(far, lambda arm, taken: 5.0 + taken) == 3 * 8 + 9
 
 
 def test_sessions_at_once_are_longer_unless_the_limit_is_far() -> None:
@@ -142,13 +150,13 @@ def test_sessions_at_once_are_longer_unless_the_limit_is_far() -> None:
     run(near, lambda arm, taken: 80.0 + taken % 3)
     assert near.state.samples == 120
     run(far, lambda arm, taken: 60.0 + taken % 3)
-    assert far.state.samples == 24
+    assert far.state.samples == 12
 
 
 def test_stopping_keeps_what_is_known() -> None:
     rule = LimitRule.at_most(100.0)
     for value in range(12):
-        rule.add(50.0 + value)
+        rule.add(80.0 + value)
     rule.stop("budget", "the time is over")
     state = rule.state
     assert (state.decided, state.decision, state.cause) == (True, "inconclusive", "budget")

@@ -1,0 +1,176 @@
+"""``vperf selfcheck``: whether verdicts about a metric can be trusted on this machine.
+
+The sampler of a claim is in the body of a test, so pytest runs the tests, in a process of its own, with the plug-in
+`pytest_vperf.selfcheck_plugin`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_vperf.claims.self_check_result import mean_samples, tally
+from pytest_vperf.console import print_table
+from pytest_vperf.results.run import write_whole
+from pytest_vperf.selfcheck_plugin import is_pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_vperf.claims.self_check_result import Result
+    from pytest_vperf.selfcheck_plugin import Asked
+
+USUAL_PLACE = "tests/claims"
+SOUND, DOUBTFUL, MISUSED = 0, 1, 2
+#: pytest's exit statuses that say the run went as it should: all passed, some tests failed.
+_RAN = (0, 1)
+_NOTHING_COLLECTED = 5
+
+
+def run(asked: Asked, words: Sequence[str], json_file: Path | None) -> int:
+    """Run the tests, print the table, and return the exit status.
+
+    Args:
+        asked: what of which claims.
+        words: for pytest.
+        json_file: where everything goes as JSON, each sample included; ``None`` for nowhere.
+
+    Raises:
+        KeyboardInterrupt: the run was interrupted; the table of what there is was printed.
+    """
+    with tempfile.TemporaryDirectory(prefix="vperf-selfcheck-") as name:
+        folder = Path(name)
+        status, interrupted = _pytest(asked, words, folder)
+        results: list[Result] = _read(folder, "result")
+        seen: set[str] = set(_read(folder, "seen"))
+    if results:
+        print_table(_COLUMNS, [_row(result) for result in results])
+        for line in _notes(results):
+            print(line)
+    if json_file is not None and not _write(json_file, results):
+        return DOUBTFUL
+    if interrupted:
+        raise KeyboardInterrupt
+    if status not in _RAN:
+        if status == _NOTHING_COLLECTED:
+            print("vperf selfcheck: pytest found no tests", file=sys.stderr)
+        return MISUSED
+    missing = list(_missing(asked.claims, results, seen))
+    for line in missing:
+        print(f"vperf selfcheck: {line}", file=sys.stderr)
+    if missing or not results:
+        return MISUSED
+    sound = status == 0 and all(result["finding"] == "stable" for result in results)
+    return SOUND if sound else DOUBTFUL
+
+
+def forget(patterns: Sequence[str]) -> int:
+    """Remove what earlier self-checks found; says of which claims."""
+    from pytest_vperf.claims import self_check_marks
+
+    gone = self_check_marks.forget(patterns)
+    print(f"forgotten: {', '.join(gone)}" if gone else "nothing to forget")
+    return SOUND
+
+
+def _pytest(asked: Asked, words: Sequence[str], folder: Path) -> tuple[int, bool]:
+    """Run pytest; what it prints goes to standard error, so that the table stands alone.
+
+    Returns:
+        its exit status, and whether it was interrupted.
+    """
+    interrupted = False
+    command = [sys.executable, "-m", "pytest", "-p", "pytest_vperf.selfcheck_plugin"]
+    command += [f"--selfcheck-request={asked.write(folder)}", "-q", *_with_place(words)]
+    # In a session of its own, so that a Ctrl-C at the terminal reaches it once, from us, as SIGTERM does. It ends in
+    # order then, and what it has measured is there.
+    with subprocess.Popen(command, stdout=sys.stderr.fileno(), start_new_session=True) as process:
+        while True:
+            try:
+                return process.wait(), interrupted
+            except KeyboardInterrupt:
+                interrupted = True
+                with contextlib.suppress(ProcessLookupError):
+                    process.send_signal(signal.SIGINT)
+
+
+def _with_place(words: Sequence[str]) -> list[str]:
+    """The words for pytest; where none of them is a path, the folder of claims comes too."""
+    named = any(Path(word.partition("::")[0]).exists() for word in words)
+    place = [] if named or not Path(USUAL_PLACE).is_dir() else [USUAL_PLACE]
+    return [*words, *place]
+
+
+def _read(folder: Path, kind: str) -> list[Any]:
+    return [json.loads(path.read_text("utf-8")) for path in sorted(folder.glob(f"{kind}-*.json"))]
+
+
+def _write(path: Path, results: Sequence[Result]) -> bool:
+    from pytest_vperf import __version__
+    from pytest_vperf.machine import fingerprint
+
+    document = {
+        "format": 1,
+        "vperf": __version__,
+        "fingerprint": fingerprint.read().as_dict(),
+        "metrics": results,
+    }
+    try:
+        write_whole(path, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    except OSError as error:
+        print(f"vperf selfcheck: {path}: {error.strerror or error}", file=sys.stderr)
+        return False
+    return True
+
+
+_COLUMNS = (
+    *("claim", "A/A decisions", "wrong (allowed)", "slower found", "at", "samples", "finding"),
+)
+
+
+def _row(result: Result) -> list[str]:
+    counted, mean = tally(result), mean_samples(result)
+    return [
+        result["claim"],
+        f"{counted.decisions} of {result['decisions']}",
+        f"{counted.wrong} ({counted.limit})",
+        f"{counted.found} of {counted.slower}",
+        f"+{200 * result['tolerance']:g} % {result['injected']}",
+        "-" if mean is None else f"{mean:.0f}",
+        result["finding"],
+    ]
+
+
+def _notes(results: Sequence[Result]) -> list[str]:
+    """What the table has no room for."""
+    lines = [f"{result['claim']}: {result['reason']}" for result in results]
+    if any(result["injected"] == "scaled" for result in results):
+        lines.append(
+            "scaled: measured values were multiplied, which checks judge and noise, and not the target's clock; "
+            "a test that offers slower=… has real work injected"
+        )
+    return lines
+
+
+def _missing(names: Sequence[str], results: Sequence[Result], seen: set[str]) -> list[str]:
+    """What was asked for and not checked."""
+    if not names and not results:
+        return ["no test that ran judges a claim"]
+    lines = []
+    for name in names:
+        if any(fnmatchcase(result["claim"], name) for result in results):
+            continue
+        if any(fnmatchcase(each, name) for each in seen):
+            lines.append(f"the test of {name!r} ended before it judged the claim, see above")
+        else:
+            what = "a claim like" if is_pattern(name) else "the claim"
+            known = f"; those that ran name {', '.join(sorted(seen))}" if seen else ""
+            lines.append(f"no test that ran names {what} {name!r}{known}")
+    return lines
