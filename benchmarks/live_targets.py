@@ -16,18 +16,20 @@ import random
 import statistics
 import sys
 import time
+from collections import deque
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alone import alone, interruptible
-from slower_targets import KINDS, TargetError, timed
+from slower_targets import KINDS, timed
 
 from pytest_vperf.console import print_table
 from pytest_vperf.machine import fingerprint
 from pytest_vperf.results.run import now, write_whole
 from pytest_vperf.stats import compare
 from pytest_vperf.stats.self_check import share_at_least, share_at_most
+from pytest_vperf.targets.base import TargetError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,11 +38,25 @@ if TYPE_CHECKING:
 
     Decision = dict[str, Any]
 
-_CALIBRATION = 8
+#: So many of the last plain samples say what a share of the plain one is.
+_LEVEL = 15
 
 
 class _TimeOver(Exception):
     """The time of a decision is over."""
+
+
+class Level:
+    """The level of the plain samples, which moves: the slower arm is kept the same share above it."""
+
+    def __init__(self, calibrate: Callable[[float], None]) -> None:
+        self._calibrate = calibrate
+        self._last: deque[float] = deque(maxlen=_LEVEL)
+
+    def add(self, value: float) -> None:
+        """Take a plain sample; outside any timed path."""
+        self._last.append(value)
+        self._calibrate(statistics.median(self._last))
 
 
 class Live:
@@ -52,7 +68,11 @@ class Live:
         self.left_out: dict[str, str] = {}
         self.how: dict[str, str] = {}
         self._started = now()
-        self._end: float = time.monotonic() + options.budget
+        self._end = math.inf
+
+    def begin(self) -> None:
+        """The time of the run begins: the machine is ours."""
+        self._end = time.monotonic() + self.options.budget
 
     @property
     def over(self) -> bool:
@@ -69,21 +89,20 @@ class Live:
         shuffle = random.Random(f"{options.seed} {kind}")
         with KINDS[kind](options.slowdown) as arms:
             self.how[kind] = arms.how
-            median = statistics.median([arms.plain() for _ in range(_CALIBRATION)][1:])
+            level = Level(arms.calibrate)
+            for _ in range(_LEVEL):
+                level.add(arms.plain())
             for number in range(options.decisions):
                 for slower in shuffle.sample([False, True], 2):
                     if self.over:
                         return
                     seed = shuffle.getrandbits(32)
-                    made = self._decide(kind, number + 1, arms, slower, median, seed)
-                    if made["plain"]:  # the next decision's share is one of this level
-                        median = statistics.median(made["plain"])
+                    self._decide(kind, number + 1, arms, slower, level, seed)
 
     def _decide(
-        self, kind: str, number: int, arms: Arms, slower: bool, median: float, seed: int
-    ) -> Decision:
+        self, kind: str, number: int, arms: Arms, slower: bool, level: Level, seed: int
+    ) -> None:
         options, plain, other = self.options, list[float](), list[float]()
-        arms.calibrate(median)
         began = time.monotonic()
         left = min(options.decision_budget, self._left)
         made: Decision = {
@@ -91,14 +110,13 @@ class Live:
             "number": number,
             "slowdown": options.slowdown if slower else 0.0,
             "seed": seed,
-            "calibrated_by_s": median,
             "verdict": "inconclusive",
             "reason": f"time over after {left:.0f} s",
             "ratio": None,
         }
         with suppress(_TimeOver):
             result = compare(
-                _kept(timed(arms.plain, left, _TimeOver), plain),
+                _kept(timed(arms.plain, left, _TimeOver), plain, level),
                 _kept(timed(arms.slower if slower else arms.plain, left, _TimeOver), other),
                 tolerance=options.tolerance,
                 max_pairs=options.max_pairs,
@@ -121,7 +139,6 @@ class Live:
             f"{made['samples']} samples{ratio}, {made['seconds']:.1f} s; {made['reason']}",
             flush=True,
         )
-        return made
 
     def _write(self) -> None:
         if self.options.json is None:
@@ -186,10 +203,14 @@ def _mean(decisions: Sequence[Decision]) -> str:
     return f"{statistics.mean(each['samples'] for each in decisions):.0f}" if decisions else "-"
 
 
-def _kept(sample: Callable[[], float], values: list[float]) -> Callable[[], float]:
+def _kept(
+    sample: Callable[[], float], values: list[float], level: Level | None = None
+) -> Callable[[], float]:
     def keeping() -> float:
         value = sample()
         values.append(value)
+        if level is not None:
+            level.add(value)
         return value
 
     return keeping
@@ -215,6 +236,7 @@ def main() -> int:
     live = Live(options)
     try:
         with alone():
+            live.begin()
             for kind in kinds:
                 try:
                     live.run(kind)

@@ -19,7 +19,7 @@ from verdicts.workloads import WORKLOADS
 
 from pytest_vperf.machine.preflight import find_program
 from pytest_vperf.machine.runs import Run
-from pytest_vperf.targets.base import TargetError, Unavailable
+from pytest_vperf.targets.base import Unavailable
 from pytest_vperf.targets.container import Containers
 from pytest_vperf.targets.engine import Engine
 from pytest_vperf.targets.engine_address import connect
@@ -45,7 +45,7 @@ class Arms:
     Attributes:
         plain: seconds of one run.
         slower: seconds of one run of the slower self.
-        calibrate: told the median of the plain one, in seconds, before each decision.
+        calibrate: told the level of the plain one, in seconds, whenever it moves.
         how: what makes it slower.
     """
 
@@ -192,8 +192,6 @@ KINDS: Mapping[str, Callable[[float], AbstractContextManager[Arms]]] = {
     "sysbench": sysbench,
     "process": process,
 }
-
-__all__ = ["KINDS", "Arms", "TargetError", "timed"]
 
 
 def timed(

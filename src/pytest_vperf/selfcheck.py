@@ -16,6 +16,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_vperf.claims.problem import nearest
 from pytest_vperf.claims.self_check_result import mean_samples, tally
 from pytest_vperf.console import print_table
 from pytest_vperf.results.run import write_whole
@@ -172,5 +173,6 @@ def _missing(names: Sequence[str], results: Sequence[Result], seen: set[str]) ->
         else:
             what = "a claim like" if is_pattern(name) else "the claim"
             known = f"; those that ran name {', '.join(sorted(seen))}" if seen else ""
+            known = nearest(name, seen) or known
             lines.append(f"no test that ran names {what} {name!r}{known}")
     return lines

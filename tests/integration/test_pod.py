@@ -310,6 +310,18 @@ def test_a_pod_belongs_to_its_scope(assets, run):
     assert not psutil.pid_exists(pod.pid)
 
 
+def test_auto_takes_the_quickest_that_works_and_says_why(assets, run):
+    scope = Scope()
+    pods = Pods(lambda: assets, run, scope)
+    kvm = probe("kvm", lambda: assets, run)
+    with pods.start(memory="256 MiB"):
+        details = scope.facts[0].details
+        assert details["accelerator"] == ("kvm" if kvm.usable else "tcg")
+        why = "auto: kvm works" if kvm.usable else f"auto: no kvm: {kvm.why}"
+        assert details["why_accelerator"] == why
+    scope.close_since()
+
+
 def test_xen_and_a_kvm_that_does_not_work_are_unavailable(assets, run):
     for accelerator in ("kvm", "xen"):
         readiness = probe(accelerator, lambda: assets, run)

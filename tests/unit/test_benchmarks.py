@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -53,8 +54,25 @@ def test_a_benchmark_waits_then_measures_then_is_interrupted(
     assert (process.returncode, out, err) == (130, "cleaned up\n", "bench: interrupted\n")
 
 
-@pytest.mark.parametrize("name", ["pod_floor", "container_start"])
+@pytest.mark.parametrize("name", ["pod_floor", "container_start", "live_targets"])
 def test_each_benchmark_shows_its_help(name: str) -> None:
     command = [sys.executable, str(FOLDER / f"{name}.py"), "--help"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert f"usage: {name}.py" in done.stdout
+
+
+def test_live_targets_keeps_every_decision_and_counts_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VPERF_LOCK", str(tmp_path / "lock"))
+    options = ["--kind=process", "--decisions=2", "--slowdown=0.5", f"--json={tmp_path / 'out'}"]
+    command = [sys.executable, str(FOLDER / "live_targets.py"), *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    made = json.loads((tmp_path / "out").read_text())["decisions"]
+    assert sorted(each["slowdown"] for each in made) == [0.0, 0.0, 0.5, 0.5]
+    assert [each["verdict"] for each in made if each["slowdown"]] == ["refuted", "refuted"]
+    assert all(len(each["plain"]) + len(each["other"]) == each["samples"] for each in made)
+    lines = done.stdout.splitlines()
+    assert sum(line.startswith("process ") and " of 2: " in line for line in lines) == 4
+    assert "2 (≥ 22.4 %)" in done.stdout
+    assert "process: slower by 50 % of each run's own time, spun after it" in lines

@@ -29,6 +29,7 @@ def boot(
     *,
     command: tuple[str, ...],
     timeout: float,
+    why_accelerator: str = "",
 ) -> Pod:
     """Start a machine and the container in it; nothing is left running when this raises.
 
@@ -39,6 +40,7 @@ def boot(
         run: owns the process.
         command: the container's process.
         timeout: seconds for the whole start.
+        why_accelerator: why it has this one and no quicker, for the record; empty where it was asked for.
 
     Raises:
         CannotStart: QEMU, the kernel or the container failed; the message has the last words of each.
@@ -48,6 +50,8 @@ def boot(
     name = f"pod {config.accelerator} {firmware}"
     start = Frame(Type.START, 1, command_payload(command, dict(DEFAULT_ENVIRONMENT), "/"))
     details = assets.details(config, firmware)
+    if why_accelerator:
+        details["why_accelerator"] = why_accelerator
     began = time.perf_counter()
     machine = Machine(assets.qemu, config, run, name)
     try:

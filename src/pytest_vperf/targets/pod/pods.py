@@ -49,6 +49,7 @@ class Pods:
         self._run = run
         self._scope = scope
         self._asked = accelerator
+        self._why = ""
         self._timeout = timeout
 
     @property
@@ -61,6 +62,7 @@ class Pods:
         if self._asked == "auto":
             kvm = probe("kvm", self._assets, self._run)
             self._asked = "kvm" if kvm.usable else "tcg"
+            self._why = "auto: kvm works" if kvm.usable else f"auto: no kvm: {kvm.why}"
         return self._asked
 
     def start(
@@ -113,6 +115,7 @@ class Pods:
             self._run,
             command=tuple(command),
             timeout=self._timeout,
+            why_accelerator=self._why,
         )
         return self._scope.own(pod)
 
