@@ -238,6 +238,9 @@ def main() -> int:
         with alone():
             live.begin()
             for kind in kinds:
+                if live.over:
+                    live.left_out[kind] = "the time was over"
+                    continue
                 try:
                     live.run(kind)
                 except TargetError as error:

@@ -23,6 +23,8 @@ _FEW, _MANY = 5, 32
 _SCALE_FROM, _SCALE_AT_LEAST = 32, 4
 #: Pairs of each order before the second of a pair is believed to be slower; the estimate is then shrunk by n/(n + 5).
 _LAG_AT_LEAST, _LAG_SHRINKAGE = 5, 5
+#: Decimals of a logarithm that count: far fewer than a float has, far more than any clock.
+_DIGITS = 12
 #: The weight of the plain difference beside the ranks: ranks alone hardly see how far above the others a value is.
 _DIFFERENCE = 0.5
 
@@ -89,6 +91,8 @@ class Background:
             second -= shift
         else:
             first -= shift
+        # Taking off what was multiplied on leaves a rounding error, which must not make a difference of a tie.
+        first, second = round(first, _DIGITS), round(second, _DIGITS)
         # Each is ranked among the values before and the other one; 1/2 keeps the smallest from rank 0.
         over = 1.0 if second > first else 0.0 if second < first else 0.5
         score = 0.0
@@ -115,6 +119,7 @@ class Background:
         self._learn_lag(pair)
 
     def _remember(self, first: float, second: float) -> None:
+        first, second = round(first, _DIGITS), round(second, _DIGITS)
         self._few.add(first, second)
         self._many.add(first, second)
 

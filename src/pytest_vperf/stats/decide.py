@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_vperf.stats.limit_rule import LimitRule
 from pytest_vperf.stats.pair_rule import PairRule
+from pytest_vperf.stats.plain import check_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -60,16 +61,17 @@ class Result:
 
     @property
     def ratio(self) -> float | None:
-        """The median of B / A; of a limit, the quantile over the limit."""
+        """The median of B / A; of a limit, the quantile over the limit, or ``None`` where that is 0."""
         return _divided(self._state.estimate, self._unit)
 
     @property
     def interval(self) -> tuple[float | None, float | None]:
         """The ratios that the samples do not reject; an end is ``None`` where they set none.
 
-        Worked out when it is first asked for, which takes some milliseconds.
+        Worked out when it is first asked for: pairs are replayed some dozen times, each as costly as judging them.
         """
-        return _divided(self._state.low, self._unit), _divided(self._state.high, self._unit)
+        low, high = _divided(self._state.low, self._unit), _divided(self._state.high, self._unit)
+        return (low, high) if self._unit > 0 else (high, low)
 
     def __repr__(self) -> str:
         return f"<Result {self.verdict}: {self.reason}>"
@@ -97,10 +99,11 @@ def compare(
         seed: of the coin that says which of a pair goes first.
 
     Raises:
-        ValueError: an argument makes no sense, or a sampler returned what is not a positive number.
+        TypeError: an argument, or what a sampler returned, is no number.
+        ValueError: an argument makes no sense, or a sample is not positive.
     """
-    if not 0 <= tolerance < float("inf"):
-        raise ValueError(f"the tolerance is {tolerance!r}, not a number from 0 on")
+    if check_number("the tolerance", tolerance) < 0:
+        raise ValueError(f"the tolerance is {tolerance!r}, less than 0")
     rule = PairRule.at_most(1 + tolerance, alpha=alpha, beta=beta, max_pairs=max_pairs, seed=seed)
     # The rule's ratio is a / b; B over A is asked for.
     return Result(rule, _run(rule, {"a": sample_b, "b": sample_a}), seed, 1.0)
@@ -166,6 +169,7 @@ def limit(
         pause: called between sessions, which are worth the more the farther apart they are: sleep, or do other work.
 
     Raises:
+        TypeError: an argument, or what the sampler returned, is no number.
         ValueError: an argument makes no sense, or a sample is not finite.
     """
     if (at_most is None) == (at_least is None):
@@ -180,9 +184,7 @@ def limit(
         sessions=sessions,
         least=least if least is not None else 1 if pause is not None else _LEAST_ADJACENT,
     )
-    unit = at_most if at_most is not None else at_least
-    assert unit is not None  # one of them is given
-    return Result(rule, _run(rule, {"a": sample}, pause), 0, unit)
+    return Result(rule, _run(rule, {"a": sample}, pause), 0, float(at_most or at_least or 0.0))
 
 
 def _run(
@@ -199,7 +201,7 @@ def _run(
             rule.resume()
         value = samplers[rule.next()]()
         taken += 1
-        rule.add(float(value))
+        rule.add(value)
     return taken
 
 

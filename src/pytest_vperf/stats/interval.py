@@ -1,4 +1,4 @@
-"""The confidence interval of a quantile, between two order statistics.
+"""Intervals of a quantile, between two order statistics: for a number of samples fixed before, or for any.
 
 An interval is given by the errors of its ends: the probability that the true figure lies below ``low`` is at most
 ``low_error``, that it lies above ``high`` at most ``high_error``.
@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from pytest_vperf.stats.signs import SignEvidence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,6 +54,40 @@ def quantile_interval(
         sample_quantile(ordered, quantile),
         ordered[below - 1] if below else None,
         ordered[size - above] if above else None,
+    )
+
+
+def sequential_interval(
+    ordered: Sequence[float], quantile: float, low_error: float, high_error: float
+) -> Interval:
+    """The interval for a quantile, valid whenever the sampling stopped and for whatever reason.
+
+    The values that the evidence of `pytest_vperf.stats.signs` does not reject as the quantile.
+
+    Args:
+        ordered: at least one value, finite, in order of size.
+        quantile: between 0 and 1.
+        low_error: chance that the truth is below ``low``, between 0 and 0.5.
+        high_error: chance that it is above ``high``, likewise.
+    """
+    size = len(ordered)
+    above, below = SignEvidence(quantile, "above"), SignEvidence(quantile, "below")
+
+    def under(evidence: SignEvidence, error: float, direction: int) -> int:
+        """How many values lie on the near side of the outermost limit that is not rejected."""
+        count = 0
+        while count < size:
+            over = size - count if direction > 0 else count
+            if evidence.after(over, size - over) < -math.log(error):
+                break
+            count += 1
+        return count
+
+    low, high = under(above, low_error, 1), under(below, high_error, -1)
+    return Interval(
+        sample_quantile(ordered, quantile),
+        ordered[low - 1] if low else None,
+        ordered[size - high] if high else None,
     )
 
 

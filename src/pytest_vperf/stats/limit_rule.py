@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import math
+from bisect import insort
 from typing import TYPE_CHECKING, Any
 
-from pytest_vperf.stats.interval import quantile_interval, sample_quantile
-from pytest_vperf.stats.plain import check_error, count, suspicion
+from pytest_vperf.stats.interval import Interval, sample_quantile, sequential_interval
+from pytest_vperf.stats.plain import (
+    check_error,
+    check_number,
+    check_share,
+    check_side,
+    check_whole,
+    count,
+    suspicion,
+)
 from pytest_vperf.stats.rule import State
 from pytest_vperf.stats.session import LimitSession
 
@@ -66,26 +75,22 @@ class LimitRule:
         Raises:
             ValueError: an argument makes no sense.
         """
-        edges = [edge for edge in (lower, upper) if edge is not None]
-        if not edges or not all(map(math.isfinite, edges)) or edges != sorted(set(edges)):
+        edges = [check_number("a limit", edge) for edge in (lower, upper) if edge is not None]
+        if not edges or edges != sorted(set(edges)):
             raise ValueError(
-                f"the limits are {lower!r} and {upper!r}: not one finite number, nor two rising"
+                f"the limits are {lower!r} and {upper!r}: not one number, nor two rising"
             )
-        if not 0 < quantile < 1:
-            raise ValueError(f"the quantile is {quantile!r}, not between 0 and 1")
-        if sessions < 1:
-            raise ValueError(f"sessions is {sessions!r}, less than 1")
-        if max_samples < sessions:
-            raise ValueError(f"max_samples is {max_samples!r}, less than one for each session")
-        if least < 1:
-            raise ValueError(f"least is {least!r}, less than 1")
-        if warm_up < 0:
-            raise ValueError(f"warm_up is {warm_up!r}, less than 0")
-        self._lower, self._upper, self._quantile = lower, upper, quantile
+        self._lower, self._upper = lower, upper
+        self._quantile = check_share("the quantile", quantile)
         self._alpha, self._beta = check_error("alpha", alpha), check_error("beta", beta)
-        self._sessions, self._most, self._least = sessions, max_samples, least
+        self._sessions = check_whole("sessions", sessions, 1)
+        self._most = check_whole("max_samples", max_samples, 1)
+        if self._most < self._sessions:
+            raise ValueError(f"max_samples is {max_samples!r}, less than one for each session")
+        self._least = check_whole("least", least, 1)
+        self._ordered: list[float] = []
         self._past: list[LimitSession] = []
-        self._now = self._begin(warm_up)
+        self._now = self._begin(check_whole("warm_up", warm_up))
         self.decision: Decision = "inconclusive"
         self.cause: Cause = ""
         self._why = ""
@@ -98,8 +103,7 @@ class LimitRule:
         Raises:
             ValueError: the side is none of the two, or as the class itself.
         """
-        if side not in ("at_most", "at_least"):
-            raise ValueError(f"side is {side!r}, not 'at_most' or 'at_least'")
+        check_side(side)
         return (
             cls(None, threshold, **options)
             if side == "at_most"
@@ -113,9 +117,7 @@ class LimitRule:
         Raises:
             ValueError: the tolerance is not between 0 and 1, or as the class itself.
         """
-        if not 0 < tolerance < 1:
-            raise ValueError(f"the tolerance is {tolerance!r}, not between 0 and 1")
-        reach = abs(value) * tolerance
+        reach = abs(check_number("the value", value)) * check_share("the tolerance", tolerance)
         return cls(value - reach, value + reach, **options)
 
     def next(self) -> Arm:
@@ -149,11 +151,12 @@ class LimitRule:
         Raises:
             ValueError: the value is not finite.
         """
-        if not math.isfinite(value):
-            raise ValueError(f"a sample is {value!r}, not a finite number")
+        value = check_number("a sample", value)
         self.resume()
         if self.decided:
             return
+        if not self.warming_up:
+            insort(self._ordered, value)
         self._now.add(value)
         if self._now.over:
             self._conclude()
@@ -165,16 +168,14 @@ class LimitRule:
 
     @property
     def state(self) -> State:
-        """What is known now."""
-        values = [value for session in self.sessions for value in session]
-        size = len(values)
-        reason = self._why + suspicion(values, "sample") if self.decided else count(size, "sample")
-        found = None
-        if size >= 2:
-            low_error = self._alpha if self._lower is None else self._beta
-            high_error = self._alpha if self._upper is None else self._beta
-            errors = (low_error, high_error)
-            found = quantile_interval(values, self._quantile, *errors)
+        """What is known now; the interval is worked out once it is decided."""
+        ordered, size = self._ordered, len(self._ordered)
+        reason = self._why + suspicion(ordered, "sample") if self.decided else count(size, "sample")
+        found = (
+            Interval(sample_quantile(ordered, self._quantile), None, None) if size >= 2 else None
+        )
+        if found and self.decided:
+            found = sequential_interval(ordered, self._quantile, *self._errors)
         return State(
             decided=self.decided,
             decision=self.decision,
@@ -182,10 +183,18 @@ class LimitRule:
             estimate=found.estimate if found else None,
             low=found.low if found else None,
             high=found.high if found else None,
-            confidence=1 - self._alpha - self._beta,
+            confidence=1 - sum(self._errors),
             samples=size,
             cause=self.cause,
         )
+
+    @property
+    def _errors(self) -> tuple[float, float]:
+        """Of the interval's ends: those with which the verdicts that they show are reached."""
+        if self._lower is not None and self._upper is not None:
+            either = max(self._alpha / 2, self._beta)
+            return either, either
+        return (self._alpha, self._beta) if self._lower is None else (self._beta, self._alpha)
 
     def _begin(self, warm_up: int) -> LimitSession:
         left = self._sessions - len(self._past)

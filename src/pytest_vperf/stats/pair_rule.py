@@ -9,7 +9,16 @@ from pytest_vperf.stats import need
 from pytest_vperf.stats.background import Background
 from pytest_vperf.stats.evidence import Evidence
 from pytest_vperf.stats.pairs import PairedSamples
-from pytest_vperf.stats.plain import check_error, count, suspicion
+from pytest_vperf.stats.plain import (
+    check_error,
+    check_number,
+    check_positive,
+    check_share,
+    check_side,
+    check_whole,
+    count,
+    suspicion,
+)
 from pytest_vperf.stats.replay import Band, band, shown
 from pytest_vperf.stats.rule import State
 
@@ -20,8 +29,9 @@ if TYPE_CHECKING:
 _USUAL_EFFECT = math.log(1.02)
 #: A candidate seldom lies farther from its threshold than this and is still worth many pairs: 5 %.
 _GREATEST_EFFECT = math.log(1.05)
-#: Numbers of pairs at which it is asked whether the threshold is too close; each replays all pairs, so few.
-_ASK_WHETHER_CLOSE = (64, 128, 192, 256, 384)
+#: Pairs from which it is asked whether the threshold is too close. Each time replays all pairs, so it is asked
+#: twice per doubling: at 64, 96, 128, 192, …
+_ASK_WHETHER_CLOSE = 64
 #: And at which it is asked whether all that are allowed would not do.
 _ASK_WHETHER_HOPELESS = 16
 #: Error of "the truth lies within half the tolerance of the threshold", which only ends the sampling.
@@ -68,17 +78,16 @@ class PairRule:
             mirrored: judge 1/value: for a ratio of rates, where higher is better.
 
         Raises:
+            TypeError: an argument is no number.
             ValueError: an argument makes no sense.
         """
-        edges = [edge for edge in (lower, upper) if edge is not None]
-        if not edges or not all(map(math.isfinite, edges)) or edges != sorted(set(edges)):
+        edges = [check_number("an edge", edge) for edge in (lower, upper) if edge is not None]
+        if not edges or edges != sorted(set(edges)):
             raise ValueError(
                 f"the edges are {lower!r} and {upper!r}: not one number, nor two rising"
             )
-        if max_pairs < 1:
-            raise ValueError(f"max_pairs is {max_pairs!r}, less than 1")
         self._alpha, self._beta = check_error("alpha", alpha), check_error("beta", beta)
-        self._most = max_pairs
+        self._most = check_whole("max_pairs", max_pairs, 1)
         self._mirrored = mirrored
         self.seed = seed
         if effect is None:
@@ -105,11 +114,8 @@ class PairRule:
         Raises:
             ValueError: the threshold is no positive number, or the side none of the two.
         """
-        if not (math.isfinite(threshold) and threshold > 0):
-            raise ValueError(f"the threshold is {threshold!r}, not a positive number")
-        if side not in ("at_most", "at_least"):
-            raise ValueError(f"side is {side!r}, not 'at_most' or 'at_least'")
-        log = math.log(threshold)
+        check_side(side)
+        log = math.log(check_positive("the threshold", threshold))
         if side == "at_least":
             return cls(None, -log, mirrored=True, **options)
         return cls(None, log, **options)
@@ -123,11 +129,8 @@ class PairRule:
         Raises:
             ValueError: the value is no positive number, or the tolerance not between 0 and 1.
         """
-        if not (math.isfinite(value) and value > 0):
-            raise ValueError(f"the value is {value!r}, not a positive number")
-        if not 0 < tolerance < 1:
-            raise ValueError(f"the tolerance is {tolerance!r}, not between 0 and 1")
-        log = math.log(value)
+        log = math.log(check_positive("the value", value))
+        tolerance = check_share("the tolerance", tolerance)
         return cls(log + math.log1p(-tolerance), log + math.log1p(tolerance), **options)
 
     def next(self) -> Arm:
@@ -177,14 +180,20 @@ class PairRule:
         else:
             reason = self._why + suspicion(self._background.differences, "pair")
         found = self.interval if self.decided else Band(None, None)
+        estimate = self._background.estimate
+        # With noise of several levels the median may jump to where the evidence says that the ratio is not.
+        if found.low is not None:
+            estimate = max(estimate, found.low)
+        if found.high is not None:
+            estimate = min(estimate, found.high)
         return State(
             decided=self.decided,
             decision=self.decision,
             reason=reason,
-            estimate=self._ratio(self._background.estimate) if size >= 2 else None,
+            estimate=self._ratio(estimate) if size >= 2 else None,
             low=self._ratio(found.high if self._mirrored else found.low),
             high=self._ratio(found.low if self._mirrored else found.high),
-            confidence=1 - self._alpha - self._beta,
+            confidence=1 - sum(self._errors),
             samples=size,
             forecast=self._forecast(),
             cause=self.cause,
@@ -195,8 +204,7 @@ class PairRule:
         """The logarithms of the ratios that are not rejected, of 1/values where mirrored."""
         if self._interval is None:
             # A verdict is a statement about the edge: with its error the interval ends on the same side of it.
-            one_edge = len(self._edges) == 1
-            low_error, high_error = self._alpha if one_edge else self._beta, self._beta
+            one_edge, (low_error, high_error) = len(self._edges) == 1, self._errors
             low, high = band(
                 self._samples.pairs,
                 self._effect,
@@ -214,6 +222,14 @@ class PairRule:
             self._interval = Band(low, high)
         return self._interval
 
+    @property
+    def _errors(self) -> tuple[float, float]:
+        """Of the interval's ends: those with which the verdicts that they show are reached."""
+        if len(self._edges) == 1:
+            return self._alpha, self._beta
+        either = max(self._alpha / 2, self._beta)
+        return either, either
+
     def _decide(self) -> None:
         """Look at the evidence, which may be done after every pair."""
         size = len(self._samples.pairs)
@@ -228,11 +244,12 @@ class PairRule:
             self._end("holds", "", f"{after} the ratio is shown to lie {where}, {error}")
         elif size >= self._most:
             self._end("inconclusive", "budget", f"undecided {after}, all that are allowed")
-        elif size in _ASK_WHETHER_CLOSE and self._is_close():
+        elif _asks_whether_close(size) and self._is_close():
             self._end(
                 "inconclusive",
                 "too close to call",
-                f"too close to call: {after} the ratio is shown to lie within half the tolerance of the threshold",
+                f"too close to call: {after} the ratio is shown to lie within "
+                f"{math.expm1(self._effect / 2):.1%} of the threshold",
             )
         elif size % _ASK_WHETHER_HOPELESS == 0 and need.hopeless(
             size, self._most, *self._outlook()
@@ -285,6 +302,14 @@ class PairRule:
             return math.exp(-log if self._mirrored else log)
         except OverflowError:  # so wide an interval has no end
             return None
+
+
+def _asks_whether_close(size: int) -> bool:
+    """Whether a number of pairs is 64 or 96, doubled any number of times."""
+    halved = size
+    while halved >= 2 * _ASK_WHETHER_CLOSE and halved % 2 == 0:
+        halved //= 2
+    return halved in (_ASK_WHETHER_CLOSE, _ASK_WHETHER_CLOSE * 3 // 2)
 
 
 def _good(edge: Evidence) -> float:

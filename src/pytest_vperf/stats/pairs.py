@@ -12,6 +12,7 @@ import random
 from typing import TYPE_CHECKING
 
 from pytest_vperf.stats.background import Pair
+from pytest_vperf.stats.plain import check_number, check_whole
 
 if TYPE_CHECKING:
     from pytest_vperf.stats.rule import Arm
@@ -33,14 +34,13 @@ class PairedSamples:
             mirrored: higher is better: 1/value is judged instead of the value, which reads as a time.
 
         Raises:
-            ValueError: ``warm_up`` is less than 0.
+            TypeError: ``warm_up`` or the seed is no whole number.
+            ValueError: one of them is less than 0.
         """
-        if warm_up < 0:
-            raise ValueError(f"warm_up is {warm_up}, less than 0")
         self.pairs: list[Pair] = []
-        self._warm_up = warm_up
+        self._warm_up = check_whole("warm_up", warm_up)
         self._sign = -1.0 if mirrored else 1.0
-        self._random = random.Random(seed)  # noqa: S311 - an order of samples, no secret
+        self._random = random.Random(check_whole("seed", seed))  # noqa: S311 - an order of samples, no secret
         self._first: float | None = None
         self._a_second = self._toss()
 
@@ -61,13 +61,13 @@ class PairedSamples:
             the pair, if the value completed one that counts.
 
         Raises:
+            TypeError: it is no number.
             ValueError: it is not finite, or not positive, so that it has no ratio.
         """
-        if not math.isfinite(value):
-            raise ValueError(f"a sample is {value!r}, not a finite number")
-        if value <= 0:
+        number = check_number("a sample", value)
+        if number <= 0:
             raise ValueError(f"a sample is {value!r}: a ratio needs positive numbers")
-        log = self._sign * math.log(value)
+        log = self._sign * math.log(number)
         if self._first is None:
             self._first = log
             return None

@@ -2,21 +2,92 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+import numbers
+import operator
+from typing import TYPE_CHECKING, SupportsIndex, cast
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def check_error(name: str, value: float) -> float:
-    """An error rate, as it is.
+def check_number(name: str, value: object) -> float:
+    """A finite number, as a float.
 
     Raises:
-        ValueError: it is not between 0 and 0.5.
+        TypeError: it is no number; ``True`` is none, and neither is a text that looks like one.
+        ValueError: it is not finite.
     """
-    if not 0 < value < 0.5:
-        raise ValueError(f"{name} is {value!r}, not between 0 and 0.5")
-    return value
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} is {value!r}, not a number")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ValueError(f"{name} is {value!r}, not a finite number")
+    return number
+
+
+def check_positive(name: str, value: object) -> float:
+    """A positive number, as a float.
+
+    Raises:
+        TypeError: it is no number.
+        ValueError: it is not finite, or not more than 0.
+    """
+    number = check_number(name, value)
+    if number <= 0:
+        raise ValueError(f"{name} is {value!r}, not a positive number")
+    return number
+
+
+def check_share(name: str, value: object, most: float = 1.0) -> float:
+    """A number between 0 and ``most``, both excluded: an error rate, a quantile, a tolerance.
+
+    Raises:
+        TypeError: it is no number.
+        ValueError: it is not between the two.
+    """
+    number = check_number(name, value)
+    if not 0 < number < most:
+        raise ValueError(f"{name} is {value!r}, not between 0 and {most:g}")
+    return number
+
+
+def check_error(name: str, value: object) -> float:
+    """An error rate: more than 0, less than 0.5.
+
+    Raises:
+        TypeError: it is no number.
+        ValueError: it is not between the two.
+    """
+    return check_share(name, value, 0.5)
+
+
+def check_whole(name: str, value: object, least: int = 0) -> int:
+    """A whole number of at least ``least``.
+
+    Raises:
+        TypeError: it is no whole number.
+        ValueError: it is less.
+    """
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} is {value!r}, not a whole number")
+    number = operator.index(cast("SupportsIndex", value))
+    if number < least:
+        raise ValueError(f"{name} is {value!r}, less than {least}")
+    return number
+
+
+def check_side(side: str) -> None:
+    """Refuse what is no side.
+
+    Raises:
+        ValueError: it is neither ``at_most`` nor ``at_least``.
+    """
+    if side not in ("at_most", "at_least"):
+        raise ValueError(f"side is {side!r}, not 'at_most' or 'at_least'")
 
 
 def count(number: int, noun: str) -> str:

@@ -42,13 +42,22 @@ class SignEvidence:
             chances = [over * (1 - boldness) for boldness in _BOLDNESS]
         self._over = [math.log(chance / over) for chance in chances]
         self._under = [math.log((1 - chance) / quantile) for chance in chances]
-        self._logs = [0.0] * len(_BOLDNESS)
+        self._seen_over = self._seen_under = 0
         self.log = 0.0
 
     def add(self, over: bool) -> None:
         """Take a sample's sign: whether it lies above the limit."""
-        steps = self._over if over else self._under
-        self._logs = [log + step for log, step in zip(self._logs, steps, strict=True)]
-        best = max(self._logs)
-        total = sum(math.exp(log - best) for log in self._logs)
-        self.log = best + math.log(total / len(self._logs))
+        if over:
+            self._seen_over += 1
+        else:
+            self._seen_under += 1
+        self.log = self.after(self._seen_over, self._seen_under)
+
+    def after(self, over: int, under: int) -> float:
+        """What `log` is after so many samples above the limit and at or below it; their order does not matter."""
+        logs = [
+            over * step_over + under * step_under
+            for step_over, step_under in zip(self._over, self._under, strict=True)
+        ]
+        best = max(logs)
+        return best + math.log(sum(math.exp(log - best) for log in logs) / len(logs))

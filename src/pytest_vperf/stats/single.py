@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from pytest_vperf.stats.plain import check_number, check_whole
 
 
 class SingleSamples:
@@ -14,10 +14,8 @@ class SingleSamples:
 
     def __init__(self, warm_up: int) -> None:
         """Begin; the first ``warm_up`` values will not count: they are off by 5 to 50 %."""
-        if warm_up < 0:
-            raise ValueError(f"warm_up is {warm_up}, less than 0")
         self.judged: list[float] = []
-        self._warm_up = warm_up
+        self._warm_up = check_whole("warm_up", warm_up)
 
     @property
     def warming_up(self) -> bool:
@@ -30,8 +28,7 @@ class SingleSamples:
         Raises:
             ValueError: it is not finite.
         """
-        if not math.isfinite(value):
-            raise ValueError(f"a sample is {value!r}, not a finite number")
+        value = check_number("a sample", value)
         if self._warm_up > 0:
             self._warm_up -= 1
         else:

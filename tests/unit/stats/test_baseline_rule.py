@@ -75,6 +75,14 @@ def test_ties_are_no_evidence() -> None:
     assert rule.state.decision == "inconclusive"
 
 
+def test_a_tie_with_the_one_bad_run_refutes_nothing() -> None:
+    """Counted as half, it would: 2 of 1771 orders are as extreme; broken against it, 7 are."""
+    rule = BaselineRule([100.0 * (1 + i / 1e6) for i in range(19)] + [101.0], 1.1)
+    for _ in range(3):
+        rule.add(111.1)
+    assert not rule.state.decided
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

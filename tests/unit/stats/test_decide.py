@@ -96,17 +96,56 @@ def test_nothing_measured_that_is_no_positive_number() -> None:
         stats.limit(lambda: float("nan"), at_most=1)
 
 
+NAN = float("nan")
+judged: Any = stats  # to be called as no type checker would allow
+
+
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "kind", "message"),
     [
-        (lambda: stats.compare(float, float, tolerance=-1), "the tolerance is -1, .*"),
-        (lambda: stats.limit(float), "give one of at_most and at_least"),
-        (lambda: stats.limit(float, at_most=1, at_least=1), "give one of at_most and at_least"),
+        (lambda f: judged.compare(f, f, tolerance=-1), ValueError, "the tolerance is -1, less than 0"),
+        (lambda f: judged.compare(f, f, tolerance=True), TypeError, "the tolerance is True, not a number"),
+        (lambda f: judged.compare(f, f, tolerance="2 %"), TypeError, "the tolerance is '2 %', not a number"),
+        (lambda f: judged.compare(f, f, alpha=None), TypeError, "alpha is None, not a number"),
+        (lambda f: judged.compare(f, f, max_pairs=NAN), TypeError, "max_pairs is nan, not a whole number"),
+        (lambda f: judged.compare(f, f, max_pairs=2.5), TypeError, "max_pairs is 2.5, not a whole number"),
+        (lambda f: judged.compare(f, f, seed=-1), ValueError, "seed is -1, less than 0"),
+        (lambda f: judged.compare(f, f, seed=None), TypeError, "seed is None, not a whole number"),
+        (lambda f: judged.near(f, f, value=0), ValueError, "the value is 0, not a positive number"),
+        (lambda f: judged.near(f, f, value=10**400), ValueError, "the value is 10+, not a finite number"),
+        (lambda f: judged.limit(f), ValueError, "give one of at_most and at_least"),
+        (lambda f: judged.limit(f, at_most=1, at_least=1), ValueError, "give one of at_most and at_least"),
+        (lambda f: judged.limit(f, at_most=False), TypeError, "a limit is False, not a number"),
+        (lambda f: judged.limit(f, at_most=1, sessions=NAN), TypeError, "sessions is nan, not a whole number"),
+        (lambda f: judged.limit(f, at_most=1, max_samples=1e9), TypeError, "max_samples is 1.*, not a whole number"),
+        (lambda f: judged.compare(lambda: "3.0", f), TypeError, "a sample is '3.0', not a number"),
+        (lambda f: judged.compare(lambda: True, f), TypeError, "a sample is True, not a number"),
     ],
-)
-def test_what_makes_no_sense_is_refused(call: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{message}$"):
-        call()
+)  # fmt: skip
+def test_what_makes_no_sense_is_refused(call: Any, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=f"^{message}$"):
+        call(lambda: 1.0)
+
+
+def test_numbers_of_other_libraries_are_numbers() -> None:
+    import numpy as np
+
+    result = stats.compare(
+        lambda: np.float32(1), lambda: np.int64(2), tolerance=np.float64(0.1), seed=np.int64(3)
+    )
+    assert result.verdict == "refuted"
+
+
+def test_a_negative_limit_has_its_interval_the_right_way_round() -> None:
+    source = random.Random(1)
+    result = stats.limit(lambda: source.uniform(-12, -11), at_most=-5, max_samples=300)
+    assert result.verdict == "holds"
+    low, high = result.interval
+    assert low is not None
+    assert high is not None
+    assert result.ratio is not None
+    assert low <= result.ratio <= high
+    assert stats.limit(lambda: source.uniform(-12, -11), at_most=0).ratio is None
 
 
 def test_no_numerical_library_is_imported_to_judge() -> None:

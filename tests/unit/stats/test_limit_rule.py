@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -145,6 +146,24 @@ def test_a_smaller_alpha_takes_more() -> None:
     assert run(far, lambda arm, taken: 5.0 + taken) == 3 * 8 + 9
 
 
+def test_two_limits_share_alpha() -> None:
+    """Nine samples on one side, where eight would refute one limit."""
+    rule = LimitRule.near(100.0, 0.05, sessions=1)
+    assert run(rule, lambda arm, taken: 120.0 + taken / 100) == 5 + 9
+
+
+def test_the_interval_holds_whenever_it_stopped() -> None:
+    """Normal noise around the limit itself: the truth is outside of the interval in 2 % at most."""
+    outside = 0
+    for seed in range(300):
+        source = random.Random(seed)
+        rule = LimitRule.at_most(100.0, sessions=1, max_samples=120)
+        run(rule, lambda arm, taken, source=source: source.gauss(100, 5))  # type: ignore[misc]
+        low, high = rule.state.low, rule.state.high
+        outside += (low is not None and low > 100) or (high is not None and high < 100)
+    assert outside <= 14  # more than 14 of 300 have a probability of 0.2 % at 2 %
+
+
 def test_sessions_at_once_are_longer_unless_the_limit_is_far() -> None:
     near, far = LimitRule.at_most(100.0, least=40), LimitRule.at_most(100.0, least=40)
     run(near, lambda arm, taken: 80.0 + taken % 3)
@@ -197,7 +216,7 @@ def test_a_sample_that_is_no_number_is_refused(value: float) -> None:
     [
         (
             lambda: LimitRule.at_most(math.nan),
-            "the limits are None and nan: not one finite number, nor two rising",
+            "a limit is nan, not a finite number",
         ),
         (
             lambda: LimitRule.at_most(1, cast("Any", "under")),

@@ -192,11 +192,64 @@ def test_too_close_to_call_is_said_as_soon_as_it_is_shown() -> None:
         run(rule, two_arms(seed, 1.05, spread=0.003))
         state = rule.state
         assert (state.decision, state.cause) == ("inconclusive", "too close to call")
-        assert state.samples in (64, 128, 192)
+        assert state.samples in (64, 96, 128, 192)
         assert state.reason == (
-            f"too close to call: after {state.samples} pairs the ratio is shown to lie within half "
-            "the tolerance of the threshold"
+            f"too close to call: after {state.samples} pairs the ratio is shown to lie within "
+            "2.5% of the threshold"
         )
+
+
+@pytest.mark.parametrize(("b", "tolerance"), [(22, 0.1), (10, 1.0), (21, 0.05), (1020, 0.02)])
+def test_exact_values_exactly_at_the_threshold_decide_nothing(b: int, tolerance: float) -> None:
+    """A count or a coarse clock: the rounding of a logarithm must not decide."""
+    a = {22: 20, 10: 5, 21: 20, 1020: 1000}[b]
+    for seed in range(20):
+        rule = PairRule.at_most(1 + tolerance, seed=seed, max_pairs=60)
+        run(rule, lambda arm, taken: float(b if arm == "a" else a))
+        assert rule.state.decision == "inconclusive"
+
+
+def test_two_edges_share_alpha() -> None:
+    """What one edge refutes at half of alpha, two refute at the whole: at the same pair."""
+    edges = math.log(0.9), math.log(1.1)
+    for seed in range(10):
+        band = PairRule(*edges, alpha=0.02, beta=0.001, seed=seed, effect=0.02)
+        edge = PairRule(None, edges[1], alpha=0.01, beta=0.001, seed=seed, effect=0.02)
+        assert run(band, two_arms(seed, 1.2)) == run(edge, two_arms(seed, 1.2))
+        assert band.decision == edge.decision == "refuted"
+
+
+@given(st.integers(0, 60), st.sampled_from([(0.2, 0.0001), (0.05, 0.01), (0.01, 0.05)]))
+def test_a_band_and_its_interval_agree(seed: int, errors: tuple[float, float]) -> None:
+    alpha, beta = errors
+    rule = PairRule.near(1.0, 0.05, alpha=alpha, beta=beta, seed=seed, max_pairs=40)
+    run(rule, two_arms(seed, [1.0, 1.05, 1.15, 0.85][seed % 4]))
+    state = rule.state
+    assert state.confidence == pytest.approx(1 - 2 * max(alpha / 2, beta))
+    if state.decision == "refuted":
+        above = state.low is not None and state.low >= 1.05 - 1e-9
+        below = state.high is not None and state.high <= 0.95 + 1e-9
+        assert above or below
+    elif state.decision == "holds":
+        assert state.low is not None
+        assert state.high is not None
+        assert 0.95 - 1e-9 <= state.low <= state.high <= 1.05 + 1e-9
+
+
+def test_the_estimate_lies_inside_its_interval_whatever_the_noise() -> None:
+    """Noise that repeats every four samples makes the pairs' ratios fall into clumps."""
+    for seed in range(40):
+        rule = PairRule.at_most(1.02, seed=seed, max_pairs=80)
+
+        def sample(arm: str, taken: int) -> float:
+            level = (0.0, 0.1, 0.05, -0.1)[taken % 4] + taken % 13 / 1000
+            return math.exp(level) * (1.05 if arm == "a" else 1.0)
+
+        run(rule, sample)
+        state = rule.state
+        assert state.estimate is not None
+        assert state.low is None or state.low <= state.estimate
+        assert state.high is None or state.estimate <= state.high
 
 
 def test_a_hopeless_comparison_is_given_up_early() -> None:
