@@ -51,15 +51,19 @@ def claim(request: pytest.FixtureRequest, scope: Scope) -> Callable[[str], Claim
     if session.usage_error:
         pytest.fail(f"claims cannot be judged: {session.usage_error}", pytrace=False)
 
-    def conclude(record: ClaimRecord) -> None:
+    def repeat(record: ClaimRecord) -> None:
         __tracebackhide__ = True
-        session.keep(item, record)
         if record["verdict"] == "refuted" and session.settings.mode != "advisory":
             from pytest_vperf.reporting.failure import failure_text
 
             text = failure_text(record, session.run.fingerprint)
             claims.refutation = claims.refutation or text
             raise outcomes.ClaimRefuted(text)
+
+    def conclude(record: ClaimRecord) -> None:
+        __tracebackhide__ = True
+        session.keep(item, record)
+        repeat(record)
 
     circumstances = Circumstances(
         selection=selection,
@@ -72,6 +76,7 @@ def claim(request: pytest.FixtureRequest, scope: Scope) -> Callable[[str], Claim
         ledger=claims.ledger,
         keep=functools.partial(session.keep, item),
         conclude=conclude,
+        repeat=repeat,
         pause=outcomes.pause,
     )
 

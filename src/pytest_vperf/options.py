@@ -150,8 +150,10 @@ def _add_judge_options(group: pytest.OptionGroup) -> None:
         (
             "alpha",
             "CHANCE",
-            "greatest chance that a true claim is refuted, in the run as a whole: it is divided by the number of its "
-            "claims",
+            "greatest chance that any true claim is refuted, in the run as a whole: each test that asks for claims "
+            "has an equal share of it. Its first claim gets that share, the k-th one from the second on 1/(k(k+1)) "
+            "of it, all later claims together at most half a share more: the run errs with at most alpha where each "
+            "test has one claim, and with at most 1.5 alpha where tests have several",
         ),
         ("beta", "CHANCE", "greatest chance that an untrue claim holds, of each claim"),
         ("pairs", "N", "greatest number of pairs of a comparison, or of samples of a limit"),

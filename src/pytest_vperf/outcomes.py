@@ -110,11 +110,10 @@ class TestClaims:
     refutation: str = ""
     verdict: str | None = None
 
-    def begin_visit(self) -> None:
-        """The test is run, by somebody who runs it again where a claim needs that."""
+    def begin_visit(self, *, revisited: bool) -> None:
+        """The test is run, by somebody who runs it again where a claim needs that, and the test allows it."""
         self.prepared, self.continues = True, False
-        self.ledger.revisited = True
-        self.ledger.begin_visit()
+        self.ledger.begin_visit(revisited=revisited)
         self.named.clear()
 
     @property
@@ -160,6 +159,18 @@ def end_test(claims: TestClaims, mode: Mode) -> None:
     word = record["verdict"] + (" (advisory)" if record["verdict"] == "refuted" else "")
     text = f"{word}: {record['reason']}" + (f" (and {others} more)" if others else "")
     not_proven(text, strict=mode == "strict", name=record["name"])
+
+
+def end_teardown(claims: TestClaims, *, strict: bool) -> None:
+    """What fixtures judged at their end comes too late to skip the test, and fails it where strict.
+
+    Raises:
+        ClaimUndecided: strict, and such a claim was not shown to hold.
+    """
+    for record in claims.records[claims.reported :]:
+        if strict and record["verdict"] != "holds":
+            text = f"{record['verdict']}: {record['reason']}"
+            not_proven(text, strict=True, name=record["name"])
 
 
 def pause(judgement: Judgement) -> NoReturn:

@@ -28,6 +28,9 @@ def decide(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
             return
         _replace(call, lambda: cut_short(item, claims, "test"))
     if call.when == "teardown":
+        if claims is not None and error is None and not claims.continues:
+            known, strict = claims, claims_session(item.config).settings.mode == "strict"
+            _replace(call, lambda: outcomes.end_teardown(known, strict=strict))
         return
     if outcomes.unavailable(error):
         _replace(call, lambda: _unavailable(item, error))
@@ -39,6 +42,16 @@ def decide(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
         mode = claims_session(item.config).settings.mode
         if error is None or _hides(error, claims, mode):
             _replace(call, lambda: outcomes.end_test(claims, mode))
+
+
+def decide_subtest(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """Before pytest reports a subtest: a target that cannot be had is no failure of it. The rest is the test's."""
+    error = call.excinfo.value if call.excinfo else None
+    if not outcomes.unavailable(error):
+        return
+    _replace(call, lambda: _unavailable(item, error))
+    if (claims := item.stash.get(TEST_CLAIMS, None)) is not None:
+        claims.verdict = None  # the test goes on; its own is told at its end
 
 
 def _continues(call: pytest.CallInfo[None], claims: TestClaims) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vperf import fixtures, options, pod_fixtures
-from pytest_vperf.stash import TEST_CLAIMS, begun_session, claims_session
+from pytest_vperf.stash import RUNNING, TEST_CLAIMS, begun_session, claims_session
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -70,6 +70,14 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
+    """Know while a test's body runs: what is reported then is a subtest."""
+    item.stash[RUNNING] = True
+    yield
+    item.stash[RUNNING] = False
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, Any, None]:
@@ -80,6 +88,10 @@ def pytest_runtest_makereport(
         return
     from pytest_vperf import phases
 
+    if item.stash.get(RUNNING, False):
+        phases.decide_subtest(item, call)
+        yield
+        return
     phases.decide(item, call)
     result = yield
     phases.attach(item, result.get_result())

@@ -35,7 +35,7 @@ class ClaimsSession:
     Attributes:
         is_worker: the record is then collected, and its file written, by another process.
         reports_of_workers: whether records came from other processes.
-        claims: how many claims the run collected, at least 1: the tests that ask for one.
+        claims: how many tests the run collected that ask for claims, at least 1.
         visits: who runs tests again; ``None`` where no claim needs it.
         make_claim: makes what the ``claim`` fixture gives, where that is no claim to be judged; else ``None``.
         usage_error: what kept a worker's claims from being judged; ends the run with exit status 4.
@@ -80,15 +80,20 @@ class ClaimsSession:
         """Whether the profile was chosen."""
         return self._hardware is not None
 
-    def plan(self, item: pytest.Item, threshold: Threshold | None) -> Plan:
+    def plan(self, item: pytest.Item, threshold: Threshold | None, number: int = 1) -> Plan:
         """What a claim of a test is judged by: tolerance, error rates and budget.
+
+        Args:
+            item: the test.
+            threshold: the claim's.
+            number: which claim of the test it is, from 1 on.
 
         Raises:
             pytest.UsageError: a ``vperf`` marker of the test is not understood.
         """
         from pytest_vperf.claims.plan import marker_overrides, plan_for
 
-        return plan_for(threshold, marker_overrides(item), self.settings, self.claims)
+        return plan_for(threshold, marker_overrides(item), self.settings, self.claims, number)
 
     def keep(self, item: pytest.Item, record: ClaimRecord) -> None:
         """Keep a claim's record: in the run and its file, and as properties of the test for JUnit."""

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 _SESSION: pytest.StashKey[ClaimsSession] = pytest.StashKey()
 #: On a test: its claims.
 TEST_CLAIMS: pytest.StashKey[TestClaims] = pytest.StashKey()
+#: On a test: whether its body runs. What is reported meanwhile is a part of it, a subtest.
+RUNNING: pytest.StashKey[bool] = pytest.StashKey()
 
 
 def claims_session(config: pytest.Config) -> ClaimsSession:

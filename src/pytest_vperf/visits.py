@@ -2,8 +2,9 @@
 
 A claim about a limit is judged in several sessions. Each of them is a visit to its test: the test runs as any
 other, and a claim whose session is over ends it. The first visit comes in the user's order; the second when half
-of what then remained of the run is over; the rest after the last test, in passes in the user's order. So the
-sessions of a claim are as far apart as the run allows, and nobody waits.
+of what then remained of the run is over, at the first place from there on where it ends no fixture that other tests
+share, see `pytest_vperf.visit_places`; the rest after the last test, in passes in the user's order. So the sessions
+of a claim are as far apart as the run allows, and nobody waits.
 
 pytest sees each test once: the reports of a visit that another one follows are not logged.
 """
@@ -20,6 +21,7 @@ from _pytest.runner import call_and_report, runtestprotocol
 from pytest_vperf.fixtures import asks_for_claim
 from pytest_vperf.outcomes import TestClaims
 from pytest_vperf.stash import TEST_CLAIMS
+from pytest_vperf.visit_places import comes_between
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
@@ -36,7 +38,8 @@ class _Pending:
 
     Attributes:
         order: its place in the user's order.
-        due: before which test of the run it is due, counted from 0; at the number of tests: after them all.
+        due: before which test of the run it is due at the earliest, counted from 0; at the number of tests: after
+            them all.
         session: which session is next, from 2 on.
         durations: seconds that each phase took in its earlier visits.
     """
@@ -57,6 +60,7 @@ class Visits:
         workers = getattr(session.config, "workerinput", {}).get("workercount", 1)
         self._total = math.ceil(len(session.items) / workers)
         self._begun = 0
+        self._previous: pytest.Item | None = None
         self._pending: dict[pytest.Item, _Pending] = {}
         self._revisited: _Pending | None = None
 
@@ -67,9 +71,10 @@ class Visits:
         """Around a test of the main loop: what is due before it, and after the last one all the rest."""
         if self._revisited is not None:
             return (yield)
-        while due := self._due():
+        while due := self._due(item):
             self._revisit(due, item)
         self._begun += 1
+        self._previous = item
         result = yield
         if nextitem is None:
             # pytest's loop ends after this test as it does after any other: it looks at -x and Ctrl-C itself.
@@ -79,7 +84,7 @@ class Visits:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Before a visit between two tests: end the fixtures that only those two share."""
+        """Before a visit between two tests: leave the folders that only those two share."""
         if self._revisited is not None:
             item.session._setupstate.teardown_exact(item)
 
@@ -105,9 +110,14 @@ class Visits:
     def _stopping(self) -> bool:
         return bool(self._session.shouldfail or self._session.shouldstop)
 
-    def _due(self) -> pytest.Item | None:
-        """The first test to be visited before the next one of the main loop."""
-        due = [item for item, each in self._pending.items() if each.due <= self._begun]
+    def _due(self, nextitem: pytest.Item) -> pytest.Item | None:
+        """The first test to be visited between the last one of the main loop and its next one."""
+        previous = self._previous
+        due = [
+            item
+            for item, each in self._pending.items()
+            if each.due <= self._begun and previous and comes_between(item, previous, nextitem)
+        ]
         if not due or self._stopping:
             return None
         return min(due, key=lambda item: (self._pending[item].due, self._pending[item].order))
@@ -120,7 +130,7 @@ class Visits:
     def _following(self, nextitem: pytest.Item | None) -> pytest.Item | None:
         """Which test runs next, where pytest says ``nextitem``."""
         if nextitem is not None:
-            return self._due() or nextitem
+            return self._due(nextitem) or nextitem
         return next(iter(self._in_passes()), None)
 
     def _revisit(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
@@ -145,7 +155,7 @@ class Visits:
         visit = again or _Pending(self._session.items.index(item))
         claims = item.stash[TEST_CLAIMS] if again else TestClaims()
         item.stash[TEST_CLAIMS] = claims
-        claims.begin_visit()
+        claims.begin_visit(revisited="subtests" not in getattr(item, "fixturenames", ()))
         properties, travelled = list(item.user_properties), claims.reported
         # In one line per file, a later visit that ends nothing leaves no trace.
         started = again is None or self._shows_tests
@@ -166,6 +176,7 @@ class Visits:
             following: Any = None if self._stopping else self._following(nextitem)
             if following is item:  # what it shares with itself is all but its own fixtures
                 following = item.parent
+            claims.ledger.begin_teardown()
             reports.append(call_and_report(item, "teardown", log=False, nextitem=following))
         finally:
             if hasattr(known, "_request"):

@@ -80,7 +80,8 @@ class Claim:
     ) -> ClaimRecord:
         """Prove that what ``sample`` measures, divided by what ``to`` measures, stays within the claim's ratio.
 
-        The two are sampled in turn, in an order shuffled with the run's seed. ``slower`` is as in `holds`.
+        The two are sampled in pairs; a fair coin, seeded by the run's seed, says which of a pair goes first.
+        ``slower`` is as in `holds`.
 
         Raises:
             ClaimError: the claim has a limit for one thing, or a ratio to be near to.
@@ -124,12 +125,16 @@ class Claim:
         ledger = here.ledger
         key = ledger.key(self.name)
         if (known := ledger.ended.get(key)) is not None:
-            return (
-                known  # an earlier visit to the test judged it, and raised what there was to raise
-            )
+            here.repeat(
+                known
+            )  # an earlier visit to the test judged it: the test goes its way as then
+            return known
+        if (error_then := ledger.errors.get(key)) is not None:
+            raise error_then
         judgement = ledger.begun.pop(key, None)
         if judgement is None:
-            judgement = Judgement(self.name, self.threshold, here, paired=paired)
+            number = ledger.number(key)
+            judgement = Judgement(self.name, self.threshold, here, paired=paired, number=number)
         missing: ClaimRecord | None = None
         try:
             judgement.visit(samplers, here)
@@ -138,6 +143,7 @@ class Claim:
         except lock.LockTimeout as error:
             missing = judgement.record(Verdict.NOT_MEASURED, str(error))
         except BaseException as error:
+            ledger.errors[key] = error
             measured = bool(judgement.sampling.observations)
             verdict = Verdict.INCONCLUSIVE if measured else Verdict.NOT_MEASURED
             text = f"{type(error).__name__}: {error}".rstrip(": ")

@@ -142,7 +142,7 @@ class JudgePart(Part):
     )
     alpha: Chance | None = Field(
         None,
-        description="The chance that a true claim is refuted; divided by the claims of the run.",
+        description="The chance that a true claim is refuted; divided by the tests of the run that ask for claims.",
     )
     beta: Chance | None = Field(None, description="The chance that an untrue claim holds.")
     pairs: Pairs | None = Field(

@@ -47,11 +47,6 @@ def need(state: State, spent: float, budget: float) -> Need | None:
     return Need(state.forecast, pace * state.forecast, hopeless)
 
 
-def counted(number: int, noun: str) -> str:
-    """``1 sample``, ``5 samples``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def roughly(number: int) -> int:
     """As exact as a forecast is: 1594 is 1600."""
     return int(float(f"{number:.2g}"))

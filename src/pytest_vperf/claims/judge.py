@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 MIN_CHANCE, MAX_CHANCE = 1e-6, 0.2
-#: The first block of a comparison has four pairs. A million is hours of the shortest samples.
+#: Fewer than four pairs hardly ever decide. A million is hours of the shortest samples.
 MIN_PAIRS, MAX_PAIRS = 4, 1_000_000
 
 

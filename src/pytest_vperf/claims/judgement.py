@@ -43,11 +43,18 @@ class Judgement:
     """
 
     def __init__(
-        self, name: str, threshold: Threshold | None, here: Circumstances, *, paired: bool
+        self,
+        name: str,
+        threshold: Threshold | None,
+        here: Circumstances,
+        *,
+        paired: bool,
+        number: int = 1,
     ) -> None:
+        """Prepare to judge; ``number`` says which claim of its test it is."""
         self.name = name
         self.threshold = threshold
-        self.plan = here.plan(threshold)
+        self.plan = here.plan(threshold, number)
         self.here = here
         self.paired = paired
         self.started_at = now()

@@ -33,11 +33,12 @@ class Plan:
     Attributes:
         tolerance: how much worse counts as no worse, how far as near: 0.02 is 2 %. 0 for every other criterion, whose
             published figure is widened by nothing.
-        alpha: the chance that was asked for, that any true claim of the run is refuted.
+        alpha: the chance that was asked for, that any true claim of the run is refuted, see `alpha_each`.
         beta: the chance that this claim holds although it is untrue.
         pairs: the greatest number of pairs of a comparison, or of samples of a limit.
         budget: seconds of sampling, counted once the warm-up is over.
-        claims: how many claims the run has.
+        claims: how many tests of the run ask for claims.
+        number: which claim of its test this is, from 1 on, in the order in which they were first judged.
         origins: where each of the five settings comes from: ``default``, ``ini``, ``--claims-alpha``, ``marker``,
             ``thresholds/type1.yaml:12``; of a tolerance that the criterion does not have, ``criterion``.
     """
@@ -48,18 +49,26 @@ class Plan:
     pairs: int
     budget: float
     claims: int = 1
+    number: int = 1
     origins: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def alpha_each(self) -> float:
-        """The chance that this claim is refuted although it is true: alpha divided by the claims of the run.
+        """The chance that this claim is refuted although it is true.
 
-        Bonferroni's correction. It holds under any dependence between the claims and when every sample is looked at,
-        which the procedure of Benjamini and Hochberg does not. It has no lower end, so that the promise about the run
-        is kept however many claims there are; ten times the claims cost some more samples, not ten times as many.
-        beta is not divided: it is said of each claim on its own.
+        alpha divided by the tests of the run that ask for claims: Bonferroni's correction. How many claims a test has
+        is known only when it has run, so its first claim has that share, and the k-th one, from the second on, the
+        share divided by k(k + 1): 1/6, 1/12, 1/20 and so on, which add up to one half. The chance that any true claim
+        of the run is refuted is then at most alpha where each test has one claim, and at most 1.5 alpha where tests
+        have several.
+
+        That holds under any dependence between the claims and when every sample is looked at, which the procedure of
+        Benjamini and Hochberg does not. It has no lower end, so that the promise about the run is kept however many
+        claims there are; ten times the claims cost some more samples, not ten times as many. beta is not divided: it
+        is said of each claim on its own.
         """
-        return self.alpha / self.claims
+        share = self.alpha / self.claims
+        return share if self.number == 1 else share / (self.number * (self.number + 1))
 
     def settle(self, criterion: Criterion) -> Criterion:
         """The criterion with this plan's tolerance in it; as it is, where it has none or one of its own."""
@@ -77,6 +86,7 @@ def plan_for(
     marker: Mapping[str, float],
     settings: Settings,
     claims_in_run: int,
+    number: int = 1,
 ) -> Plan:
     """The plan of a claim.
 
@@ -84,13 +94,16 @@ def plan_for(
         threshold: the claim's; ``None`` where only other hardware has one.
         marker: what the test's markers say, see `marker_overrides`.
         settings: of the run.
-        claims_in_run: how many claims the run collected, this one among them.
+        claims_in_run: how many tests the run collected that ask for claims, this one's among them.
+        number: which claim of its test it is, from 1 on.
 
     Raises:
-        ValueError: ``claims_in_run`` is less than 1.
+        ValueError: ``claims_in_run`` or ``number`` is less than 1.
     """
     if claims_in_run < 1:
         raise ValueError(f"claims_in_run is {claims_in_run}, less than 1")
+    if number < 1:
+        raise ValueError(f"number is {number}, less than 1")
     found = {
         **settings.judge,
         **{key: Setting(value, "marker") for key, value in marker.items()},
@@ -104,6 +117,7 @@ def plan_for(
         pairs=int(found["pairs"].value),
         budget=found["budget"].value,
         claims=claims_in_run,
+        number=number,
         origins={key: found[key].origin for key in judge.DEFAULTS},
     )
 

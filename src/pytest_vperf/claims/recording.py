@@ -61,7 +61,7 @@ def build_record(
     estimate = _finite(state.estimate)
     gap = None if limit is None or estimate is None else estimate - limit
     low, high = _finite(state.low), _finite(state.high)
-    interval = None if low is None or high is None else [low, high]
+    interval = None if low is None and high is None else [low, high]
     seen = [*sampling.facts, *(facts for facts in here.scope.facts if facts not in sampling.facts)]
     return ClaimRecord(
         name=judgement.name,
@@ -111,16 +111,14 @@ def _limit(criterion: Criterion | None) -> float | None:
 
 
 def _finite(value: float | None) -> float | None:
-    """An interval may be open while samples are few; JSON has no word for that but null."""
+    """An interval may be open at an end while samples are few; JSON has no word for that but null."""
     return value if value is not None and math.isfinite(value) else None
 
 
 def _statistic(criterion: Criterion | None, paired: bool) -> str:
     if paired:
         return "ratio"
-    if isinstance(criterion, Limit):
-        return criterion.statistic
-    return "median" if isinstance(criterion, NearLimit) else "mean"
+    return criterion.statistic if isinstance(criterion, Limit) else "median"
 
 
 def _target_text(sampling: Sampling, known: Iterable[Facts]) -> str:
@@ -198,8 +196,8 @@ def _weaker(judgement: Judgement, verdict: Verdict) -> Iterable[str]:
 
 def _better_by(criterion: Limit, state: State) -> float:
     """By which share of the limit even the interval's end nearest to it is better."""
-    if state.low is None or state.high is None or not criterion.threshold.value:
+    limit, at_most = criterion.threshold.value, criterion.side == "at_most"
+    nearest = _finite(state.high if at_most else state.low)
+    if nearest is None or not limit:
         return 0.0
-    limit = criterion.threshold.value
-    better = limit - state.high if criterion.side == "at_most" else state.low - limit
-    return better / abs(limit)
+    return (limit - nearest if at_most else nearest - limit) / abs(limit)

@@ -10,10 +10,11 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from pytest_vperf.claims.forecast import Need, counted, need, rough_time, roughly
+from pytest_vperf.claims.forecast import Need, need, rough_time, roughly
 from pytest_vperf.quantity import DimensionError, Quantity
 from pytest_vperf.results.record import Observation, Session
 from pytest_vperf.results.run import now
+from pytest_vperf.stats.plain import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -219,7 +220,7 @@ class Sampling:
         )
 
     def _out_of_time(self, state: State) -> str:
-        taken, budget = counted(len(self.observations), "sample"), self._budget
+        taken, budget = count(len(self.observations), "sample"), self._budget
         text = f"budget of {budget:g} s over after {taken}"
         if self.planned > 1:
             text = f"{self.session}: {self.allowed:.3g} of {budget:g} s over after {taken}"
@@ -228,7 +229,7 @@ class Sampling:
         return f"{text}; {state.reason}" if state.reason else text
 
     def _out_of_hope(self, needed: Need) -> str:
-        number = counted(roughly(needed.samples), self._noun)
+        number = count(roughly(needed.samples), self._noun)
         return f"needs about {number}, {rough_time(needed.seconds)}; budget {self._budget:g} s"
 
     def _take(self, samplers: Mapping[Arm, Sampler], scope: Scope) -> Arm:

@@ -11,8 +11,9 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, TextIO
 
-from pytest_vperf.claims.forecast import counted, rough_time, roughly
+from pytest_vperf.claims.forecast import rough_time, roughly
 from pytest_vperf.quantity import format_number
+from pytest_vperf.stats.plain import count
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -107,17 +108,18 @@ def progress_text(standing: Standing) -> str:
     """How sampling goes, in one line.
 
     ``startup.pod.tcg.qboot: session 2 of 3, 6 samples, 1367 ms ± 23, 14 of 60 s``, and with a forecast
-    ``cpu.overhead.container: 24 pairs, 1.02 ± 0.03, needs ~120 pairs, 40 s; budget 60 s, 8 s over``.
+    ``cpu.overhead.container: 24 pairs, 1.02, needs ~120 pairs, 40 s; budget 60 s, 8 s over``: a comparison has no
+    interval while it runs.
     """
     state = standing.state
-    parts = [standing.session, counted(state.samples, standing.noun)]
+    parts = [standing.session, count(state.samples, standing.noun)]
     if state.estimate is not None:
         shown = f"{format_number(state.estimate)} {standing.unit}".rstrip()
         if state.low is not None and state.high is not None:
             shown += f" ± {format_number((state.high - state.low) / 2)}"
         parts.append(shown)
     if (need := standing.need) is not None:
-        number = counted(roughly(need.samples), standing.noun)
+        number = count(roughly(need.samples), standing.noun)
         parts.append(f"needs ~{number}, {rough_time(need.seconds)}")
         time = f"budget {standing.budget:g} s, {standing.spent:.0f} s over"
     else:

@@ -11,15 +11,20 @@ if TYPE_CHECKING:
 
 
 def measured(record: ClaimRecord) -> str:
-    """``376.2 ms [370.1, 382.4]``; a ratio has no unit; ``-`` where nothing was measured."""
+    """``376.2 ms [370.1, 382.4]``; a ratio has no unit; ``-`` where nothing was measured.
+
+    Of an interval with one end ``1.01 [≤ 1.02]`` or ``1.01 [≥ 0.98]``.
+    """
     if record["estimate"] is None:
         samples = record["samples"]
         return f"{format_number(samples[0])} {record['unit']}".rstrip() if samples else "-"
     text = f"{format_number(record['estimate'])} {record['unit']}".rstrip()
-    if record["interval"] is None:
-        return text
-    low, high = record["interval"]
-    return f"{text} [{format_number(low)}, {format_number(high)}]"
+    low, high = record["interval"] or (None, None)
+    if low is not None and high is not None:
+        return f"{text} [{format_number(low)}, {format_number(high)}]"
+    if high is not None:
+        return f"{text} [≤ {format_number(high)}]"
+    return text if low is None else f"{text} [≥ {format_number(low)}]"
 
 
 def gap(record: ClaimRecord) -> str:

@@ -85,7 +85,7 @@ class ClaimRecord(TypedDict):
     statistic: str
     threshold: float | None
     estimate: float | None
-    interval: list[float] | None
+    interval: list[float | None] | None
     confidence: float | None
     gap: float | None
     gap_percent: float | None

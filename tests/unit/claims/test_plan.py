@@ -122,6 +122,15 @@ def test_a_criterion_s_own_tolerance_counts_first(
     assert plan.settle(own) == own
 
 
+def test_later_claims_of_a_test_share_half_of_what_the_first_has(settings: Settings) -> None:
+    each = [plan_for(None, {}, settings, 5, number).alpha_each for number in range(1, 1000)]
+    first, *later = each
+    assert first == 0.01 / 5
+    assert [first / alpha for alpha in later[:4]] == pytest.approx([6, 12, 20, 30])
+    assert 0.49 * first < sum(later) < 0.5 * first
+    assert sorted(each, reverse=True) == each
+
+
 @given(st.floats(1e-6, 0.2), st.integers(1, 1_000_000))
 def test_all_claims_of_a_run_together_have_the_alpha_that_was_asked_for(
     alpha: float, claims: int
@@ -147,6 +156,7 @@ def test_the_record_of_a_plan(settings: Settings) -> None:
         "pairs": 512,
         "budget": 5.0,
         "claims": 10,
+        "number": 1,
         "origins": {
             "tolerance": "default",
             "alpha": "one.yaml:9",

@@ -161,6 +161,10 @@ def test_a_test_with_several_claims(project: pytest.Pytester) -> None:
     assert [record["name"] for record in found] == names
     assert [len(record["sessions"]) for record in found] == [3, 1, 3, 3]
     assert {record["plan"]["claims"] for record in found} == {1}  # tests that claim
+    assert [record["plan"]["number"] for record in found] == [1, 2, 3, 4]
+    assert [0.01 / record["plan"]["alpha_each"] for record in found] == pytest.approx(
+        [1, 6, 12, 20]
+    )
     assert result.ret == 0
 
 
@@ -191,20 +195,28 @@ def test_fixtures_of_the_session_live_on_and_others_are_made_anew(
         test_b="""
         def test_1(of_module): pass
         def test_2(of_module): pass
+        """,
+        test_c="""
+        def test_3(of_module): pass
         def test_last(of_module): pass
         """,
     )
     result = project.runpytest("-v", "-rN", "-p", "no:randomly")
-    assert [line for line in order(project, result) if "it" in line] == [
+    assert order(project, result) == [
         "test_it session 1 of 3",
+        "test_same PASSED",
+        "test_1 PASSED",
+        "test_2 PASSED",
         "test_it session 2 of 3",
+        "test_3 PASSED",
+        "test_last PASSED",
         "test_it HELD",
     ]
     assert (project.path / "log").read_text().split() == [
         *("+session", "+module", "+function", "-function", "-module"),  # test_a
-        *("+module", "-module"),  # test_b, until half of the rest is over
+        *("+module", "-module"),  # test_b, one for both its tests
         *("+module", "+function", "-function", "-module"),
-        *("+module", "-module"),
+        *("+module", "-module"),  # test_c
         *("+module", "+function", "-function", "-module", "-session"),
     ]
 

@@ -97,6 +97,23 @@ def test_junit_properties_name_the_cause_and_count_the_sessions() -> None:
     assert found["vperf.a.b.sessions"] == 2
 
 
+@pytest.mark.parametrize(
+    ("interval", "ends"),
+    [
+        ([0.98, 1.02], {"low": 0.98, "high": 1.02}),
+        ([None, 1.02], {"high": 1.02}),
+        ([0.98, None], {"low": 0.98}),
+        (None, {}),
+    ],
+)
+def test_junit_properties_have_the_ends_of_the_interval_that_are_known(
+    interval: list[float | None] | None, ends: dict[str, float]
+) -> None:
+    found = dict(properties(record(interval=interval)))
+    known = {end: found.get(f"vperf.a.b.{end}") for end in ("low", "high")}
+    assert {end: value for end, value in known.items() if value is not None} == ends
+
+
 def test_the_file_is_there_after_every_claim(tmp_path: Path) -> None:
     path = tmp_path / "out.json"
     run = RunRecord(path)

@@ -32,7 +32,7 @@ HELD = record(
     reason="not shown",
     unit="ms",
     criterion="≤ 1450 ms",
-    statistic="mean",
+    statistic="median",
     threshold=1450.0,
     estimate=1367.24,
     interval=[1344.1, 1390.3],
@@ -46,7 +46,7 @@ REFUTED = record(
     unit="ms",
     samples=[1500.0 + number for number in range(14)],
     criterion="≤ 1450 ms",
-    statistic="mean",
+    statistic="median",
     threshold=1450.0,
     estimate=1506.5,
     interval=[1490.0, 1523.0],
@@ -115,8 +115,8 @@ def test_the_failure_text() -> None:
     assert failure_text(REFUTED, fingerprint).splitlines() == [
         "startup.pod.tcg.qboot is refuted: measured 1506 ms, claimed ≤ 1450 ms",
         "  claim     startup.pod.tcg.qboot: it starts quickly",
-        "  measured  mean 1506 ms [1490, 1523] at 98 % confidence",
-        "  limit     mean ≤ 1450 ms",
+        "  measured  median 1506 ms [1490, 1523] at 98 % confidence",
+        "  limit     median ≤ 1450 ms",
         "  gap       +56.5 ms (+3.897 %)",
         "  samples   14: 1500, 1501, 1502, 1503, 1504, 1505, 1506, 1507, 1508, 1509, 1510, 1511,"
         " … 2 more ms",
@@ -130,6 +130,12 @@ def test_the_failure_text() -> None:
     ]
 
 
+def test_the_failure_text_has_the_end_of_the_interval_that_is_known() -> None:
+    half: ClaimRecord = {**REFUTED, "interval": [1490.0, None]}
+    (line,) = [each for each in failure_text(half, None).splitlines() if "measured  " in each]
+    assert line == "  measured  median 1506 ms [≥ 1490] at 98 % confidence"
+
+
 def test_an_emulated_machine_says_so() -> None:
     assert machine_line({"cpu_model": "X", "emulated": "yes"}) == "X, emulated"
 
@@ -140,6 +146,9 @@ def test_an_emulated_machine_says_so() -> None:
         ({"estimate": None, "samples": []}, "-"),
         ({"estimate": None, "samples": [3.5]}, "3.5 ms"),
         ({"interval": None}, "1367 ms"),
+        ({"interval": [None, 1390.3]}, "1367 ms [≤ 1390]"),
+        ({"interval": [1344.1, None]}, "1367 ms [≥ 1344]"),
+        ({"unit": "", "estimate": 1.0, "interval": [None, 1.02]}, "1 [≤ 1.02]"),
         ({"unit": "", "estimate": 1.25, "interval": [1.2, 1.3]}, "1.25 [1.2, 1.3]"),
     ],
 )
