@@ -28,53 +28,21 @@ def rule_for(
         seed: of the coin that orders the pairs.
         sessions: of a limit.
     """
-    alpha, beta = plan.alpha_each, plan.beta
+    errors = {"alpha": plan.alpha_each, "beta": plan.beta}
+    pairs = {**errors, "max_pairs": plan.pairs, "seed": seed}
+    one = {**errors, "max_samples": max(plan.pairs, sessions), "sessions": sessions}
     match criterion:
         case Ratio():
-            return PairRule.at_most(
-                criterion.threshold,
-                criterion.side,
-                alpha=alpha,
-                beta=beta,
-                max_pairs=plan.pairs,
-                seed=seed,
-            )
+            return PairRule.at_most(criterion.threshold, criterion.side, **pairs)
         case NoWorse():
-            return PairRule.at_most(
-                criterion.threshold,
-                criterion.side,
-                alpha=alpha,
-                beta=beta,
-                max_pairs=plan.pairs,
-                seed=seed,
-                effect=math.log1p(plan.tolerance),
-            )
+            effect = math.log1p(plan.tolerance)
+            return PairRule.at_most(criterion.threshold, criterion.side, **pairs, effect=effect)
         case Near():
-            return PairRule.near(
-                criterion.value,
-                criterion.tolerance or plan.tolerance,
-                alpha=alpha,
-                beta=beta,
-                max_pairs=plan.pairs,
-                seed=seed,
-            )
+            return PairRule.near(criterion.value, criterion.tolerance or plan.tolerance, **pairs)
         case Limit():
-            return LimitRule.at_most(
-                criterion.threshold.value,
-                criterion.side,
-                quantile=criterion.quantile,
-                alpha=alpha,
-                beta=beta,
-                sessions=sessions,
-                max_samples=max(plan.pairs, sessions),
-            )
+            limit, quantile = criterion.threshold.value, criterion.quantile
+            return LimitRule.at_most(limit, criterion.side, **one, quantile=quantile)
         case NearLimit():
-            return LimitRule.near(
-                criterion.value.value,
-                criterion.tolerance or plan.tolerance,
-                alpha=alpha,
-                beta=beta,
-                sessions=sessions,
-                max_samples=max(plan.pairs, sessions),
-            )
+            tolerance = criterion.tolerance or plan.tolerance
+            return LimitRule.near(criterion.value.value, tolerance, **one)
     return DescribeRule(paired=paired, seed=seed)
