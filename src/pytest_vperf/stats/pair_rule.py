@@ -32,6 +32,8 @@ _GREATEST_EFFECT = math.log(1.05)
 #: Pairs from which it is asked whether the threshold is too close. Each time replays all pairs, so it is asked
 #: twice per doubling: at 64, 96, 128, 192, …
 _ASK_WHETHER_CLOSE = 64
+#: It is worth asking where no more than so many times the pairs taken are expected to show it.
+_WORTH_ASKING = 1.5
 #: And at which it is asked whether all that are allowed would not do.
 _ASK_WHETHER_HOPELESS = 16
 #: Error of "the truth lies within half the tolerance of the threshold", which only ends the sampling.
@@ -259,17 +261,16 @@ class PairRule:
             self._end("inconclusive", "budget", f"given up {after}: {text}, {self._most} allowed")
 
     def _is_close(self) -> bool:
-        half = self._effect / 2
-        return any(
-            shown(
-                self._samples.pairs,
-                self._effect,
-                edge.shift - half,
-                edge.shift + half,
-                _CLOSE_ERROR,
-            )
-            for edge in self._edges
-        )
+        return any(self._is_close_to(edge.shift) for edge in self._edges)
+
+    def _is_close_to(self, shift: float) -> bool:
+        half, size = self._effect / 2, len(self._samples.pairs)
+        room = half - abs(self._background.centre - shift)
+        # The replay is work, so not where it cannot show it yet.
+        if need.pairs_needed(self._background.spread, room, _CLOSE_ERROR) > _WORTH_ASKING * size:
+            return False
+        pairs = self._samples.pairs
+        return shown(pairs, self._effect, shift - half, shift + half, _CLOSE_ERROR)
 
     def _end(self, decision: Decision, cause: Cause, why: str) -> None:
         self.decided = True
