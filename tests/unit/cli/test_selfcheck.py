@@ -118,7 +118,8 @@ def vperf(
     (project / "thresholds" / "any.yaml").write_text(THRESHOLDS)
     (project / "tests" / "claims").mkdir(parents=True)
     (project / "tests" / "claims" / "test_it.py").write_text(TESTS)
-    (project / "pytest.ini").write_text("[pytest]\n")
+    # The coin too is to fall the same in every run: with another one, one check in some dozens finds too little.
+    (project / "pytest.ini").write_text("[pytest]\nclaims_seed = 2\n")
     monkeypatch.chdir(project)
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
