@@ -118,7 +118,8 @@ def vperf(
     (project / "thresholds" / "any.yaml").write_text(THRESHOLDS)
     (project / "tests" / "claims").mkdir(parents=True)
     (project / "tests" / "claims" / "test_it.py").write_text(TESTS)
-    # The coin too is to fall the same in every run: of others about one in ten brings three wrong verdicts in 60 and concludes nothing.
+    # The coin too is to fall the same in every run: of others about one in ten brings three wrong verdicts in 60
+    # and concludes nothing.
     (project / "pytest.ini").write_text("[pytest]\nclaims_seed = 2\n")
     monkeypatch.chdir(project)
 
