@@ -125,9 +125,8 @@ class Claim:
         ledger = here.ledger
         key = ledger.key(self.name)
         if (known := ledger.ended.get(key)) is not None:
-            here.repeat(
-                known
-            )  # an earlier visit to the test judged it: the test goes its way as then
+            # An earlier visit to the test judged it: the test goes its way as then.
+            here.repeat(known)
             return known
         if (error_then := ledger.errors.get(key)) is not None:
             raise error_then

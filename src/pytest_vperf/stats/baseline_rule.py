@@ -8,16 +8,17 @@ each, stored and fresh. Where the old kernel, binary or image is still there, ru
 from __future__ import annotations
 
 import math
+from statistics import median, stdev
 from typing import TYPE_CHECKING, Literal
 
-from pytest_vperf.stats.background import median
+from pytest_vperf.stats.ending import Ending
 from pytest_vperf.stats.plain import check_error, count
 from pytest_vperf.stats.rule import State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_vperf.stats.rule import Arm, Cause, Decision, Side
+    from pytest_vperf.stats.rule import Arm, Side
 
 #: Numbers of fresh runs at which a verdict may fall; each look has its share of the errors.
 LOOKS = (3, 5, 8)
@@ -27,7 +28,7 @@ LEAST_STORED = 20
 _RESOLUTION = 2.6
 
 
-class BaselineRule:
+class BaselineRule(Ending):
     """Takes medians of fresh runs until a rank test against the stored ones decides.
 
     The test is Mann and Whitney's with the exact law of its statistic, one-sided, at alpha / 3 and beta / 3 per look
@@ -55,6 +56,7 @@ class BaselineRule:
         Raises:
             ValueError: fewer than 20 stored runs, a value that is not positive, or an argument that makes no sense.
         """
+        super().__init__()
         if len(stored) < LEAST_STORED:
             raise ValueError(
                 f"{count(len(stored), 'stored run')}: at least {LEAST_STORED} are needed, over two days or more"
@@ -68,11 +70,7 @@ class BaselineRule:
         self._shift = self._sign * math.log(threshold)
         self._alpha, self._beta = check_error("alpha", alpha), check_error("beta", beta)
         self._fresh: list[float] = []
-        self._decision: Decision = "inconclusive"
-        self._cause: Cause = ""
-        self._why = ""
-        self.decided = False
-        spread, distance = _deviation(self._stored), abs(self._shift)
+        spread, distance = stdev(self._stored), abs(self._shift)
         if _RESOLUTION * spread > distance:
             self._end(
                 "inconclusive",
@@ -96,9 +94,6 @@ class BaselineRule:
         """Whether the next run is to be some time away, which is always so."""
         return not self.decided and bool(self._fresh)
 
-    def resume(self) -> None:
-        """Nothing to resume: every value is a run."""
-
     def add(self, value: float) -> None:
         """Take the median of a fresh run.
 
@@ -121,44 +116,30 @@ class BaselineRule:
         elif size == LOOKS[-1]:
             self._end("inconclusive", "budget", f"undecided {after}, all that are allowed")
 
-    def stop(self, cause: Cause, reason: str) -> None:
-        """End without a decision, if there is none yet."""
-        if not self.decided:
-            self._end("inconclusive", cause, reason)
-
     @property
     def state(self) -> State:
         """What is known now; the estimate is the ratio of the median of fresh runs to that of stored ones."""
         size = len(self._fresh)
         estimate = None
         if size:
-            log = median(sorted(self._fresh)) - median(sorted(self._stored))
+            log = median(self._fresh) - median(self._stored)
             estimate = math.exp(self._sign * log)
         return State(
             decided=self.decided,
-            decision=self._decision,
+            decision=self.decision,
             reason=self._why or count(size, "run"),
             estimate=estimate,
             low=None,
             high=None,
             confidence=1 - self._alpha - self._beta,
             samples=size,
-            cause=self._cause,
+            cause=self.cause,
         )
 
     def _log(self, value: float) -> float:
         if not (math.isfinite(value) and value > 0):
             raise ValueError(f"a run's median is {value!r}, not a positive number")
         return self._sign * math.log(value)
-
-    def _end(self, decision: Decision, cause: Cause, why: str) -> None:
-        self.decided = True
-        self._decision, self._cause, self._why = decision, cause, why
-
-
-def _deviation(values: Sequence[float]) -> float:
-    mean = math.fsum(values) / len(values)
-    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
 
 
 def _rank_test(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from pytest_vperf.stats.ending import Ending
 from pytest_vperf.stats.interval import quantile_interval
 from pytest_vperf.stats.pairs import PairedSamples
 from pytest_vperf.stats.plain import suspicion
@@ -14,14 +15,14 @@ from pytest_vperf.stats.single import SingleSamples
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_vperf.stats.rule import Arm, Cause
+    from pytest_vperf.stats.rule import Arm
 
 #: The fewest whose smallest and greatest enclose the median with 99 %: 2 * 0.5**8 is 0.8 %.
 _SAMPLES = 8
 _CONFIDENCE = 0.99
 
 
-class DescribeRule:
+class DescribeRule(Ending):
     """Takes a number of samples of one arm, or of pairs; its decision is always ``inconclusive``."""
 
     def __init__(
@@ -35,10 +36,10 @@ class DescribeRule:
             paired: whether two arms are compared; the estimate is then the median of the ratios a/b.
             seed: of the pairs' order.
         """
+        super().__init__()
+        self._why = "no threshold"
         self._size = samples
         self._samples = PairedSamples(warm_up, seed) if paired else SingleSamples(warm_up)
-        self._cause: Cause = ""
-        self._why = "no threshold"
 
     def next(self) -> Arm:
         """Which arm to sample next."""
@@ -49,14 +50,6 @@ class DescribeRule:
         """Whether the next value is a warm-up."""
         return self._samples.warming_up
 
-    @property
-    def paused(self) -> bool:
-        """Never."""
-        return False
-
-    def resume(self) -> None:
-        """Nothing to resume."""
-
     def add(self, value: float) -> None:
         """Take a sample.
 
@@ -64,11 +57,8 @@ class DescribeRule:
             ValueError: the value is not finite, or, where pairs are taken, not positive.
         """
         self._samples.add(value)
-
-    def stop(self, cause: Cause, reason: str) -> None:
-        """End the sampling early."""
-        if len(self._values) < self._size:
-            self._cause, self._why = cause, reason
+        if len(self._values) >= self._size:
+            self.decided = True
 
     @property
     def state(self) -> State:
@@ -78,7 +68,7 @@ class DescribeRule:
         found = quantile_interval(values, 0.5, error, error) if len(values) > 1 else None
         noun = "pair" if isinstance(self._samples, PairedSamples) else "sample"
         return State(
-            decided=len(values) >= self._size or bool(self._cause),
+            decided=self.decided,
             decision="inconclusive",
             reason=self._why + suspicion(values, noun),
             estimate=found.estimate if found else None,
@@ -87,7 +77,7 @@ class DescribeRule:
             confidence=_CONFIDENCE,
             samples=len(values),
             forecast=self._size,
-            cause=self._cause,
+            cause=self.cause,
         )
 
     @property

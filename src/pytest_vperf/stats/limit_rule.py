@@ -6,8 +6,10 @@ import math
 from bisect import insort
 from typing import TYPE_CHECKING, Any
 
+from pytest_vperf.stats.ending import Ending
 from pytest_vperf.stats.interval import Interval, sample_quantile, sequential_interval
 from pytest_vperf.stats.plain import (
+    check_edges,
     check_error,
     check_number,
     check_share,
@@ -20,7 +22,7 @@ from pytest_vperf.stats.rule import State
 from pytest_vperf.stats.session import LimitSession
 
 if TYPE_CHECKING:
-    from pytest_vperf.stats.rule import Arm, Cause, Decision, Side
+    from pytest_vperf.stats.rule import Arm, Side
 
 #: First samples of a run are off by 5 to 52 %; caches are warm when a session is not the first.
 _WARM_UP, _WARM_UP_LATER = 5, 2
@@ -29,7 +31,7 @@ _WARM_UP, _WARM_UP_LATER = 5, 2
 _LEAST_PART = 0.45
 
 
-class LimitRule:
+class LimitRule(Ending):
     """Takes samples in several sessions until each shows on which side of the limit a quantile lies.
 
     A machine's level moves by 2 to 37 % between sessions minutes apart, and one session's spread tells nothing of
@@ -37,11 +39,6 @@ class LimitRule:
     behave as `pytest_vperf.stats.signs` says, each session alone errs with at most ``alpha`` and ``beta``, and where
     they do not, because a session saw one level of several, the others object. Where the samples lie so far from the
     limit that no such move reaches it, the sessions share the evidence: their product, a martingale too, is enough.
-
-    Attributes:
-        decided: whether sampling is to end.
-        decision: the verdict; ``inconclusive`` until there is another.
-        cause: of a decided ``inconclusive``, which kind it is.
     """
 
     def __init__(
@@ -75,11 +72,8 @@ class LimitRule:
         Raises:
             ValueError: an argument makes no sense.
         """
-        edges = [check_number("a limit", edge) for edge in (lower, upper) if edge is not None]
-        if not edges or edges != sorted(set(edges)):
-            raise ValueError(
-                f"the limits are {lower!r} and {upper!r}: not one number, nor two rising"
-            )
+        super().__init__()
+        check_edges("limit", lower, upper)
         self._lower, self._upper = lower, upper
         self._quantile = check_share("the quantile", quantile)
         self._alpha, self._beta = check_error("alpha", alpha), check_error("beta", beta)
@@ -91,10 +85,6 @@ class LimitRule:
         self._ordered: list[float] = []
         self._past: list[LimitSession] = []
         self._now = self._begin(check_whole("warm_up", warm_up))
-        self.decision: Decision = "inconclusive"
-        self.cause: Cause = ""
-        self._why = ""
-        self.decided = False
 
     @classmethod
     def at_most(cls, threshold: float, side: Side = "at_most", **options: Any) -> LimitRule:
@@ -160,11 +150,6 @@ class LimitRule:
         self._now.add(value)
         if self._now.over:
             self._conclude()
-
-    def stop(self, cause: Cause, reason: str) -> None:
-        """End the sampling without a decision, if there is none yet."""
-        if not self.decided:
-            self._end("inconclusive", cause, reason)
 
     @property
     def state(self) -> State:
@@ -246,10 +231,6 @@ class LimitRule:
             return "inside the band" if good else "outside the band"
         above = (self._upper is not None) != good
         return f"{'at or ' if good else ''}{'above' if above else 'below'} the threshold"
-
-    def _end(self, decision: Decision, cause: Cause, why: str) -> None:
-        self.decided = True
-        self.decision, self.cause, self._why = decision, cause, why
 
     @property
     def _name(self) -> str:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_vperf.stats import need
 from pytest_vperf.stats.background import Background
+from pytest_vperf.stats.ending import Ending
 from pytest_vperf.stats.evidence import Evidence
 from pytest_vperf.stats.pairs import PairedSamples
 from pytest_vperf.stats.plain import (
+    check_edges,
     check_error,
-    check_number,
     check_positive,
     check_share,
     check_side,
@@ -23,7 +24,7 @@ from pytest_vperf.stats.replay import Band, band, shown
 from pytest_vperf.stats.rule import State
 
 if TYPE_CHECKING:
-    from pytest_vperf.stats.rule import Arm, Cause, Decision, Side
+    from pytest_vperf.stats.rule import Arm, Side
 
 #: The distance that matters where the threshold is 1, an ordering, and names none: 2 %.
 _USUAL_EFFECT = math.log(1.02)
@@ -40,16 +41,11 @@ _ASK_WHETHER_HOPELESS = 16
 _CLOSE_ERROR = 0.05
 
 
-class PairRule:
+class PairRule(Ending):
     """Takes pairs until the evidence that their ratio lies on one side of the threshold is strong enough.
 
     The error rates hold for noise of any kind and at every stopping time: see `pytest_vperf.stats.evidence`. An
     ordering ("a is no slower than b") is the threshold 1. The estimate is the median ratio.
-
-    Attributes:
-        decided: whether sampling is to end.
-        decision: the verdict; ``inconclusive`` until there is another.
-        cause: of a decided ``inconclusive``, which kind it is.
     """
 
     def __init__(
@@ -65,7 +61,7 @@ class PairRule:
         effect: float | None = None,
         mirrored: bool = False,
     ) -> None:
-        """Make the rule; `at_most`, `at_least` and `near` are the usual ways to.
+        """Make the rule; `at_most` and `near` are the usual ways to.
 
         Args:
             lower: log of the smallest ratio at which the claim is true; ``None`` for none.
@@ -83,11 +79,8 @@ class PairRule:
             TypeError: an argument is no number.
             ValueError: an argument makes no sense.
         """
-        edges = [check_number("an edge", edge) for edge in (lower, upper) if edge is not None]
-        if not edges or edges != sorted(set(edges)):
-            raise ValueError(
-                f"the edges are {lower!r} and {upper!r}: not one number, nor two rising"
-            )
+        super().__init__()
+        edges = check_edges("edge", lower, upper)
         self._alpha, self._beta = check_error("alpha", alpha), check_error("beta", beta)
         self._most = check_whole("max_pairs", max_pairs, 1)
         self._mirrored = mirrored
@@ -103,11 +96,7 @@ class PairRule:
         self._edges = [each for each in (self._lower, self._upper) if each is not None]
         self._to_refute = math.log(len(self._edges) / self._alpha)
         self._to_hold = math.log(1 / self._beta)
-        self.decision: Decision = "inconclusive"
-        self.cause: Cause = ""
-        self._why = ""
         self._interval: Band | None = None
-        self.decided = False
 
     @classmethod
     def at_most(cls, threshold: float, side: Side = "at_most", **options: Any) -> PairRule:
@@ -144,14 +133,6 @@ class PairRule:
         """Whether the next value belongs to a warm-up pair."""
         return self._samples.warming_up
 
-    @property
-    def paused(self) -> bool:
-        """Never: what disturbs a comparison disturbs both arms."""
-        return False
-
-    def resume(self) -> None:
-        """Nothing to resume."""
-
     def add(self, value: float) -> None:
         """Take the value of the arm that `next` named; a verdict once reached stands.
 
@@ -167,11 +148,6 @@ class PairRule:
             edge.add(pair, self._background)
         self._background.add(pair)
         self._decide()
-
-    def stop(self, cause: Cause, reason: str) -> None:
-        """End the sampling without a decision, if there is none yet."""
-        if not self.decided:
-            self._end("inconclusive", cause, reason)
 
     @property
     def state(self) -> State:
@@ -271,10 +247,6 @@ class PairRule:
             return False
         pairs = self._samples.pairs
         return shown(pairs, self._effect, shift - half, shift + half, _CLOSE_ERROR)
-
-    def _end(self, decision: Decision, cause: Cause, why: str) -> None:
-        self.decided = True
-        self.decision, self.cause, self._why = decision, cause, why
 
     def _outlook(self) -> tuple[float, float, float]:
         """Spread, distance from the nearest edge, and the error allowed on that side."""

@@ -80,6 +80,20 @@ def check_whole(name: str, value: object, least: int = 0) -> int:
     return number
 
 
+def check_edges(name: str, lower: object, upper: object) -> list[float]:
+    """The edges of what is claimed, one or two rising; ``None`` is none.
+
+    Raises:
+        TypeError: one is no number.
+        ValueError: one is not finite, there is none, or they do not rise.
+    """
+    article = "an" if name[0] in "aeiou" else "a"
+    edges = [check_number(f"{article} {name}", each) for each in (lower, upper) if each is not None]
+    if not edges or edges != sorted(set(edges)):
+        raise ValueError(f"the {name}s are {lower!r} and {upper!r}: not one number, nor two rising")
+    return edges
+
+
 def check_side(side: str) -> None:
     """Refuse what is no side.
 
