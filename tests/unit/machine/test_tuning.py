@@ -371,7 +371,10 @@ WAITING = "vperf: waiting; Ctrl-C restores them\n"
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, None])
 def test_without_a_command_it_waits(root: Path, number: signal.Signals | None) -> None:
     before = states(root)
+    # Under nohup these tests, and what they start, would ignore a hang-up.
+    earlier = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     process = applying(root)
+    signal.signal(signal.SIGHUP, earlier)
     assert process.stderr is not None
     assert process.stderr.readline() == CHANGED
     assert process.stderr.readline() == WAITING
