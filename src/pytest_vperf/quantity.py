@@ -10,7 +10,7 @@ import functools
 import math
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -118,6 +118,8 @@ class Quantity:
         unit: a unit known to pint, written as it was given (``ms``, ``GiB``, ``packet/s``, ``%``);
             ``""`` is a plain number.
         parts: named addends of the value in its unit, e.g. the phases of a start; may be empty.
+        better: the direction of the metric, where what measured it knows: ``lower`` or ``higher``. A claim whose
+            criterion has the other direction is refused.
 
     Raises:
         QuantityError: the value or a part is NaN or infinite, or is not a number.
@@ -126,6 +128,7 @@ class Quantity:
     value: float
     unit: str = ""
     parts: tuple[tuple[str, float], ...] = ()
+    better: Literal["lower", "higher", ""] = ""
 
     def __post_init__(self) -> None:
         for number in (self.value, *(part for _, part in self.parts)):
@@ -160,7 +163,10 @@ class Quantity:
         """
         factor = conversion_factor(self.unit, unit)
         return Quantity(
-            self.value * factor, unit, tuple((name, part * factor) for name, part in self.parts)
+            self.value * factor,
+            unit,
+            tuple((name, part * factor) for name, part in self.parts),
+            self.better,
         )
 
     @property

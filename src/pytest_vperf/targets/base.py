@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pytest_vperf.quantity import Quantity
+    from pytest_vperf.targets.program import Program
 
 
 class TargetError(Exception):
@@ -172,6 +173,17 @@ class Target(Protocol):
                 not exist or cannot be executed has status 127 or 126, as in a shell.
             TimedOut: the time limit passed; the command was ended.
             CannotConnect: the target is gone.
+        """
+        ...
+
+    def program(self, name: str) -> Program:
+        """A program of the target's image: how it is called in the target, and which bytes it is.
+
+        Container and pod have the image as their root; the host runs the same files in place, through the image's
+        own loader and libraries, so that a comparison compares targets and not builds of a tool.
+
+        Raises:
+            Unavailable: the image does not have it; or the host cannot run the image's programs.
         """
         ...
 

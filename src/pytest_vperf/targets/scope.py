@@ -6,12 +6,29 @@ taken, outside the measured time; the end of the test closes the rest.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from pytest_vperf.targets.base import Facts, Target
+    from pytest_vperf.targets.program import Program
 
     T = TypeVar("T", bound=Target)
+
+
+@dataclass(frozen=True)
+class ToolUse:
+    """A tool that ran in a target.
+
+    Attributes:
+        target: the target's name.
+        program: which bytes.
+        version: as the tool says.
+    """
+
+    target: str
+    program: Program
+    version: str
 
 
 class Scope:
@@ -20,6 +37,16 @@ class Scope:
     def __init__(self) -> None:
         self._open: list[tuple[Target, Facts]] = []
         self._facts: list[Facts] = []
+        self._uses: list[ToolUse] = []
+
+    def note_tool(self, target: str, program: Program, version: str) -> None:
+        """Note that a tool is about to run in a target."""
+        self._uses.append(ToolUse(target, program, version))
+
+    def take_tools(self) -> list[ToolUse]:
+        """The tools noted since this was last asked, in order."""
+        taken, self._uses = self._uses, []
+        return taken
 
     def own(self, target: T) -> T:
         """Take over a started target: it is closed with the scope, and its facts go into the record."""

@@ -1,0 +1,1 @@
+"""The field's own tools, one file each: command line, parser, and what a test calls."""
