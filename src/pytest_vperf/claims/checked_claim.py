@@ -64,7 +64,12 @@ class CheckedClaim(Claim):
         self._keep_result = keep
 
     def _judge(
-        self, samplers: Mapping[Arm, Sampler], *, paired: bool, slower: Slower | None = None
+        self,
+        samplers: Mapping[Arm, Sampler],
+        *,
+        paired: bool,
+        slower: Slower | None = None,
+        any_programs: bool = False,
     ) -> ClaimRecord:
         """Check the metric that the first sampler takes.
 

@@ -76,12 +76,20 @@ class Claim:
         return self._judge({"a": sample}, paired=False, slower=slower)
 
     def compares(
-        self, sample: Sampler, *, to: Sampler, slower: Slower | None = None
+        self,
+        sample: Sampler,
+        *,
+        to: Sampler,
+        slower: Slower | None = None,
+        any_programs: bool = False,
     ) -> ClaimRecord:
         """Prove that what ``sample`` measures, divided by what ``to`` measures, stays within the claim's ratio.
 
         The two are sampled in pairs; a fair coin, seeded by the run's seed, says which of a pair goes first.
         ``slower`` is as in `holds`.
+
+        A tool that runs for both has to be the same bytes in both, unless ``any_programs`` says that builds of it
+        may be compared.
 
         Raises:
             ClaimError: the claim has a limit for one thing, or a ratio to be near to.
@@ -89,12 +97,20 @@ class Claim:
         """
         __tracebackhide__ = True
         self._check("compares", Ratio, NoWorse)
-        return self._judge({"a": sample, "b": to}, paired=True, slower=slower)
+        samplers: Mapping[Arm, Sampler] = {"a": sample, "b": to}
+        return self._judge(samplers, paired=True, slower=slower, any_programs=any_programs)
 
-    def near(self, sample: Sampler, *, to: Sampler, slower: Slower | None = None) -> ClaimRecord:
+    def near(
+        self,
+        sample: Sampler,
+        *,
+        to: Sampler,
+        slower: Slower | None = None,
+        any_programs: bool = False,
+    ) -> ClaimRecord:
         """Prove that what ``sample`` measures, divided by what ``to`` measures, is near the claim's ratio.
 
-        Sampled as `compares` does. ``slower`` is as in `holds`.
+        Sampled as `compares` does, with its ``any_programs``. ``slower`` is as in `holds`.
 
         Raises:
             ClaimError: the claim has no ratio to be near to.
@@ -102,7 +118,8 @@ class Claim:
         """
         __tracebackhide__ = True
         self._check("near", Near)
-        return self._judge({"a": sample, "b": to}, paired=True, slower=slower)
+        samplers: Mapping[Arm, Sampler] = {"a": sample, "b": to}
+        return self._judge(samplers, paired=True, slower=slower, any_programs=any_programs)
 
     def _check(self, method: str, *kinds: type) -> None:
         """Refuse a method that the claim's criterion does not have, and name the one it has."""
@@ -118,7 +135,12 @@ class Claim:
         )
 
     def _judge(
-        self, samplers: Mapping[Arm, Sampler], *, paired: bool, slower: Slower | None = None
+        self,
+        samplers: Mapping[Arm, Sampler],
+        *,
+        paired: bool,
+        slower: Slower | None = None,
+        any_programs: bool = False,
     ) -> ClaimRecord:
         __tracebackhide__ = True
         here = self._circumstances
@@ -133,7 +155,14 @@ class Claim:
         judgement = ledger.begun.pop(key, None)
         if judgement is None:
             number = ledger.number(key)
-            judgement = Judgement(self.name, self.threshold, here, paired=paired, number=number)
+            judgement = Judgement(
+                self.name,
+                self.threshold,
+                here,
+                paired=paired,
+                number=number,
+                any_programs=any_programs,
+            )
         missing: ClaimRecord | None = None
         try:
             judgement.visit(samplers, here)

@@ -50,8 +50,9 @@ class Judgement:
         *,
         paired: bool,
         number: int = 1,
+        any_programs: bool = False,
     ) -> None:
-        """Prepare to judge; ``number`` says which claim of its test it is."""
+        """Prepare to judge; ``number`` says which claim of its test it is, ``any_programs`` is `Sampling`'s."""
         self.name = name
         self.threshold = threshold
         self.plan = here.plan(threshold, number)
@@ -80,6 +81,8 @@ class Judgement:
             budget=self.plan.budget,
             planned=planned,
             progress=here.progress,
+            criterion=criterion,
+            any_programs=any_programs,
         )
 
     @property

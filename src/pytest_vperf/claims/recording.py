@@ -21,15 +21,16 @@ from pytest_vperf.results.record import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pytest_vperf.claims.circumstances import Circumstances
     from pytest_vperf.claims.criterion import Criterion
     from pytest_vperf.claims.judgement import Judgement
     from pytest_vperf.claims.sampling import Sampling
     from pytest_vperf.claims.thresholds import Threshold
-    from pytest_vperf.stats.rule import State
+    from pytest_vperf.stats.rule import Arm, State
     from pytest_vperf.targets.base import Facts
+    from pytest_vperf.targets.scope import ToolUse
 
 #: Sessions that begin within fewer seconds than this saw one mood of the machine; a reader should know.
 SPAN = 60.0
@@ -86,7 +87,7 @@ def build_record(
         phases=mean_phases(sampling.observations),
         source=str(threshold.source) if threshold and threshold.source else "",
         hardware=_hardware(threshold, here),
-        targets=[_facts(facts) for facts in seen],
+        targets=[_facts(facts, sampling.tools) for facts in seen],
         nodeid=here.nodeid,
         started_at=judgement.started_at,
         duration_s=round(sampling.elapsed, 3),
@@ -122,18 +123,23 @@ def _statistic(criterion: Criterion | None, paired: bool) -> str:
 
 
 def _target_text(sampling: Sampling, known: Iterable[Facts]) -> str:
-    """What was measured: what the samples started, else everything the test has."""
-    arms = [
-        ", ".join(dict.fromkeys(facts.name for facts in sampling.targets.get(arm, ())))
-        for arm in (("a", "b") if sampling.paired else ("a",))
-    ]
+    """What was measured: what the samples started, or ran a tool in, else everything the test has."""
+    arms = []
+    for arm in sampling.arms:
+        started = [facts.name for facts in sampling.targets.get(arm, ())]
+        used = [use.target for use in sampling.tools.get(arm, ())]
+        arms.append(", ".join(dict.fromkeys(started or used)))
     if all(arms):
         return " / ".join(arms)
     return ", ".join(dict.fromkeys(facts.name for facts in known))
 
 
-def _facts(facts: Facts) -> TargetFacts:
+def _facts(facts: Facts, tools: Mapping[Arm, Sequence[ToolUse]]) -> TargetFacts:
     details = {str(key): str(value) for key, value in facts.details.items()}
+    for use in (use for arm in tools.values() for use in arm if use.target == facts.name):
+        name, program = f"tool_{use.program.name}", use.program
+        details[name] = f"{use.version} ({program.origin}: {program.path})"
+        details[f"{name}_sha256"] = program.sha256
     return TargetFacts(kind=facts.kind, name=facts.name, details=details)
 
 

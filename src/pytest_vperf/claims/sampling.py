@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from pytest_vperf.claims import comparable
 from pytest_vperf.claims.forecast import Need, need, rough_time, roughly
 from pytest_vperf.quantity import DimensionError, Quantity
 from pytest_vperf.results.record import Observation, Session
@@ -19,9 +20,10 @@ from pytest_vperf.stats.plain import count
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from pytest_vperf.claims.criterion import Criterion
     from pytest_vperf.stats.rule import Arm, Rule, State
     from pytest_vperf.targets.base import Facts
-    from pytest_vperf.targets.scope import Scope
+    from pytest_vperf.targets.scope import Scope, ToolUse
 
     Sampler = Callable[[], Quantity]
 
@@ -82,6 +84,7 @@ class Sampling:
         unit: the unit the samples are kept in: the threshold's, or the first sample's.
         targets: of each arm, the facts of what its samples started.
         facts: of everything the test had, in order of first appearance.
+        tools: of each arm, the tools that ran for its samples and where.
     """
 
     def __init__(
@@ -95,6 +98,8 @@ class Sampling:
         budget: float,
         planned: int,
         progress: Progress,
+        criterion: Criterion | None = None,
+        any_programs: bool = False,
     ) -> None:
         """Prepare to sample.
 
@@ -107,6 +112,8 @@ class Sampling:
             budget: seconds after the warm-up, all sessions together; the sample that passes them is the last.
             planned: in how many sessions.
             progress: who is told.
+            criterion: what the samples are to prove; ``None`` where nothing is.
+            any_programs: whether two arms may run different bytes of one tool.
         """
         self.claim = claim
         self.rule = rule
@@ -117,12 +124,20 @@ class Sampling:
         self.unit = unit
         self.targets: dict[Arm, list[Facts]] = {}
         self.facts: list[Facts] = []
+        self.tools: dict[Arm, list[ToolUse]] = {}
+        self._criterion = criterion
+        self._any_programs = any_programs
         self._against = against
         self._budget = budget
         self._progress = progress
         self._began: float | None = None
         self._spent_before = 0.0
         self._warmed_up: float | None = None
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """The arms that are sampled."""
+        return ("a", "b") if self.paired else ("a",)
 
     @property
     def _noun(self) -> str:
@@ -164,6 +179,7 @@ class Sampling:
         Raises:
             TypeError: a sampler returned something other than a `Quantity`.
             DimensionError: a sample measures something else than the threshold, or than the sample before.
+            NotComparable: the metric's direction is not the criterion's, or two arms ran different bytes of a tool.
             whatever a sampler raises, and what closing its targets raises.
         """
         __tracebackhide__ = True
@@ -237,7 +253,10 @@ class Sampling:
         arm, warm_up = self.rule.next(), self.rule.warming_up
         mark, at = scope.mark, time.monotonic() - (self._began or 0.0)
         try:
+            scope.take_tools()  # what ran before is no part of a sample
             value = self._in_unit(samplers[arm]())
+            known_tools = self.tools.setdefault(arm, [])
+            known_tools += [use for use in scope.take_tools() if use not in known_tools]
             self.observations.append(
                 Observation(
                     order=len(self.observations),
@@ -250,6 +269,8 @@ class Sampling:
                     parts=dict(value.parts),
                 )
             )
+            if not self._any_programs:
+                comparable.check_programs(self.claim, self.tools)
             self.rule.add(value.value)
             known = self.targets.setdefault(arm, [])
             known += [facts for facts in scope.facts_since(mark) if facts not in known]
@@ -269,6 +290,7 @@ class Sampling:
                 f"the sampler of claim {self.claim!r} returned {value!r} ({type(value).__name__}): "
                 f"return a Quantity, a number with its unit{', such as ' if example else ''}{example}"
             )
+        comparable.check_direction(self.claim, self._criterion, value)
         if self.unit is None:
             self.unit = value.unit
         try:
