@@ -40,6 +40,15 @@ def _registry() -> Any:
     registry: Any = pint.UnitRegistry(cache_folder=None)
     registry.define("packet = [packet] = pkt = packets")
     registry.define("operation = [operation] = op = operations")
+    # The units of the classic benchmarks: a Dhrystone MIPS is the rate of a VAX 11/780, 1757 Dhrystones a second
+    # (Weicker, Dhrystone 2.1; EEMBC's white paper on it); Whetstone counts floating-point operations or its own
+    # instructions, and neither is comparable with the other.
+    registry.define("dhrystone = [dhrystone] = dhrystones")
+    registry.define("DMIPS = 1757 dhrystone / second")
+    registry.define("FLOP = [floating_point_operation]")
+    registry.define("FLOPS = FLOP / second")
+    registry.define("whetstone = [whetstone] = whetstones")
+    registry.define("WIPS = whetstone / second")
     return registry
 
 
