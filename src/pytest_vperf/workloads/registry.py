@@ -1,0 +1,32 @@
+"""Every workload that has a parser, by the name that golden files and reports use."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_vperf.workloads.base import Workload
+
+#: Name → module of this package and the dataclass in it. Imported when asked for.
+WORKLOADS: Mapping[str, str] = {
+    "sysbench.cpu": "sysbench:SysbenchCpu",
+    "sysbench.memory": "sysbench:SysbenchMemory",
+}
+
+
+def workload_class(name: str) -> type[Workload[Any]]:
+    """The dataclass of a workload.
+
+    Raises:
+        KeyError: there is none of that name; with the names that there are.
+    """
+    if name not in WORKLOADS:
+        raise KeyError(f"{name!r} is not a workload: {', '.join(sorted(WORKLOADS))}")
+    module, _, attribute = WORKLOADS[name].partition(":")
+    found: type[Workload[Any]] = getattr(
+        importlib.import_module(f"pytest_vperf.workloads.{module}"), attribute
+    )
+    return found

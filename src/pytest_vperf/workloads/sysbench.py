@@ -1,0 +1,475 @@
+"""sysbench: how fast CPUs divide, and memory is written and read. Versions 0.4, 0.5, 1.0 and 1.1.
+
+*cpu* tests every number up to ``max_prime`` for being prime by trial division; one such pass is an *event*.
+*memory* writes or reads blocks until ``total_size`` is moved; a block is an *operation*.
+
+A run ends after a number of events (or bytes), and its time is the measure; or after a time, and its rate is. They
+are different metrics: the total time of a time-limited run is the limit itself, so asking for it is an error.
+0.4 and 0.5 end after 10 000 events by default, 1.0 after 10 s; here a default is never left to the tool.
+
+Units: 0.4 and 0.5 print "MB/sec" and mean 2^20 bytes per second (``megabyte = 1024.0 * 1024.0`` in
+sysbench/tests/memory/sb_memory.c); 1.0 prints the same figure as "MiB/sec".
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from pytest_vperf.quantity import Quantity, QuantityError
+from pytest_vperf.workloads.base import Output, ParseError, Unsupported
+from pytest_vperf.workloads.figures import TOKEN, Reader
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_vperf.targets.base import Target
+    from pytest_vperf.workloads.bench import Bench
+
+#: What 0.4 and 0.5 do where no limit is named (general_args in sysbench/sysbench.c).
+EVENTS = 10_000
+
+#: One event with max_prime 50000 on the X3360 of the published runs; the work grows with max_prime^1.5.
+_EVENT_SECONDS, _EVENT_PRIME = 8.54e-3, 50_000
+
+#: An emulated machine was seen twenty times slower than its host.
+_SLOWEST = 20.0
+
+#: Bytes per second that memory blocks of 1 KiB have at least, also where emulated.
+_SLOWEST_MEMORY = 50 * 2**20
+
+
+@dataclass(frozen=True)
+class Latency:
+    """How long one event took, in ms as printed: two decimals.
+
+    Attributes:
+        minimum: the shortest.
+        average: the mean.
+        maximum: the longest.
+        percentile_95: from the tool's histogram, so it may lie a little above the maximum.
+    """
+
+    minimum: Quantity
+    average: Quantity
+    maximum: Quantity
+    percentile_95: Quantity
+
+
+@dataclass(frozen=True)
+class Fairness:
+    """How evenly the threads shared the work.
+
+    Attributes:
+        events: mean number of events of a thread.
+        events_stddev: its standard deviation between threads.
+        execution_time: mean time that a thread spent in events.
+        execution_time_stddev: its standard deviation between threads.
+    """
+
+    events: float
+    events_stddev: float
+    execution_time: Quantity
+    execution_time_stddev: Quantity
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What both tests print.
+
+    Attributes:
+        limited_by: ``work`` or ``time``: which of the two the run was told.
+        elapsed: how long the run took; `total_time` is the same where it is a measure.
+        events: how many events it had, in all threads.
+        latency: of one event.
+        fairness: between threads.
+    """
+
+    limited_by: Literal["work", "time"]
+    elapsed: Quantity
+    events: int
+    latency: Latency
+    fairness: Fairness
+
+    @property
+    def total_time(self) -> Quantity:
+        """How long the given work took, in s; lower is better.
+
+        Raises:
+            ValueError: the run was limited by time, so that its time says nothing.
+        """
+        if self.limited_by == "time":
+            raise ValueError(
+                f"total_time is no measure of a run that was told to end after a time ({self.elapsed} of it): "
+                "ask for a rate, or limit the run by its work (without time=)"
+            )
+        return self.elapsed
+
+
+@dataclass(frozen=True)
+class CpuResult(_Run):
+    """What a cpu run measured.
+
+    Attributes:
+        events_per_second: in operation/s; as printed, or the number of events by the time, where the version (such
+            as 0.4 and 0.5) does not print it.
+    """
+
+    events_per_second: Quantity
+
+
+@dataclass(frozen=True)
+class MemoryResult(_Run):
+    """What a memory run measured.
+
+    Attributes:
+        throughput: in MiB/s.
+        operations_per_second: blocks per second.
+        transferred: bytes moved, in MiB.
+    """
+
+    throughput: Quantity
+    operations_per_second: Quantity
+    transferred: Quantity
+
+
+@dataclass(frozen=True)
+class SysbenchCpu:
+    """``sysbench cpu``.
+
+    Attributes:
+        max_prime: the largest number that an event tests.
+        threads: how many threads share the events.
+        events: the run ends after so many; 10 000 where neither limit is given.
+        time: or after so many seconds.
+    """
+
+    tool: ClassVar[str] = "sysbench"
+    version_argv: ClassVar[Sequence[str]] = ("--version",)
+
+    max_prime: int = 10_000
+    threads: int = 1
+    events: int | None = None
+    time: int | None = None
+
+    def __post_init__(self) -> None:
+        _whole("max_prime", self.max_prime, least=3)
+        _whole("threads", self.threads)
+        if self.events is not None and self.time is not None:
+            raise ValueError("events and time: a run ends after one of them, not both")
+        for name, value in (("events", self.events), ("time", self.time)):
+            if value is not None:
+                _whole(name, value)
+
+    def argv(self, version: str) -> tuple[str, ...]:
+        """See `Workload.argv`."""
+        limit = (0, self.time) if self.time is not None else (self.events or EVENTS, 0)
+        return _argv(version, "cpu", [f"--cpu-max-prime={self.max_prime}"], self.threads, *limit)
+
+    @property
+    def timeout(self) -> float:
+        """See `Workload.timeout`."""
+        if self.time is not None:
+            return 60.0 + 3 * self.time
+        work = (self.events or EVENTS) * (self.max_prime / _EVENT_PRIME) ** 1.5
+        return 60.0 + _SLOWEST * float(work) * _EVENT_SECONDS
+
+    def parse(self, output: Output) -> CpuResult:
+        """Read what a run printed; see `Workload.parse`."""
+        reader = Reader(self.tool, output)
+        # 0.4: "Maximum prime number checked in CPU test: N"; 0.5: "Primer numbers limit: N" at first; then "Prime …".
+        limit = reader.find(
+            rf"^(?:Maximum prime number checked in CPU test|Primer? numbers limit):[ \t]*({TOKEN})[ \t]*$",
+            "prime numbers limit",
+        )
+        if limit and reader.whole(limit[1], "the prime numbers limit") != self.max_prime:
+            raise reader.error(f"it tested primes to {limit[1]}, not to {self.max_prime}")
+        run = _general(reader, self.threads)
+        if self.time is None and run.events != (self.events or EVENTS):
+            raise reader.error(f"it did {run.events} events, not {self.events or EVENTS}")
+        # 1.0: "events per second:"; 1.1 has "events/s (eps):" besides, with more digits.
+        printed = reader.find(
+            rf"^[ \t]+events per second:[ \t]*({TOKEN})[ \t]*$", "events per second"
+        )
+        rate = (
+            reader.number(printed[1], "events per second", positive=True)
+            if printed
+            else reader.checked(run.events / run.elapsed.value, "events per second", positive=True)
+        )
+        return CpuResult(
+            "work" if self.time is None else "time",
+            run.elapsed,
+            run.events,
+            run.latency,
+            run.fairness,
+            Quantity(rate, "operation/s", better="higher"),
+        )
+
+    @classmethod
+    def version_of(cls, output: Output) -> str:
+        """See `Workload.version_of`."""
+        return _version_of(output)
+
+
+@dataclass(frozen=True)
+class SysbenchMemory:
+    """``sysbench memory``.
+
+    Attributes:
+        block_size: of one operation, e.g. ``1 KiB``.
+        total_size: how much is moved, in all threads; where the time is the limit, more than can be moved in it.
+        operation: ``read`` or ``write``.
+        scope: one block for all threads (``global``) or one for each (``local``).
+        access: ``seq`` or ``rnd``.
+        threads: how many.
+        time: the run ends after so many seconds instead.
+    """
+
+    tool: ClassVar[str] = "sysbench"
+    version_argv: ClassVar[Sequence[str]] = ("--version",)
+
+    block_size: str = "1 KiB"
+    total_size: str = "100 GiB"
+    operation: Literal["read", "write"] = "write"
+    scope: Literal["global", "local"] = "global"
+    access: Literal["seq", "rnd"] = "seq"
+    threads: int = 1
+    time: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, known in (
+            ("operation", ("read", "write")),
+            ("scope", ("global", "local")),
+            ("access", ("seq", "rnd")),
+        ):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} is {getattr(self, name)!r}, not {' or '.join(known)}")
+        _whole("threads", self.threads)
+        if self.time is not None:
+            _whole("time", self.time)
+        block, total = (
+            _bytes("block_size", self.block_size),
+            _bytes("total_size", self.total_size),
+        )
+        if block % 8 or block < 8:
+            raise ValueError(f"block_size is {self.block_size}, not a multiple of 8 bytes")
+        if total % block:
+            raise ValueError(
+                f"total_size is {self.total_size}, not a multiple of {self.block_size}"
+            )
+
+    def argv(self, version: str) -> tuple[str, ...]:
+        """See `Workload.argv`. The sizes are given in bytes, which needs no agreement on what a K is."""
+        own = [
+            f"--memory-block-size={_bytes('block_size', self.block_size)}",
+            f"--memory-total-size={_bytes('total_size', self.total_size)}",
+            f"--memory-oper={self.operation}",
+            f"--memory-scope={self.scope}",
+            f"--memory-access-mode={self.access}",
+        ]
+        return _argv(version, "memory", own, self.threads, 0, self.time or 0)
+
+    @property
+    def timeout(self) -> float:
+        """See `Workload.timeout`."""
+        if self.time is not None:
+            return 60.0 + 3 * self.time
+        return 60.0 + _bytes("total_size", self.total_size) / _SLOWEST_MEMORY
+
+    def parse(self, output: Output) -> MemoryResult:
+        """Read what a run printed; see `Workload.parse`."""
+        reader = Reader(self.tool, output)
+        for what, wanted in (("operation", self.operation), ("scope", self.scope)):
+            # 0.4: "Memory operations type: write", "Memory scope type: local"; 1.0: "  operation: write".
+            said = reader.find(
+                rf"^(?:Memory {what}s? type|[ \t]+{what}):[ \t]*({TOKEN})[ \t]*$", what
+            )
+            if said and said[1] != wanted:
+                raise reader.error(f"its {what} was {said[1]!r}, not {wanted!r}")
+        # 0.4 and 0.5: "Operations performed: N (R ops/sec)"; 1.0: "Total operations: N (R per second)".
+        operations = reader.need(
+            rf"^(?:Operations performed|Total operations):[ \t]*({TOKEN})[ \t]+"
+            r"\([ \t]*(\S+?)[ \t]*(?:ops/sec|per second)\)[ \t]*$",
+            "number of operations",
+        )
+        moved = reader.need(
+            rf"^({TOKEN})[ \t]+(Mi?B) transferred \([ \t]*(\S+?)[ \t]*\2/sec\)[ \t]*$",
+            "amount that was transferred",
+        )
+        run = _general(reader, self.threads)
+        count = reader.whole(operations[1], "the number of operations", positive=True)
+        transferred = reader.number(moved[1], "the amount transferred", positive=True)
+        self._check_amount(reader, count, transferred)
+        return MemoryResult(
+            "work" if self.time is None else "time",
+            run.elapsed,
+            run.events,
+            run.latency,
+            run.fairness,
+            reader.quantity(moved[3], "the throughput", "MiB/s", "higher", positive=True),
+            reader.quantity(
+                operations[2], "operations per second", "operation/s", "higher", positive=True
+            ),
+            Quantity(transferred, "MiB"),
+        )
+
+    def _check_amount(self, reader: Reader, count: int, transferred: float) -> None:
+        block, total = (
+            _bytes("block_size", self.block_size),
+            _bytes("total_size", self.total_size),
+        )
+        # Printed with two decimals.
+        if abs(count * block / 2**20 - transferred) > 0.0051:
+            raise reader.error(
+                f"{count} operations of {self.block_size} are not the {transferred:g} MiB it transferred"
+            )
+        whole = count == total // block
+        if self.time is None and not whole:
+            raise reader.error(f"it did {count} operations, not the {total // block} asked for")
+        if self.time is not None and whole:
+            raise reader.error(
+                f"all of {self.total_size} was transferred before {self.time} s were over: ask for more"
+            )
+
+    @classmethod
+    def version_of(cls, output: Output) -> str:
+        """See `Workload.version_of`."""
+        return _version_of(output)
+
+
+class Sysbench:
+    """sysbench, as a test asks for it.
+
+    Args:
+        bench: what runs it and keeps its version.
+    """
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+
+    def cpu(
+        self,
+        target: Target,
+        *,
+        max_prime: int = 10_000,
+        threads: int = 1,
+        events: int | None = None,
+        time: int | None = None,
+    ) -> CpuResult:
+        """Run ``sysbench cpu``; see `SysbenchCpu` for the parameters, `Bench.run` for the errors."""
+        return self._bench.run(target, SysbenchCpu(max_prime, threads, events, time))
+
+    def memory(
+        self,
+        target: Target,
+        *,
+        block_size: str = "1 KiB",
+        total_size: str = "100 GiB",
+        operation: Literal["read", "write"] = "write",
+        scope: Literal["global", "local"] = "global",
+        access: Literal["seq", "rnd"] = "seq",
+        threads: int = 1,
+        time: int | None = None,
+    ) -> MemoryResult:
+        """Run ``sysbench memory``; see `SysbenchMemory` for the parameters, `Bench.run` for the errors."""
+        return self._bench.run(
+            target,
+            SysbenchMemory(block_size, total_size, operation, scope, access, threads, time),
+        )
+
+
+def _argv(
+    version: str, test: str, own: list[str], threads: int, events: int, time: int
+) -> tuple[str, ...]:
+    """The command line: 1.0 has other names (ChangeLog of 1.0.0); 0 is no limit in all versions."""
+    major = re.match(r"([0-9]+)\.([0-9]+)", version)
+    if major is None:
+        raise Unsupported(f"{version!r} is no version whose options are known")
+    if int(major[1]) >= 1:
+        return (test, *own, f"--threads={threads}", f"--events={events}", f"--time={time}", "run")
+    if (int(major[1]), int(major[2])) < (0, 4):
+        raise Unsupported("the output of versions before 0.4 is not known")
+    limits = (f"--max-requests={events}", f"--max-time={time}")
+    return (f"--test={test}", *own, f"--num-threads={threads}", *limits, "run")
+
+
+def _general(reader: Reader, threads: int) -> _Run:
+    """What follows "General statistics:" (0.4: "Test execution summary:"), in every test."""
+    said = reader.need(rf"^Number of threads:[ \t]*({TOKEN})[ \t]*$", "number of threads")
+    if reader.whole(said[1], "the number of threads") != threads:
+        raise reader.error(f"it ran {said[1]} threads, not {threads}")
+    # 1.1 says "time elapsed" under "Throughput:".
+    elapsed = reader.need(r"^[ \t]+(?:total time|time elapsed):[ \t]*(\S+?)s[ \t]*$", "total time")
+    events = reader.need(
+        rf"^[ \t]+total number of events:[ \t]*({TOKEN})[ \t]*$", "total number of events"
+    )
+    return _Run(
+        "work",
+        reader.quantity(elapsed[1], "the total time", "s", "lower", positive=True),
+        reader.whole(events[1], "the total number of events", positive=True),
+        _latency(reader),
+        _fairness(reader),
+    )
+
+
+def _latency(reader: Reader) -> Latency:
+    # 0.4 and 0.5 print the unit beside each figure, 1.0 once: "Latency (ms):".
+    block = reader.need(
+        r"^(?:[ \t]+(?:per-request statistics|response time):|Latency \((ms)\):)[ \t]*$",
+        "latency",
+    )
+    unit = "" if block[1] else "ms"
+
+    def figure(label: str, name: str) -> Quantity:
+        match = reader.need(rf"^[ \t]+{label}:[ \t]*(\S+?){unit}[ \t]*$", name)
+        return reader.quantity(match[1], name, "ms", "lower")
+
+    latency = Latency(
+        figure("min", "minimum latency"),
+        figure("avg", "average latency"),
+        figure("max", "maximum latency"),
+        figure(r"(?:approx\.[ ]+95 percentile|95th percentile)", "95th percentile of latency"),
+    )
+    if not latency.minimum.value <= latency.average.value <= latency.maximum.value:
+        raise reader.error("its average latency is not between minimum and maximum")
+    return latency
+
+
+def _fairness(reader: Reader) -> Fairness:
+    def pair(label: str) -> tuple[float, float]:
+        match = reader.need(
+            rf"^[ \t]+{label} \(avg/stddev\):[ \t]*([^\s/]+)/([^\s/]+)[ \t]*$",
+            f"{label} per thread",
+        )
+        return (
+            reader.number(match[1], f"{label} per thread"),
+            reader.number(match[2], f"the deviation of {label}"),
+        )
+
+    events, times = pair("events"), pair("execution time")
+    return Fairness(*events, Quantity(times[0], "s"), Quantity(times[1], "s"))
+
+
+def _version_of(output: Output) -> str:
+    match = re.search(
+        r"^sysbench v?([0-9]+\.[0-9]+[0-9A-Za-z.+-]*)", output.stdout, re.MULTILINE | re.ASCII
+    )
+    if match is None:
+        raise ParseError("sysbench", "there is no version in what --version printed", output)
+    return match[1]
+
+
+def _whole(name: str, value: object, least: int = 1) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{name} is {value!r}, not a whole number of at least {least}")
+
+
+def _bytes(name: str, text: str) -> int:
+    try:
+        value = Quantity.parse(text).to("byte").value
+    except QuantityError as error:
+        raise ValueError(f"{name}: {error}") from None
+    if value != int(value) or value <= 0:
+        raise ValueError(f"{name} is {text}, not a whole number of bytes")
+    return int(value)

@@ -1,0 +1,58 @@
+"""Every golden file's output is read as the file says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import golden_cases
+import pytest
+
+from pytest_vperf.workloads.base import ParseError
+from pytest_vperf.workloads.registry import WORKLOADS, workload_class
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def _id(path: Path) -> str:
+    return str(path.relative_to(golden_cases.GOLDEN).with_suffix(""))
+
+
+@pytest.mark.parametrize("path", golden_cases.paths(), ids=_id)
+def test_output_is_read_as_the_golden_file_says(path: Path) -> None:
+    case = golden_cases.load(path)
+    if case.argv is not None:
+        assert case.made.argv(case.output.version) == case.argv
+    if case.error is not None:
+        with pytest.raises(ParseError) as caught:
+            case.made.parse(case.output)
+        first = str(caught.value).splitlines()[0]
+        assert first.partition("; it ")[0] == case.error
+        return
+    result = case.made.parse(case.output)
+    assert case.result, "a golden file says what the result is"
+    assert list(golden_cases.differences(case.result, result)) == []
+    assert list(golden_cases.figures(result)), "a result has a figure"
+
+
+def test_every_text_has_its_yaml_file() -> None:
+    texts = {path.with_suffix("") for path in golden_cases.GOLDEN.glob("*/*.txt")}
+    assert texts == {path.with_suffix("") for path in golden_cases.paths()}
+
+
+@pytest.mark.parametrize("name", sorted(WORKLOADS))
+def test_workload_of_the_registry_is_there(name: str) -> None:
+    found = workload_class(name)
+    assert found.tool
+    assert not isinstance(found.version_argv, str)
+
+
+@pytest.mark.parametrize("name", sorted(WORKLOADS))
+def test_every_workload_has_golden_files_of_two_versions_or_kinds(name: str) -> None:
+    mine = [case for case in golden_cases.cases() if case.workload == name and case.result]
+    assert len({(case.output.version, case.raw) for case in mine}) >= 2
+
+
+def test_unknown_workload_is_refused_with_the_names() -> None:
+    with pytest.raises(KeyError, match=r"'sysbench\.gpu' is not a workload: .*sysbench\.cpu"):
+        workload_class("sysbench.gpu")
