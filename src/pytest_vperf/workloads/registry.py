@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 WORKLOADS: Mapping[str, str] = {
     "sysbench.cpu": "sysbench:SysbenchCpu",
     "sysbench.memory": "sysbench:SysbenchMemory",
+    "fio.job": "fio:FioJob",
 }
 
 

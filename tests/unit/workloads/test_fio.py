@@ -1,0 +1,82 @@
+"""fio's job: what it refuses, what each version is told, and what its fixture makes of a test's words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_vperf.workloads.base import Output, Unsupported
+from pytest_vperf.workloads.fio import Fio, FioJob
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({}, "give one of filename and directory"),
+        ({"filename": "/f", "directory": "/d"}, "give one of filename and directory"),
+        ({"directory": "/d"}, "a file in a directory needs a size"),
+        ({"filename": "/f", "rw": "trim"}, "rw is 'trim', not one of read, write, randread"),
+        ({"filename": "/f", "block_size": 0}, "block_size is 0, not a whole number"),
+        ({"filename": "/f", "iodepth": True}, "iodepth is True, not a whole number"),
+        ({"filename": "/f", "jobs": 1.5}, "jobs is 1.5, not a whole number"),
+        ({"filename": "/f", "size": 512}, r"size is 512, less than a block \(4096\)"),
+        ({"filename": "/f", "runtime": 0}, "runtime is 0, not between"),
+        ({"filename": "/f", "ramp_time": -1}, "ramp_time is -1, not between"),
+        ({"filename": "/f", "engine": "a=b"}, "engine is 'a=b', not the name"),
+    ],
+)
+def test_a_job_without_sense_is_refused(parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        FioJob(**parameters)
+
+
+def test_versions_that_cannot_do_it() -> None:
+    with pytest.raises(Unsupported, match=r"fio before 2\.1 does not print JSON"):
+        FioJob(filename="/f").argv("1.59")
+    with pytest.raises(Unsupported, match=r"fio before 3\.0 takes whole seconds, not 0\.5"):
+        FioJob(filename="/f", ramp_time=0.5).argv("2.21")
+    assert "--ramp_time=500ms" in FioJob(filename="/f", ramp_time=0.5).argv("3.33")
+
+
+def test_a_colon_in_a_path_does_not_make_two_files() -> None:
+    assert "--filename=/a\\:b" in FioJob(filename="/a:b").argv("3.33")
+
+
+def test_version() -> None:
+    assert FioJob.version_of(Output("fio-3.33\n")) == "3.33"
+    assert FioJob.version_of(Output("fio-2.1.11-dirty\n")) == "2.1.11-dirty"
+
+
+class Recorder:
+    """In place of a bench: keeps the workload."""
+
+    def run(self, target: Any, workload: Any) -> Any:
+        self.workload = workload
+        raise KeyError
+
+
+class SomeDisk:
+    formatted = True
+
+    def where(self, target: object) -> str:
+        return f"/disk of {target}"
+
+
+def asked(disk: Any, **parameters: Any) -> FioJob:
+    bench: Any = Recorder()
+    with pytest.raises(KeyError):
+        Fio(bench).randwrite("t", disk, **parameters)  # type: ignore[arg-type]
+    workload: FioJob = bench.workload
+    return workload
+
+
+def test_a_tests_words_make_the_job() -> None:
+    job = asked("/dev/sdb", block_size="128 KiB", runtime="1500 ms")
+    assert (job.filename, job.size, job.block_size, job.runtime) == ("/dev/sdb", None, 131072, 1.5)
+    assert (job.rw, job.directions) == ("randwrite", ("write",))
+    job = asked(SomeDisk(), size="1 MiB")
+    assert (job.directory, job.filename, job.size) == ("/disk of t", "", 1 << 20)
+    assert asked("/mnt/").directory == "/mnt/"
+    with pytest.raises(ValueError, match=r"block_size is '0\.3 byte'"):
+        Fio(Recorder()).read("t", "/f", block_size="0.3 byte")  # type: ignore[arg-type]
