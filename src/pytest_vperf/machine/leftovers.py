@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 
 import psutil
 
-from pytest_vperf.machine import cgroups, mounts, tuning_journal
+from pytest_vperf.machine import cgroups, mounts, networks, tuning_journal
 from pytest_vperf.machine.marks import describe, end, environment, own_line
 from pytest_vperf.machine.runs import (
     MARK,
@@ -35,13 +35,25 @@ from pytest_vperf.machine.tuning_lock import TuningError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-Kind = Literal["settings", "container", "process", "mount", "cgroup", "socket", "folder"]
+Kind = Literal[
+    "settings",
+    "container",
+    "process",
+    "link",
+    "namespace",
+    "mount",
+    "cgroup",
+    "socket",
+    "folder",
+]
 # The order of removal: what holds something goes before what is held; the folder, by which the rest is
 # found, last.
 _ORDER: tuple[Kind, ...] = (
     "settings",
     "container",
     "process",
+    "link",
+    "namespace",
     "mount",
     "cgroup",
     "socket",
@@ -214,6 +226,11 @@ def _of_run(folder: Path) -> Iterator[Leftover]:
     run = run_id(folder)
     for process in owned_by(MARK_FOLDER, folder, f"vperf-{run}"):
         yield Leftover(run, "process", describe(process), partial(_end, process))
+    for name in networks.links_of(run):
+        yield Leftover(run, "link", f"link {name}", partial(networks.remove_link, name))
+    for name in networks.namespaces_of(run):
+        take_away = partial(networks.remove_namespace, name)
+        yield Leftover(run, "namespace", f"namespace {name}", take_away)
     for point in mounts.below(folder):
         yield Leftover(run, "mount", f"mount {point}", partial(mounts.unmount, point))
     for group in cgroups.named(f"vperf-{run}"):

@@ -227,6 +227,51 @@ class Target(Protocol):
     ) -> None: ...
 
 
+class Link(Protocol):
+    """How a target is on a network. `pytest_vperf.targets.network.link` has the usual one."""
+
+    @property
+    def kind(self) -> str:
+        """``veth``, ``tap``, ``user`` or ``route``."""
+        ...
+
+    @property
+    def ports(self) -> Sequence[int]:
+        """Where a server in the target can be reached; empty where every port can."""
+        ...
+
+    @property
+    def listen(self) -> str:
+        """The address a server in the target binds to."""
+        ...
+
+    def address_for(self, client: Link) -> str:
+        """Where a client with another link reaches the target.
+
+        Raises:
+            Unavailable: there is no way between the two.
+        """
+        ...
+
+    def details(self) -> Mapping[str, str]:
+        """For the target's facts: what the link really is."""
+        ...
+
+    def close(self) -> None:
+        """Take the link away. Safe to repeat."""
+        ...
+
+
+@runtime_checkable
+class Networked(Target, Protocol):
+    """A target that may be on a network."""
+
+    @property
+    def link(self) -> Link | None:
+        """How; ``None`` where it is on none."""
+        ...
+
+
 @runtime_checkable
 class Started(Target, Protocol):
     """A target whose start was timed."""

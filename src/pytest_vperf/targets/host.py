@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pytest_vperf.machine.runs import Run
+    from pytest_vperf.targets.base import Link
 
 _HOST_MARK = "VPERF_HOST"
 _numbers = itertools.count(1)
@@ -33,9 +34,13 @@ class Host:
 
     Args:
         run: whose marks the processes carry, so that what a killed run left can be found.
+
+    Attributes:
+        link: how it is on the run's own network, if it is.
     """
 
     name = "host"
+    link: Link | None = None
 
     def __init__(self, run: Run | None = None) -> None:
         self._run = run
@@ -110,6 +115,7 @@ class Host:
                 "kernel": f"{system.sysname} {system.release}",
                 "architecture": system.machine,
                 "cpus": str(len(os.sched_getaffinity(0))),
+                **(self.link.details() if self.link else {}),
             },
         )
 

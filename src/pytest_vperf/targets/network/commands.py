@@ -1,0 +1,82 @@
+"""The programs ``ip`` and ``tc`` (iproute2), called within a network namespace; their refusals become errors."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+from pytest_vperf.machine.preflight import find_program
+from pytest_vperf.targets.base import TargetError, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+_TIMEOUT = 20.0
+_REMEDY = "apt-get install iproute2"
+
+
+def ip(*words: str, namespace: Path | None = None) -> str:
+    """Run ``ip``; what it prints.
+
+    Args:
+        words: its arguments.
+        namespace: the file of the network namespace it works in; ``None`` is this process's own.
+
+    Raises:
+        Unavailable: it is not installed.
+        TargetError: it refuses; with its words.
+    """
+    return _run("ip", words, namespace)
+
+
+def ip_json(*words: str, namespace: Path | None = None) -> list[dict[str, Any]]:
+    """Run ``ip -j`` and read what it prints.
+
+    Raises:
+        Unavailable: it is not installed.
+        TargetError: it refuses.
+    """
+    printed = ip("-j", *words, namespace=namespace)
+    # Some versions print an empty object where a family has nothing.
+    return [entry for entry in json.loads(printed or "[]") if entry]
+
+
+def tc(*words: str, namespace: Path) -> str:
+    """Run ``tc`` in a network namespace; what it prints.
+
+    Raises:
+        Unavailable: it is not installed.
+        TargetError: it refuses.
+    """
+    return _run("tc", words, namespace)
+
+
+def entering(namespace: Path) -> tuple[str, ...]:
+    """The words before a command that is to run in a network namespace.
+
+    Not ``ip netns exec``: that gives the command other mounts too, by which it is in another place.
+    """
+    return ("nsenter", f"--net={namespace}", "--")
+
+
+def _run(name: str, words: Sequence[str], namespace: Path | None) -> str:
+    program = find_program(name)
+    if program is None:
+        raise Unavailable(f"{name} is not installed", remedy=_REMEDY)
+    try:
+        done = subprocess.run(
+            [*(entering(namespace) if namespace else ()), program, *words],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise TargetError(f"{name} {' '.join(words)} took longer than {_TIMEOUT:g} s") from None
+    if done.returncode:
+        said = " ".join(done.stderr.split()) or f"status {done.returncode}"
+        raise TargetError(f"{name} {' '.join(words)}: {said}")
+    return done.stdout
