@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vperf import fixtures, options, pod_fixtures
+from pytest_vperf import fixtures, machine_fixtures, options, pod_fixtures, workload_fixtures
 from pytest_vperf.stash import RUNNING, TEST_CLAIMS, begun_session, claims_session
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from _pytest.terminal import TerminalReporter
+
+#: Modules of fixtures, by what they are about.
+_FIXTURES = (fixtures, machine_fixtures, pod_fixtures, workload_fixtures)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,8 +33,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register markers and fixtures, and check what the command line, the ini file and the environment say."""
     for name, meaning in options.MARKERS:
         config.addinivalue_line("markers", f"{name}: {meaning}")
-    config.pluginmanager.register(fixtures, "vperf-fixtures")
-    config.pluginmanager.register(pod_fixtures, "vperf-pod-fixtures")
+    for module in _FIXTURES:
+        config.pluginmanager.register(module, module.__name__)
     if options.given_on_command_line(config) or options.given_in_ini(config):
         _ = claims_session(config).settings
     if os.environ.get("VPERF_REQUIRE"):

@@ -96,7 +96,7 @@ class Claim:
             whatever the samplers raise, except `Unavailable`.
         """
         __tracebackhide__ = True
-        self._check("compares", Ratio, NoWorse)
+        self._check("compares", Ratio, NoWorse, Unknown)
         samplers: Mapping[Arm, Sampler] = {"a": sample, "b": to}
         return self._judge(samplers, paired=True, slower=slower, any_programs=any_programs)
 
@@ -117,7 +117,7 @@ class Claim:
             whatever the samplers raise, except `Unavailable`.
         """
         __tracebackhide__ = True
-        self._check("near", Near)
+        self._check("near", Near, Unknown)
         samplers: Mapping[Arm, Sampler] = {"a": sample, "b": to}
         return self._judge(samplers, paired=True, slower=slower, any_programs=any_programs)
 

@@ -69,7 +69,7 @@ class Judgement:
             unit, against = criterion.threshold.unit, str(criterion)
         elif isinstance(criterion, NearLimit):
             unit, against = criterion.value.unit, str(criterion)
-        elif isinstance(criterion, Unknown):
+        elif isinstance(criterion, Unknown) and not paired:
             unit, against = criterion.unit, "the unit its threshold names"
         planned = here.sessions if isinstance(criterion, (Limit, NearLimit)) else 1
         self.sampling = Sampling(

@@ -1,0 +1,26 @@
+"""What the published claims ask of a machine, besides being of the right kind."""
+
+import pytest
+
+from pytest_vperf.targets.base import Unavailable
+
+
+@pytest.fixture
+def boot_mode():
+    """Make sure that a target was booted into the mode of the published run: ``normal`` or ``single_user``.
+
+    Single-user mode is systemd's rescue.target, whose alias is runlevel 1 (systemd.special(7)).
+    """
+
+    def check(target, mode):
+        asked = target.run(["systemctl", "is-active", "rescue.target"], check=False, timeout=10)
+        single = asked.text.strip() == "active"
+        if single != (mode == "single_user"):
+            what = "is in single-user mode" if single else "is not in single-user mode"
+            raise Unavailable(
+                f"the {target.name} {what}",
+                remedy="systemctl default" if single else "systemctl rescue",
+                target=target.name,
+            )
+
+    return check

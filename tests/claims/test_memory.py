@@ -1,0 +1,124 @@
+"""How fast memory is in targets: claims S9, S12 and S14."""
+
+import pytest
+
+pytestmark = pytest.mark.memory
+
+KERNELS = ["add", "copy", "scale", "triad"]
+#: sysbench --test=memory --memory-total-size=150GB --memory-scope=local of the document; its block is sysbench's own.
+PUBLISHED_WORK = {"total_size": "150 GiB", "scope": "local"}
+LITTLE_WORK = {"total_size": "1 GiB", "block_size": "64 KiB"}
+THREADS = [1, 4, 12]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_stream_on_the_host(claim, host, stream, kernel):
+    claim(f"memory.stream.{kernel}.host").holds(lambda: getattr(stream.run(host), kernel))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_stream_in_a_container(claim, containers, stream, kernel):
+    proven = claim(f"memory.stream.{kernel}.container.{containers.runtime}")
+    container = containers.start()
+    proven.holds(lambda: getattr(stream.run(container), kernel))
+
+
+@pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_stream_in_a_pod(claim, pods, stream, kernel):
+    proven = claim(f"memory.stream.{kernel}.pod.{pods.accelerator}")
+    pod = pods.start(vcpus=1, memory="4096 MiB")
+    proven.holds(lambda: getattr(stream.run(pod), kernel))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_container_costs_no_bandwidth(claim, host, containers, stream, kernel):
+    proven = claim(f"memory.stream.{kernel}.container_over_host.{containers.runtime}")
+    container = containers.start()
+    proven.compares(
+        lambda: getattr(stream.run(container), kernel), to=lambda: getattr(stream.run(host), kernel)
+    )
+
+
+@pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_what_a_pod_costs_in_bandwidth(claim, host, pods, stream, kernel):
+    proven = claim(f"memory.stream.{kernel}.pod_over_host.{pods.accelerator}")
+    pod = pods.start(vcpus=1, memory="4096 MiB")
+    proven.compares(
+        lambda: getattr(stream.run(pod), kernel), to=lambda: getattr(stream.run(host), kernel)
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("operation", ["read", "write"])
+@pytest.mark.parametrize("mode", ["normal", "single_user"])
+def test_blocks_on_a_node(claim, host, boot_mode, sysbench, mode, operation, threads):
+    proven = claim(f"memory.sysbench.{operation}.threads_{threads}.host.{mode}")
+    boot_mode(host, mode)
+    proven.holds(
+        lambda: (
+            sysbench.memory(host, operation=operation, threads=threads, **PUBLISHED_WORK).throughput
+        )
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("operation", ["read", "write"])
+def test_blocks_in_a_machine(claim, guests, sysbench, operation, threads):
+    proven = claim(f"memory.sysbench.{operation}.threads_{threads}.guest.kvm.normal")
+    guest = guests.start(vcpus=4, memory="8 GiB")
+    proven.holds(
+        lambda: (
+            sysbench.memory(
+                guest, operation=operation, threads=threads, **PUBLISHED_WORK
+            ).throughput
+        )
+    )
+
+
+@pytest.mark.parametrize("operation", ["read", "write"])
+def test_what_a_container_costs(claim, host, containers, sysbench, operation):
+    proven = claim(f"memory.sysbench.{operation}.container_over_host.{containers.runtime}")
+    container = containers.start()
+    proven.compares(
+        lambda: sysbench.memory(container, operation=operation, **LITTLE_WORK).throughput,
+        to=lambda: sysbench.memory(host, operation=operation, **LITTLE_WORK).throughput,
+    )
+
+
+@pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
+@pytest.mark.parametrize("operation", ["read", "write"])
+def test_what_a_pod_costs(claim, host, pods, sysbench, operation):
+    proven = claim(f"memory.sysbench.{operation}.pod_over_host.{pods.accelerator}")
+    pod = pods.start(vcpus=1)
+    proven.compares(
+        lambda: sysbench.memory(pod, operation=operation, **LITTLE_WORK).throughput,
+        to=lambda: sysbench.memory(host, operation=operation, **LITTLE_WORK).throughput,
+    )
+
+
+@pytest.mark.parametrize("access", ["seq", "rnd"])
+def test_writes_on_the_instance(claim, host, sysbench, access):
+    claim(f"memory.sysbench.write.{access}.host").holds(
+        lambda: sysbench.memory(host, access=access, **LITTLE_WORK).throughput
+    )
+
+
+@pytest.mark.parametrize("access", ["seq", "rnd"])
+def test_writes_in_a_xen_machine(claim, domus, sysbench, access):
+    proven = claim(f"memory.sysbench.write.{access}.domu")
+    domu = domus.start(vcpus=1, memory="512 MiB")
+    proven.holds(lambda: sysbench.memory(domu, access=access, **LITTLE_WORK).throughput)
+
+
+@pytest.mark.parametrize("access", ["seq", "rnd"])
+def test_xen_costs_no_writes(claim, host, domus, sysbench, access):
+    proven = claim(f"memory.sysbench.write.{access}.domu_over_host")
+    domu = domus.start(vcpus=1, memory="512 MiB")
+    proven.compares(
+        lambda: sysbench.memory(domu, access=access, **LITTLE_WORK).throughput,
+        to=lambda: sysbench.memory(host, access=access, **LITTLE_WORK).throughput,
+    )
