@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 
 import psutil
 
-from pytest_vperf.machine import cgroups, mounts, networks, tuning_journal
+from pytest_vperf.machine import cgroups, loops, mounts, networks, tuning_journal
 from pytest_vperf.machine.marks import describe, end, environment, own_line
 from pytest_vperf.machine.runs import (
     MARK,
@@ -42,6 +42,7 @@ Kind = Literal[
     "link",
     "namespace",
     "mount",
+    "loop",
     "cgroup",
     "socket",
     "folder",
@@ -55,6 +56,7 @@ _ORDER: tuple[Kind, ...] = (
     "link",
     "namespace",
     "mount",
+    "loop",
     "cgroup",
     "socket",
     "folder",
@@ -233,6 +235,8 @@ def _of_run(folder: Path) -> Iterator[Leftover]:
         yield Leftover(run, "namespace", f"namespace {name}", take_away)
     for point in mounts.below(folder):
         yield Leftover(run, "mount", f"mount {point}", partial(mounts.unmount, point))
+    for device in loops.below(folder):
+        yield Leftover(run, "loop", f"loop {device}", partial(loops.detach, device))
     for group in cgroups.named(f"vperf-{run}"):
         yield Leftover(run, "cgroup", f"cgroup {group}", partial(cgroups.remove, group))
     for path in shim_sockets(folder):

@@ -7,7 +7,7 @@ taken, outside the measured time; the end of the test closes the rest.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from pytest_vperf.targets.base import Facts, Target
@@ -31,17 +31,36 @@ class ToolUse:
     version: str
 
 
+class Closes(Protocol):
+    """What can be ended."""
+
+    def close(self) -> None:
+        """End it."""
+        ...
+
+
 class Scope:
     """The targets of one test, in the order they were started."""
 
     def __init__(self) -> None:
-        self._open: list[tuple[Target, Facts]] = []
+        self._open: list[tuple[Closes, Facts | None]] = []
         self._facts: list[Facts] = []
         self._uses: list[ToolUse] = []
 
     def note_tool(self, target: str, program: Program, version: str) -> None:
         """Note that a tool is about to run in a target."""
         self._uses.append(ToolUse(target, program, version))
+        self._look_again(target)
+
+    def _look_again(self, name: str) -> None:
+        """The host knows its image once a program of it is wanted; what others are is known from their start."""
+        for place, (target, before) in enumerate(self._open):
+            if before is None or (before.kind, before.name) != ("host", name):
+                continue
+            now = target.facts()  # type: ignore[attr-defined]
+            if now != before:
+                self._open[place] = target, now
+                self._facts = [now if facts == before else facts for facts in self._facts]
 
     def take_tools(self) -> list[ToolUse]:
         """The tools noted since this was last asked, in order."""
@@ -60,6 +79,10 @@ class Scope:
             self._facts.append(facts)
         return target
 
+    def keep(self, thing: Closes) -> None:
+        """Take over what is no target, such as a disk: closed with the scope, after the targets started later."""
+        self._open.append((thing, None))
+
     @property
     def facts(self) -> tuple[Facts, ...]:
         """The distinct facts of every target seen so far, in order of first appearance."""
@@ -72,7 +95,7 @@ class Scope:
 
     def facts_since(self, mark: int) -> tuple[Facts, ...]:
         """The facts of the targets owned since ``mark`` and still open, in the order they were started."""
-        return tuple(facts for _, facts in self._open[mark:])
+        return tuple(facts for _, facts in self._open[mark:] if facts is not None)
 
     def close_since(self, mark: int = 0) -> None:
         """Close the targets owned since ``mark``, the last one first; all are tried, the first error is raised."""

@@ -53,6 +53,7 @@ class Assets:
         memory_mib: int = 512,
         machine: str = "q35",
         cpu: str = "",
+        disks: tuple[tuple[str, str], ...] = (),
     ) -> MachineConfig:
         """The machine for one pod.
 
@@ -70,6 +71,7 @@ class Assets:
             memory_mib,
             machine,
             cpu,
+            disks,
         )
 
     def details(self, config: MachineConfig, firmware: str) -> dict[str, str]:

@@ -53,6 +53,7 @@ class MachineConfig:
         memory_mib: memory in MiB.
         machine: QEMU's machine type.
         cpu: QEMU's CPU model; empty: the host's under KVM, everything that TCG can emulate otherwise.
+        disks: further disks, each a serial number and the host's device.
     """
 
     accelerator: str
@@ -64,6 +65,7 @@ class MachineConfig:
     memory_mib: int = 512
     machine: str = "q35"
     cpu: str = ""
+    disks: tuple[tuple[str, str], ...] = ()
 
     @property
     def cpu_model(self) -> str:
@@ -108,6 +110,13 @@ def command_line(qemu: str, config: MachineConfig, channels: Channels, name: str
             *("-device", f"virtserialport,chardev=agent,name={AGENT_PORT}"),
             *("-drive", f"file={disk},format=raw,if=none,id=image,read-only=on"),
             *("-device", "virtio-blk-pci,disable-legacy=on,drive=image"),
+        ]
+    for serial, device in config.disks:
+        # Past the host's page cache, as the loop device itself is: the guest asks for the disk and gets the disk.
+        drive = f"file={device},format=raw,if=none,id={serial},cache=none,aio=threads"
+        argv += [
+            *("-drive", drive),
+            *("-device", f"virtio-blk-pci,disable-legacy=on,drive={serial},serial={serial}"),
         ]
     return argv
 

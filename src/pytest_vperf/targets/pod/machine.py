@@ -30,6 +30,7 @@ from pytest_vperf.targets.pod.qmp import Qmp, QmpError, QmpTimeout
 
 if TYPE_CHECKING:
     from pytest_vperf.machine.runs import Run
+    from pytest_vperf.targets.control_group import ControlGroup
 
 #: What the kernel's setup code prints first (arch/x86/boot/main.c) under "debug" and "earlyprintk".
 KERNEL_LINE = b"early console in setup code"
@@ -48,8 +49,16 @@ class Machine:
         console: the last 64 KiB printed on the serial port.
     """
 
-    def __init__(self, qemu: str, config: MachineConfig, run: Run, name: str) -> None:
+    def __init__(
+        self,
+        qemu: str,
+        config: MachineConfig,
+        run: Run,
+        name: str,
+        group: ControlGroup | None = None,
+    ) -> None:
         self.name = name
+        self._group = group
         self.config = config
         self.marks: dict[str, float] = {}
         self.console = bytearray()
@@ -68,7 +77,7 @@ class Machine:
         try:
             # A session of its own: Ctrl-C in a terminal reaches pytest, which ends the machine in order.
             self._process = subprocess.Popen(
-                argv,
+                group.entered(argv) if group else argv,
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,
@@ -262,6 +271,15 @@ class Machine:
             f"{self.name}: QEMU {how} in the phase {phase!r}{self.last_words()}", target=self.name
         )
 
+    def check_group(self) -> None:
+        """Make sure that every thread of QEMU is held to the limits.
+
+        Raises:
+            CannotStart: one is not.
+        """
+        if self._group is not None:
+            self._group.check_member(self.pid)
+
     def is_running(self) -> bool:
         """Whether the QEMU process is there."""
         return self._process.poll() is None
@@ -272,6 +290,8 @@ class Machine:
             self._process.kill()
         self._process.wait()
         self._close_channels()
+        if self._group is not None:
+            self._group.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _close_channels(self) -> None:

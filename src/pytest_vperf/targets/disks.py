@@ -1,0 +1,270 @@
+"""Disks of the run: block devices on files of the run's folder, for workloads that measure storage.
+
+A disk is a loop device, so that it can be written over, capped and thrown away. Its file is written through once,
+because blocks that were only allocated are read as zeros without asking the disk below. The loop device does direct
+I/O where the file system below lets it (loop(4), LO_FLAGS_DIRECT_IO), which leaves the page cache out; the facts
+say whether it does. Caps are the target's, not the disk's: see `Disk.capped`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pytest_vperf.machine import loops, mounts
+from pytest_vperf.machine.preflight import find_program
+from pytest_vperf.quantity import Quantity
+from pytest_vperf.targets.base import CannotStart, TargetError, Unavailable
+from pytest_vperf.targets.limits import DiskCaps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pytest_vperf.machine.runs import Run
+    from pytest_vperf.targets.base import Target
+    from pytest_vperf.targets.scope import Scope
+
+_CHUNK = 1 << 20
+
+
+class Disk:
+    """One block device of the run. Made by `Disks.make`.
+
+    Attributes:
+        name: ``disk0``, the same on every target.
+        device: its path on the host, e.g. ``/dev/loop3``.
+        number: its device number, e.g. ``7:3``.
+        size: bytes.
+        format: its file system, ``ext4``; empty for a raw disk.
+        details: file, allocation, and whether the loop device does direct I/O.
+    """
+
+    def __init__(
+        self, name: str, folder: Path, device: str, size: int, format: Literal["", "ext4"]
+    ) -> None:
+        self.name = name
+        self.device = device
+        self.size = size
+        self.format = format
+        self._folder = folder
+        self._used_by_machine = ""
+        status = Path(device).stat().st_rdev
+        self.number = f"{os.major(status)}:{os.minor(status)}"
+        self.details = {
+            "device": device,
+            "size": str(size),
+            "file": "written",
+            "format": format or "raw",
+            "direct_io": "yes" if loops.direct(device) else "no",
+            "below": _file_system(folder),
+        }
+
+    @property
+    def formatted(self) -> bool:
+        """Whether it has a file system."""
+        return bool(self.format)
+
+    @property
+    def inside(self) -> str:
+        """Its path in containers and pods: of the device, or of the mounted file system's root."""
+        return f"/vperf-{self.name}" if self.format else f"/dev/vperf-{self.name}"
+
+    def where(self, target: Target) -> str:
+        """Its path in a target.
+
+        Raises:
+            TargetError: the container or pod was started without it.
+            CannotStart: it cannot be mounted on the host.
+        """
+        attached: Sequence[Disk] | None = getattr(target, "disks", None)
+        if attached is None:
+            return str(self.mounted()) if self.format else self.device
+        if self not in attached:
+            raise TargetError(
+                f"{self.name} is not attached to {target.name}: start it with disks=[disk]",
+                target=target.name,
+            )
+        return self.inside
+
+    def mounted(self) -> Path:
+        """Where its file system is mounted on the host; mounted at the first call.
+
+        Raises:
+            CannotStart: a virtual machine has it, whose kernel would not see what this one writes; or it has no
+                file system.
+        """
+        point = self._folder / "mounted"
+        if not self.format:
+            raise CannotStart(f"{self.name} is a raw disk: there is nothing to mount")
+        if self._used_by_machine:
+            raise CannotStart(
+                f"{self.name} is in {self._used_by_machine}: it cannot be mounted here too"
+            )
+        if not os.path.ismount(point):
+            point.mkdir(exist_ok=True)
+            _call("mount", "-t", self.format, self.device, str(point))
+        return point
+
+    def lend(self, machine: str) -> None:
+        """Leave it to one virtual machine, until `give_back`.
+
+        Raises:
+            CannotStart: it is mounted on the host, or another machine has it.
+        """
+        if self._used_by_machine:
+            raise CannotStart(f"{self.name} is in {self._used_by_machine} already")
+        if os.path.ismount(self._folder / "mounted"):
+            raise CannotStart(
+                f"{self.name} is mounted on the host: make another disk for {machine}"
+            )
+        self._used_by_machine = machine
+
+    def give_back(self) -> None:
+        """The machine has ended."""
+        self._used_by_machine = ""
+
+    def capped(
+        self,
+        *,
+        read_iops: int | None = None,
+        write_iops: int | None = None,
+        read_rate: str | None = None,
+        write_rate: str | None = None,
+    ) -> CappedDisk:
+        """This disk with caps, for ``disks=[disk.capped(…)]``.
+
+        Args:
+            read_iops: blocks a second.
+            write_iops: likewise.
+            read_rate: bytes a second, e.g. ``19.2 MB/s``.
+            write_rate: likewise.
+        """
+        caps = DiskCaps(
+            self.device,
+            self.number,
+            read_iops,
+            write_iops,
+            *(
+                None if rate is None else round(Quantity.parse(rate).to("byte/s").value)
+                for rate in (read_rate, write_rate)
+            ),
+        )
+        return CappedDisk(self, caps)
+
+    def close(self) -> None:
+        """Unmount it, take the loop device away, and remove the file. Safe to repeat."""
+        point = self._folder / "mounted"
+        deadline = time.monotonic() + 5
+        while os.path.ismount(point):
+            # A container that ended a moment ago may still hold it; then it is detached lazily.
+            done = subprocess.run(["umount", str(point)], capture_output=True, check=False)
+            if done.returncode and time.monotonic() > deadline:
+                mounts.unmount(point)
+            elif done.returncode:
+                time.sleep(0.05)
+        if loops.backing(self.device) == str(self._folder / "image"):
+            loops.detach(self.device)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class CappedDisk:
+    """A disk with what one target may do with it."""
+
+    disk: Disk
+    caps: DiskCaps
+
+
+def attached(disks: Iterable[Disk | CappedDisk]) -> tuple[tuple[Disk, ...], tuple[DiskCaps, ...]]:
+    """The disks themselves, and the caps of those that have some."""
+    listed = list(disks)
+    return (
+        tuple(each.disk if isinstance(each, CappedDisk) else each for each in listed),
+        tuple(each.caps for each in listed if isinstance(each, CappedDisk)),
+    )
+
+
+class Disks:
+    """Makes disks; each ends with the sample or test that it was made in, after the targets that use it.
+
+    Args:
+        run: in whose folder the files are.
+        scope: owns them.
+    """
+
+    def __init__(self, run: Run, scope: Scope) -> None:
+        self._run = run
+        self._scope = scope
+
+    def make(self, size: str = "64 MiB", *, format: Literal["", "ext4"] = "") -> Disk:
+        """Make a disk.
+
+        Args:
+            size: e.g. ``256 MiB``.
+            format: ``ext4``, or nothing for a raw disk.
+
+        Raises:
+            Unavailable: this user may not make loop devices, or a program is missing.
+            CannotStart: there is no room, or a program failed.
+        """
+        if os.geteuid() != 0:
+            raise Unavailable(
+                "a disk of the run is a loop device, which needs root", remedy="run as root"
+            )
+        for program, package in (("losetup", "mount"), ("mkfs.ext4", "e2fsprogs")):
+            if find_program(program) is None and (format or program == "losetup"):
+                raise Unavailable(
+                    f"{program} is not installed", remedy=f"apt-get install {package}"
+                )
+        length = round(Quantity.parse(size).to("byte").value) // 4096 * 4096
+        if length < 1 << 20:
+            raise CannotStart(f"a disk of {size} is too small: at least 1 MiB")
+        folder = self._run.subfolder("disk")
+        device = ""
+        try:
+            _write(folder / "image", length)
+            device = loops.attach(folder / "image")
+            if format:
+                # Without lazy initialisation: the kernel would write in the background while something is measured.
+                options = "lazy_itable_init=0,lazy_journal_init=0"
+                _call("mkfs.ext4", "-q", "-F", "-E", options, device)
+            disk = Disk(folder.name, folder, device, length, format)
+        except BaseException as error:
+            if device:
+                loops.detach(device)
+            shutil.rmtree(folder, ignore_errors=True)
+            if isinstance(error, OSError):
+                raise CannotStart(f"a disk of {size} cannot be made: {error}") from error
+            raise
+        self._scope.keep(disk)
+        return disk
+
+
+def _write(path: Path, length: int) -> None:
+    """A file whose blocks are all written, on the disk and not only in memory."""
+    chunk = os.urandom(_CHUNK)  # not zeros, which a disk below may leave out
+    with path.open("wb") as stream:
+        with contextlib.suppress(OSError):  # not every file system can; it only saves fragments
+            os.posix_fallocate(stream.fileno(), 0, length)
+        for start in range(0, length, _CHUNK):
+            stream.write(chunk[: length - start])
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _call(*argv: str) -> None:
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise CannotStart(f"{' '.join(argv)} failed: {done.stderr.strip()[-300:]}")
+
+
+def _file_system(folder: Path) -> str:
+    """The kind of file system that a folder is in."""
+    found = [each for each in mounts.mounts() if folder.is_relative_to(each.point)]
+    return max(found, key=lambda each: len(each.point.parts)).kind if found else "unknown"

@@ -1,0 +1,296 @@
+"""Resource control, by one set of names on every kind of target, and what the system really has of it.
+
+A limit that was asked for is read back from the control group's files before the target is used (design rule 11): the
+engine of a container, and even a kernel, may take a request and not enforce it. Files and their meaning: kernel
+documentation, admin-guide/cgroup-v1 (cpusets, memory, blkio-controller), scheduler/sched-bwc, admin-guide/cgroup-v2.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_vperf.quantity import Quantity
+from pytest_vperf.targets.base import CannotStart
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+#: The period of a CPU quota in µs: what engines use, and the kernel's default.
+PERIOD = 100_000
+_PAGE = 4096
+
+
+@dataclass(frozen=True)
+class DiskCaps:
+    """What a target may do with one disk in a second; ``None`` is no cap.
+
+    Attributes:
+        device: its path on the host.
+        number: its device number, e.g. ``7:0``.
+        read_iops: blocks read.
+        write_iops: blocks written.
+        read_bytes: bytes read.
+        write_bytes: bytes written.
+    """
+
+    device: str
+    number: str
+    read_iops: int | None = None
+    write_iops: int | None = None
+    read_bytes: int | None = None
+    write_bytes: int | None = None
+
+
+#: Name of a cap → the file of version 1, the key in ``io.max`` of version 2, and the engine's argument.
+CAPS = {
+    "read_iops": ("blkio.throttle.read_iops_device", "riops", "device_read_iops"),
+    "write_iops": ("blkio.throttle.write_iops_device", "wiops", "device_write_iops"),
+    "read_bytes": ("blkio.throttle.read_bps_device", "rbps", "device_read_bps"),
+    "write_bytes": ("blkio.throttle.write_bps_device", "wbps", "device_write_bps"),
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One file of a control group.
+
+    Attributes:
+        name: under which it is found in a target's facts.
+        file: its name.
+        value: what is written.
+        same: whether what was read back is what was asked for.
+        optional: the file need not be there.
+    """
+
+    name: str
+    file: str
+    value: str
+    same: Callable[[str], bool]
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits as they were asked for; ``None`` is none.
+
+    Attributes:
+        cpus: how many CPUs' time it may use (a quota), e.g. 0.5.
+        cpuset: which CPUs it may run on (pinning), e.g. ``0-1``.
+        cpu_shares: its weight against others that want the same CPU; 1024 is the usual one.
+        memory: bytes, without swap.
+        disks: caps, one for each disk that has some.
+    """
+
+    cpus: float | None = None
+    cpuset: str | None = None
+    cpu_shares: int | None = None
+    memory: int | None = None
+    disks: tuple[DiskCaps, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.cpus is not None and not (math.isfinite(self.cpus) and self.cpus >= 0.01):
+            raise CannotStart(f"cpus is {self.cpus!r}: the smallest quota is 0.01 CPUs")
+        if self.cpuset is not None:
+            try:
+                cpus_of(self.cpuset)
+            except ValueError as error:
+                raise CannotStart(f"cpuset is {self.cpuset!r}: {error}") from None
+        if self.cpu_shares is not None and not 2 <= self.cpu_shares <= 262_144:
+            raise CannotStart(f"cpu_shares is {self.cpu_shares!r}, not between 2 and 262144")
+        if self.memory is not None and self.memory < _PAGE:
+            raise CannotStart(f"memory is {self.memory!r} bytes, less than a page")
+
+    def __bool__(self) -> bool:
+        return self != Limits()
+
+    def settings(self, controller: str, version: int) -> list[Setting]:
+        """The files of one controller (``cpu``, ``cpuset``, ``memory``, ``io``) that these limits are written to.
+
+        Args:
+            controller: by its name in version 2; ``io`` is ``blkio`` in version 1.
+            version: of control groups.
+        """
+        make = {"cpu": self._cpu, "cpuset": self._cpuset, "memory": self._memory, "io": self._io}
+        return make[controller](version)
+
+    @property
+    def controllers(self) -> tuple[str, ...]:
+        """The controllers that are needed, by their names in version 2."""
+        return tuple(name for name in ("cpu", "cpuset", "memory", "io") if self.settings(name, 1))
+
+    def _cpu(self, version: int) -> list[Setting]:
+        found = []
+        if self.cpus is not None:
+            quota = round(self.cpus * PERIOD)
+            if version == 1:
+                found += [
+                    _exact("cpu_period", "cpu.cfs_period_us", str(PERIOD)),
+                    _exact("cpu_quota", "cpu.cfs_quota_us", str(quota)),
+                ]
+            else:
+                found.append(_exact("cpu_quota", "cpu.max", f"{quota} {PERIOD}"))
+        if self.cpu_shares is not None:
+            if version == 1:
+                found.append(_exact("cpu_shares", "cpu.shares", str(self.cpu_shares)))
+            else:
+                known = weights(self.cpu_shares)
+                found.append(
+                    Setting(
+                        "cpu_shares", "cpu.weight", str(known[0]), lambda t: t in map(str, known)
+                    )
+                )
+        return found
+
+    def _cpuset(self, version: int) -> list[Setting]:
+        if self.cpuset is None:
+            return []
+        wanted = cpus_of(self.cpuset)
+        return [Setting("cpuset", "cpuset.cpus", self.cpuset, lambda text: cpus_of(text) == wanted)]
+
+    def _memory(self, version: int) -> list[Setting]:
+        if self.memory is None:
+            return []
+        text, pages = str(self.memory), str(self.memory // _PAGE * _PAGE)
+
+        def same(found: str) -> bool:
+            return found in (text, pages)
+
+        if version == 1:
+            return [
+                Setting("memory", "memory.limit_in_bytes", text, same),
+                # Memory and swap together: the kernel counts swap only where it was told to at its start.
+                Setting(
+                    "memory_and_swap", "memory.memsw.limit_in_bytes", text, same, optional=True
+                ),
+            ]
+        return [
+            Setting("memory", "memory.max", text, same),
+            Setting("swap", "memory.swap.max", "0", lambda found: found == "0", optional=True),
+        ]
+
+    def _io(self, version: int) -> list[Setting]:
+        found = []
+        for disk in self.disks:
+            caps = {name: value for name in CAPS if (value := getattr(disk, name)) is not None}
+            for name, value in caps.items():
+                file, key, _ = CAPS[name]
+                if version == 1:
+                    line = f"{disk.number} {value}"
+                    found.append(_among_lines(f"disk_{name}", file, line, {line}))
+                else:
+                    line = f"{disk.number} {key}={value}"
+                    found.append(
+                        _among_lines(
+                            f"disk_{name}", "io.max", line, {disk.number, f"{key}={value}"}
+                        )
+                    )
+        return found
+
+
+def _exact(name: str, file: str, value: str) -> Setting:
+    return Setting(name, file, value, lambda found: found == value)
+
+
+def _among_lines(name: str, file: str, line: str, words: set[str]) -> Setting:
+    """A file with a line for each disk: one of them has to be, or to have, the words."""
+    return Setting(
+        name,
+        file,
+        line,
+        lambda found: any(words <= {each, *each.split(" ")} for each in found.splitlines()),
+    )
+
+
+def weights(shares: int) -> list[int]:
+    """The weights of version 2 that shares of version 1 may become, the one that we write first.
+
+    Ours keeps ratios (1024 is 100, the default of each). runc until 1.3 maps both ranges linearly; newer ones by a
+    curve through both defaults (opencontainers/cgroups, ConvertCPUSharesToCgroupV2Value).
+    """
+    ours = min(10_000, max(1, round(shares * 100 / 1024)))
+    linear = 1 + (shares - 2) * 9999 // 262_142
+    log = math.log2(shares)
+    curve = math.ceil(10 ** ((log * log + 125 * log) / 612 - 7 / 34))
+    return [ours, linear, curve]
+
+
+def cpus_of(text: str) -> set[int]:
+    """The CPUs of a list as the kernel writes it: ``0-2,4``.
+
+    Raises:
+        ValueError: it is no such list, or empty.
+    """
+    found: set[int] = set()
+    for part in text.strip().split(","):
+        first, dash, last = part.partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise ValueError("not a list of CPUs such as 0-2,4")
+        found.update(range(int(first), int(last if dash else first) + 1))
+    if not found:
+        raise ValueError("not a list of CPUs such as 0-2,4")
+    return found
+
+
+def bytes_of(memory: int | str | None) -> int | None:
+    """Bytes, of a number of them or of a text such as ``200 MiB``.
+
+    Raises:
+        QuantityError: the text is no size.
+    """
+    return round(Quantity.parse(memory).to("byte").value) if isinstance(memory, str) else memory
+
+
+def check(
+    settings: Iterable[Setting], folder: Path, target: str, *, unenforced: str = ""
+) -> dict[str, str]:
+    """Read settings back from a control group.
+
+    Args:
+        settings: what was asked for.
+        folder: the group's, of one controller.
+        target: the target's name, for messages.
+        unenforced: added to the message, where it is known why a setting may not be there.
+
+    Returns:
+        Setting → the text of its file.
+
+    Raises:
+        CannotStart: a file has something else than was asked for, or cannot be read; with both values.
+    """
+    found = {}
+    for setting in settings:
+        path = folder / setting.file
+        try:
+            text = path.read_text().strip()
+        except OSError as error:
+            if setting.optional:
+                continue
+            text = f"nothing: {error.strerror}"
+        if not setting.same(text):
+            raise CannotStart(
+                f"{target}: asked for {setting.name} {setting.value!r}, the system has {text!r}"
+                f" in {path}{unenforced}",
+                target=target,
+            )
+        found[setting.name] = _line(text, setting.value)
+    return found
+
+
+def _line(text: str, asked: str) -> str:
+    """Of a file with a line for each disk, the disk's own."""
+    number = asked.partition(" ")[0]
+    if ":" not in number:
+        return text
+    return next(line for line in text.splitlines() if line.partition(" ")[0] == number)
+
+
+def names(limits: Limits) -> Sequence[str]:
+    """The names of the settings that were asked for, for messages."""
+    return [
+        setting.name
+        for controller in limits.controllers
+        for setting in limits.settings(controller, 1)
+    ]
