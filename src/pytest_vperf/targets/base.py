@@ -272,6 +272,22 @@ class Networked(Target, Protocol):
         ...
 
 
+def link_of(target: object) -> Link:
+    """The link of a target.
+
+    Raises:
+        TargetError: it has none; the message says how it gets one.
+    """
+    link: Link | None = getattr(target, "link", None)
+    if link is None:
+        name = getattr(target, "name", type(target).__name__)
+        raise TargetError(
+            f"{name} is on no network: start it with network=network (the fixture `network`)",
+            target=name,
+        )
+    return link
+
+
 @runtime_checkable
 class Started(Target, Protocol):
     """A target whose start was timed."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_vperf.quantity import Quantity
@@ -25,10 +26,13 @@ from pytest_vperf.targets.base import (
 )
 from pytest_vperf.targets.container_exec import Exec
 from pytest_vperf.targets.container_files import Files
-from pytest_vperf.targets.container_limits import Limits, read_back
+from pytest_vperf.targets.container_limits import host_config, read_back
+from pytest_vperf.targets.container_network import attach
 from pytest_vperf.targets.container_usage import usage
+from pytest_vperf.targets.disks import attached
 from pytest_vperf.targets.engine_address import answering
 from pytest_vperf.targets.image import LABEL_ROOTFS
+from pytest_vperf.targets.limits import Limits, bytes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,7 +40,12 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pytest_vperf.machine.runs import Run
+    from pytest_vperf.targets.base import Link
+    from pytest_vperf.targets.disks import CappedDisk, Disk
     from pytest_vperf.targets.engine import Engine
+    from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.network.switch import Switch
+    from pytest_vperf.targets.program import Program
     from pytest_vperf.targets.scope import Scope
 
 _numbers = itertools.count(1)
@@ -51,6 +60,8 @@ class Container:
     Attributes:
         name: ``container`` and the runtime.
         startup_time: from the request until its process ran; the parts are the engine's two requests.
+        link: how it is on the run's own network, if it is.
+        disks: of the run, that it was started with.
     """
 
     def __init__(
@@ -63,13 +74,21 @@ class Container:
         startup_time: Quantity,
         facts: Facts,
         shares_files: bool,
+        link: Link | None = None,
+        holder: str = "",
+        disks: tuple[Disk, ...] = (),
+        tree: Callable[[], Rootfs] | None = None,
     ) -> None:
         self.name = name
+        self.disks = disks
+        self.link = link
+        self._holder = holder
         self.startup_time = startup_time
         self.id = identity
         self._engine = engine
         self._pid = int(state["State"]["Pid"])
         self._facts = facts
+        self._tree = tree
         self._commands = Exec(engine, identity, name)
         self._files = Files(engine, identity, name, self._commands, shared=shares_files)
         self._closed = False
@@ -90,6 +109,15 @@ class Container:
             raise CommandFailed(done, target=self.name)
         return done
 
+    def program(self, name: str) -> Program:
+        """A program of the image; see `pytest_vperf.targets.base.Target.program`."""
+        from pytest_vperf.targets.image_programs import programs_of
+
+        with _named(self.name):
+            if self._tree is None:
+                raise Unavailable(f"the files in the image of {self.name} are not known")
+            return programs_of(self._tree()).find(name)
+
     def put(self, source: Path, destination: str) -> None:
         """Copy a file in; see `pytest_vperf.targets.container_files`."""
         self._files.put(source, destination)
@@ -98,9 +126,26 @@ class Container:
         """Copy a file out; see `pytest_vperf.targets.container_files`."""
         self._files.get(source, destination)
 
+    def check_devices(self) -> None:
+        """Make sure that the raw disks are there: a runtime with a kernel of its own may leave them out in silence.
+
+        Raises:
+            Unavailable: one is not.
+        """
+        for disk in self.disks:
+            if not disk.formatted and self.run(["test", "-b", disk.inside], check=False).returncode:
+                raise Unavailable(
+                    f"its runtime does not pass block devices through: there is no {disk.inside}",
+                    remedy='disks.make(…, format="ext4"), whose file system is bound in',
+                    target=self.name,
+                )
+
     def facts(self) -> Facts:
-        """Runtime, engine, image, kernel, and the limits that were asked for, as they were read back."""
-        return self._facts
+        """Runtime, engine, image, kernel, the limits that were asked for as they were read back, and its network."""
+        if self.link is None:
+            return self._facts
+        details = {**self._facts.details, **self.link.details()}
+        return replace(self._facts, details=details)
 
     def usage(self) -> Usage:
         """CPU time and memory, by the host's account."""
@@ -111,6 +156,10 @@ class Container:
         if not self._closed:
             self._closed = True
             _discard(self._engine, self.id)
+            if self._holder:
+                _discard(self._engine, self._holder)
+            if self.link is not None:
+                self.link.close()
 
     def __enter__(self) -> Container:
         return self
@@ -133,6 +182,7 @@ class Containers:
         scope: owns them.
         runtime: the OCI runtime, by the name the engine knows it by.
         rootfs: gives the ID of the image in an engine, see `pytest_vperf.targets.image`.
+        tree: gives the files of that image, in which programs are looked up.
     """
 
     def __init__(
@@ -143,6 +193,7 @@ class Containers:
         *,
         runtime: str = "runc",
         rootfs: Callable[[Engine], str],
+        tree: Callable[[], Rootfs] | None = None,
     ) -> None:
         self.runtime = runtime
         self.name = f"container {runtime}"
@@ -150,6 +201,7 @@ class Containers:
         self._run = run
         self._scope = scope
         self._rootfs = rootfs
+        self._tree = tree
         self._common: dict[str, str] = {}
 
     def start(
@@ -159,8 +211,9 @@ class Containers:
         cpus: float | None = None,
         cpuset: str | None = None,
         cpu_shares: int | None = None,
-        memory: int | None = None,
-        network: str = "none",
+        memory: int | str | None = None,
+        disks: Sequence[Disk | CappedDisk] = (),
+        network: str | Switch = "none",
     ) -> Container:
         """Start a container and measure how long that takes.
 
@@ -169,29 +222,39 @@ class Containers:
             cpus: how many CPUs' time it may use, e.g. 0.5.
             cpuset: the CPUs it may run on, e.g. ``0-1``.
             cpu_shares: its weight against other containers; 1024 is the usual one.
-            memory: bytes it may have.
-            network: the engine's network; ``none`` has no interface.
+            memory: what it may have, without swap: bytes, or e.g. ``200 MiB``.
+            disks: of the fixture ``disks``: a raw one is passed through as a device, the file system of another is
+                bound in, both at `Disk.where`; with ``disk.capped(…)`` it may do so much with it.
+            network: the engine's network, where ``none`` has no interface; or the run's own (fixture ``network``).
 
         Raises:
-            Unavailable: there is no engine here, or it does not know the runtime.
-            CannotStart: the runtime refused, or the process ended at once; with its words.
+            Unavailable: there is no engine here, or it does not know the runtime, or does not enforce a limit.
+            CannotStart: the runtime refused, or the process ended at once; with its words. Or the system has another
+                limit than was asked for.
             CannotConnect: the engine does not answer.
         """
         with _named(self.name):
             engine = self._engine()
             engine.require_runtime(self.runtime)
-        limits = Limits(cpus, cpuset, cpu_shares, memory)
+        present, caps = attached(disks)
+        limits = Limits(cpus, cpuset, cpu_shares, bytes_of(memory), caps)
         api: Any = engine.client.api
-        with answering(engine.url, target=self.name):
+        with answering(engine.url, target=self.name), contextlib.ExitStack() as undo:
             with _named(self.name):
                 image = self._rootfs(engine)
+                plug = attach(network, self.runtime, engine, image, self._run)
+            undo.callback(plug.abandon, engine)
             options = api.create_host_config(
-                network_mode=network,
-                runtime=self.runtime,
+                network_mode=plug.mode,
+                runtime=plug.runtime,
                 # Not "none": then the last words of a process that ends at once would be lost. It
                 # costs the start nothing that could be measured.
                 log_config={"Type": "json-file"},
-                **limits.host_config(),
+                devices=[
+                    f"{disk.device}:{disk.inside}:rwm" for disk in present if not disk.formatted
+                ],
+                binds=[f"{disk.mounted()}:{disk.inside}" for disk in present if disk.formatted],
+                **host_config(limits),
             )
             request = api.create_container_config(
                 image,
@@ -207,6 +270,8 @@ class Containers:
             try:
                 state = self._running(engine, identity)
                 facts = self._facts(engine, image, identity, state, limits)
+                with _named(self.name):
+                    link = plug.complete(identity, int(state["State"]["Pid"]))
                 container = Container(
                     engine,
                     identity,
@@ -215,10 +280,16 @@ class Containers:
                     startup_time=startup,
                     facts=facts,
                     shares_files=self.runtime in oci_runtimes.SHARES_FILES,
+                    link=link,
+                    holder=plug.holder,
+                    disks=present,
+                    tree=self._tree,
                 )
+                container.check_devices()
             except BaseException:
                 _discard(engine, identity)
                 raise
+            undo.pop_all()
         return self._scope.own(container)
 
     def _timed_start(self, engine: Engine, request: Mapping[str, Any]) -> tuple[str, Quantity]:
@@ -266,7 +337,7 @@ class Containers:
     ) -> Facts:
         if self._common.get("image") != image:
             self._common = self._ask(engine, image, identity)
-        limited = read_back(limits, int(state["State"]["Pid"]), identity, state["HostConfig"])
+        limited = read_back(limits, int(state["State"]["Pid"]), identity, self.name)
         return Facts("container", self.name, {**self._common, **limited})
 
     def _ask(self, engine: Engine, image: str, identity: str) -> dict[str, str]:
@@ -278,6 +349,7 @@ class Containers:
             "engine_version": engine.version,
             "storage_driver": str(engine.info.get("Driver", "")),
             "image": image,
+            "rootfs": self._tree().name if self._tree else "",
             "rootfs_sha256": (api.inspect_image(image)["Config"].get("Labels") or {}).get(
                 LABEL_ROOTFS, ""
             ),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from typing import TYPE_CHECKING, Any
 
 from pytest_vperf.machine.preflight import find_program
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
 #: The arguments each runtime needs in an engine of ours. gVisor's own network stack wants an interface to
 #: take over and refuses to start without one; our engine has no network, so it is told not to look.
@@ -18,6 +20,23 @@ ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "crun": (),
     "youki": (),
     "kata-runtime": (),
+}
+#: How runtimes are started for containers that find a link in their namespace, where that is another way. gVisor
+#: refuses to take over the links of the host's own namespace, and tells it by a file that, before Linux 6.9, was in
+#: no other (runsc/sandbox/network.go, isRootNetNS). Newer kernels have the file in every namespace, so that releases
+#: of gVisor from before then never start with a network: the file is hidden, from the one command that looks, within
+#: mounts of its own. With all of /proc/sys, because what is below its "net" is another folder in each namespace;
+#: gVisor asks for one file more, which is given. The namespace is not the host's: it is that of a container.
+NETWORKED: Mapping[str, str] = {
+    "runsc": """#!/bin/sh
+hidden='
+  lowest=$(cat /proc/sys/vm/mmap_min_addr) &&
+  mount -t tmpfs none /proc/sys && mkdir /proc/sys/vm && echo "$lowest" >/proc/sys/vm/mmap_min_addr && exec "$@"'
+for word in "$@"; do
+  [ "$word" != start ] || exec unshare --mount sh -c "$hidden" sh {path} "$@"
+done
+exec {path} "$@"
+"""
 }
 #: The distribution's package of each, where there is one.
 PACKAGES: Mapping[str, str] = {"runc": "runc", "runsc": "runsc", "crun": "crun"}
@@ -30,13 +49,32 @@ def installed() -> dict[str, str]:
     return {name: path for name in ARGUMENTS if (path := find_program(name)) is not None}
 
 
-def daemon_entries() -> dict[str, dict[str, Any]]:
-    """The entry ``runtimes`` of a daemon's configuration; ``runc`` is built in and may not be in it."""
-    return {
-        name: {"path": path, "runtimeArgs": list(ARGUMENTS[name])}
-        for name, path in installed().items()
-        if name != "runc"
+def daemon_entries(folder: Path) -> dict[str, dict[str, Any]]:
+    """The entry ``runtimes`` of a daemon's configuration; ``runc`` is built in and may not be in it.
+
+    Args:
+        folder: the daemon's; scripts that start a runtime are written there.
+    """
+    found = {name: path for name, path in installed().items() if name != "runc"}
+    entries = {
+        name: {"path": path, "runtimeArgs": list(ARGUMENTS[name])} for name, path in found.items()
     }
+    for name, script in NETWORKED.items():
+        if name in found:
+            path = folder / _networked(name)
+            path.write_text(script.format(path=shlex.quote(found[name])))
+            path.chmod(0o700)
+            entries[_networked(name)] = {"path": str(path), "runtimeArgs": []}
+    return entries
+
+
+def networked(name: str, known: Iterable[str]) -> str:
+    """The engine's name of a runtime for a container with a link; an engine of others has it under its own."""
+    return _networked(name) if _networked(name) in known else name
+
+
+def _networked(name: str) -> str:
+    return f"{name}-networked"
 
 
 def remedy(name: str) -> str:

@@ -99,7 +99,7 @@ class PrivateEngine:
             # Not systemd's: it would need a slice, and a machine with systemd.
             "exec-opts": ["native.cgroupdriver=cgroupfs"],
             "cgroup-parent": f"/{self._run.cgroup}",
-            "runtimes": oci_runtimes.daemon_entries(),
+            "runtimes": oci_runtimes.daemon_entries(folder),
         }
         if _major_version(dockerd) < 23:
             # Else an older dockerd writes a key into /etc/docker; a newer one does not know the word.

@@ -15,6 +15,10 @@ WORKLOADS: Mapping[str, str] = {
     "sysbench.cpu": "sysbench:SysbenchCpu",
     "sysbench.memory": "sysbench:SysbenchMemory",
     "fio.job": "fio:FioJob",
+    "iperf3.tcp": "iperf3:Iperf3Tcp",
+    "iperf3.udp": "iperf3:Iperf3Udp",
+    "iperf.udp": "iperf:IperfUdp",
+    "netperf.tcp_rr": "netperf:TcpRr",
 }
 
 

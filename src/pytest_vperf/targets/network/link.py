@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_vperf.targets.base import TargetError, Unavailable
+from pytest_vperf.targets.base import Unavailable
 from pytest_vperf.targets.network import rate
 
 if TYPE_CHECKING:
@@ -91,19 +91,3 @@ class SwitchLink:
     def close(self) -> None:
         """Take the link from the switch. Safe to repeat; quiet if it is gone already."""
         self.unplug()
-
-
-def link_of(target: object) -> Link:
-    """The link of a target.
-
-    Raises:
-        TargetError: it has none; the message says how it gets one.
-    """
-    link: Link | None = getattr(target, "link", None)
-    if link is None:
-        name = getattr(target, "name", type(target).__name__)
-        raise TargetError(
-            f"{name} is on no network: start it with network=network (the fixture `network`)",
-            target=name,
-        )
-    return link

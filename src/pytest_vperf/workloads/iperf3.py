@@ -1,0 +1,366 @@
+"""iperf3: what a TCP connection or a stream of UDP packets moves. Versions 3.1 to 3.x, by their JSON.
+
+The client prints one JSON document at the end (``-J``), also when it fails: then with a key ``error``. What counts is
+what the *receiver* got: the server sends its figures to the client over the control connection.
+
+Formats (iperf_api.c, ``iperf_print_results``, of the versions named): ``end.sum_sent`` and ``end.sum_received`` for
+TCP in all of them. UDP has ``end.sum`` alone until 3.10, whose ``packets`` are those sent, and ``lost_packets`` those
+that the receiver missed; later versions keep it and add ``sum_sent`` and ``sum_received``. ``retransmits`` is there
+where the sender's system counts them. 3.12 and 3.13 print some fields twice where there are several streams (release
+notes of 3.14).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pytest_vperf.quantity import Quantity
+from pytest_vperf.workloads.base import Output, Unsupported
+from pytest_vperf.workloads.figures import Reader
+from pytest_vperf.workloads.network_server import Server, serving
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pytest_vperf.targets.base import Target
+    from pytest_vperf.workloads.bench import Bench
+
+_OLDEST = (3, 1)
+#: What 3.12 prints once for each stream into one object, whose keys would not be unique; none of it is read.
+_TWICE = re.compile(r'"(?:sock_bufsize|sndbuf_actual|rcvbuf_actual)":\s*[0-9]+,\s*')
+#: How far two figures for the same thing may differ: they are printed from the same counters.
+_ROUNDING = 0.01
+
+
+@dataclass(frozen=True)
+class TcpResult:
+    """What TCP connections moved.
+
+    Attributes:
+        throughput: payload that the receiver got, in bit/s, of all connections.
+        sent: payload that the sender handed to its system.
+        retransmits: segments that were sent again; ``None`` where the sender's system does not count them.
+    """
+
+    throughput: Quantity
+    sent: Quantity
+    retransmits: Quantity | None
+
+
+@dataclass(frozen=True)
+class UdpResult:
+    """What a stream of UDP packets came to.
+
+    Attributes:
+        packets: packets that arrived, in packet/s.
+        throughput: their payload, in bit/s.
+        sent: packets that were sent, in packet/s.
+        loss: share of the packets sent that did not arrive, in %.
+        jitter: mean change of the time between packets (RFC 1889), in ms.
+        out_of_order: packets that came before an earlier one; ``None`` in versions that do not print them.
+    """
+
+    packets: Quantity
+    throughput: Quantity
+    sent: Quantity
+    loss: Quantity
+    jitter: Quantity
+    out_of_order: Quantity | None
+
+
+@dataclass(frozen=True)
+class _Client:
+    """What both tests have in common.
+
+    Attributes:
+        server: the address of the server.
+        port: its port.
+        time: seconds that are counted.
+        omit: seconds before, which are not counted: a connection finds its speed then.
+        streams: connections at once; their figures are added up.
+
+    Raises:
+        ValueError: a parameter makes no sense; the text names it.
+    """
+
+    server: str
+    port: int = 5201
+    time: int = 10
+    omit: int = 0
+    streams: int = 1
+
+    tool: ClassVar[str] = "iperf3"
+    version_argv: ClassVar[Sequence[str]] = ("--version",)
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[0-9A-Za-z.:_%-]+", self.server) or self.server.startswith("-"):
+            raise ValueError(f"server is {self.server!r}, not an address")
+        for name, value, least, most in (
+            ("port", self.port, 1, 65_535),
+            ("time", self.time, 1, 86_400),
+            ("omit", self.omit, 0, 60),
+            ("streams", self.streams, 1, 128),
+        ):
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+                raise ValueError(f"{name} is {value!r}, not a whole number from {least} to {most}")
+
+    def _argv(self, version: str) -> tuple[str, ...]:
+        match = re.match(r"([0-9]+)\.([0-9]+)", version)
+        if match and (int(match[1]), int(match[2])) < _OLDEST:
+            raise Unsupported("iperf3 before 3.1 has no JSON that can be relied on")
+        return (
+            *("-c", self.server, "-p", str(self.port), "-J"),
+            *("-t", str(self.time), "-P", str(self.streams)),
+            *(("-O", str(self.omit)) if self.omit else ()),
+        )
+
+    @property
+    def timeout(self) -> float:
+        """Seconds for the test three times over, and a minute."""
+        return 60.0 + 3 * (self.time + self.omit)
+
+    def _end(self, reader: Reader, protocol: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """The parts ``start.test_start`` and ``end`` of the document, which is of this test."""
+        document = _document(reader)
+        if "error" in document:
+            raise reader.error(f"it failed: {str(document['error'])[:200]}")
+        test = _object(reader, _object(reader, document, "start"), "test_start")
+        end = _object(reader, document, "end")
+        if test.get("protocol") != protocol:
+            raise reader.error(
+                f"it is a test of {str(test.get('protocol'))[:20]}, not of {protocol}"
+            )
+        streams = end.get("streams")
+        if not isinstance(streams, list) or len(streams) != self.streams:
+            raise reader.error(f"it does not have the figures of {self.streams} streams")
+        return test, end
+
+    def _seconds(self, reader: Reader, part: Mapping[str, Any], what: str) -> float:
+        seconds = reader.json_number(part.get("seconds"), f"{what}'s seconds", positive=True)
+        if seconds < self.time / 2:
+            raise reader.error(f"{what} lasted {seconds:g} s of {self.time} s")
+        return seconds
+
+    @classmethod
+    def version_of(cls, output: Output) -> str:
+        """``3.12`` of ``iperf 3.12 (cJSON 1.7.15)``."""
+        return Reader(cls.tool, output).need(r"^iperf ([0-9]+\.[0-9]\S*)(?: .*)?$", "version")[1]
+
+
+@dataclass(frozen=True)
+class Iperf3Tcp(_Client):
+    """One test of TCP.
+
+    Attributes:
+        reverse: the server sends, the client receives.
+    """
+
+    reverse: bool = False
+
+    def argv(self, version: str) -> tuple[str, ...]:
+        """The test as options.
+
+        Raises:
+            Unsupported: the version is older than 3.1.
+        """
+        return (*self._argv(version), *(("-R",) if self.reverse else ()))
+
+    def parse(self, output: Output) -> TcpResult:
+        """Read the JSON among whatever else was printed.
+
+        Raises:
+            ParseError: there is none, it is of another test, it has an error, or nothing arrived.
+        """
+        reader = Reader(self.tool, output)
+        _, end = self._end(reader, "TCP")
+        sent, received = (_object(reader, end, name) for name in ("sum_sent", "sum_received"))
+        retransmits = sent.get("retransmits")
+        return TcpResult(
+            throughput=self._rate(reader, received, "what was received"),
+            sent=self._rate(reader, sent, "what was sent"),
+            retransmits=None
+            if retransmits is None
+            else Quantity(reader.json_number(retransmits, "retransmits"), "", better="lower"),
+        )
+
+    def _rate(self, reader: Reader, part: Mapping[str, Any], what: str) -> Quantity:
+        seconds = self._seconds(reader, part, what)
+        moved = reader.json_number(part.get("bytes"), f"the bytes of {what}", positive=True)
+        said = reader.json_number(part.get("bits_per_second"), f"the rate of {what}", positive=True)
+        if abs(moved * 8 / seconds - said) > _ROUNDING * said:
+            raise reader.error(
+                f"{what}: {moved:g} bytes in {seconds:g} s are not {said:g} bits per second"
+            )
+        return Quantity(said, "bit/s", better="higher")
+
+
+@dataclass(frozen=True)
+class Iperf3Udp(_Client):
+    """One test of UDP.
+
+    Attributes:
+        rate: bit/s of payload that each stream sends; 0 is as fast as it can.
+        length: bytes of payload of one packet.
+    """
+
+    rate: int = 1_000_000
+    length: int = 1448
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, value, least, most in (
+            ("rate", self.rate, 0, 10**12),
+            ("length", self.length, 16, 65_507),
+        ):
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+                raise ValueError(f"{name} is {value!r}, not a whole number from {least} to {most}")
+
+    def argv(self, version: str) -> tuple[str, ...]:
+        """The test as options.
+
+        Raises:
+            Unsupported: the version is older than 3.1.
+        """
+        return (*self._argv(version), "-u", "-b", str(self.rate), "-l", str(self.length))
+
+    def parse(self, output: Output) -> UdpResult:
+        """Read the JSON among whatever else was printed.
+
+        Raises:
+            ParseError: there is none, it is of another test, it has an error, or nothing arrived.
+        """
+        reader = Reader(self.tool, output)
+        test, end = self._end(reader, "UDP")
+        length = reader.json_number(test.get("blksize"), "blksize", positive=True)
+        if length != self.length:
+            raise reader.error(f"its packets have {length:g} bytes, not {self.length}")
+        whole = _object(reader, end, "sum")
+        total = reader.json_number(whole.get("packets"), "packets", positive=True)
+        lost = reader.json_number(whole.get("lost_packets"), "lost_packets")
+        loss = reader.json_number(whole.get("lost_percent"), "lost_percent")
+        if lost >= total:
+            raise reader.error(f"of {total:g} packets {lost:g} were lost: none arrived")
+        if abs(lost / total * 100 - loss) > 0.1:
+            raise reader.error(f"{lost:g} lost packets of {total:g} are not {loss:g} %")
+        receiver = end.get("sum_received", whole)
+        if not isinstance(receiver, dict):
+            raise reader.error("there is no 'sum_received' in its JSON")
+        seconds = self._seconds(reader, receiver, "the receiver")
+        sending = self._seconds(reader, end.get("sum_sent", whole), "the sender")
+        jitter = reader.json_number(whole.get("jitter_ms"), "jitter_ms")
+        return UdpResult(
+            packets=Quantity((total - lost) / seconds, "packet/s", better="higher"),
+            throughput=Quantity((total - lost) * length * 8 / seconds, "bit/s", better="higher"),
+            sent=Quantity(total / sending, "packet/s"),
+            loss=Quantity(lost / total * 100, "%", better="lower"),
+            jitter=Quantity(jitter, "ms", better="lower"),
+            out_of_order=_out_of_order(reader, end["streams"]),
+        )
+
+
+def _out_of_order(reader: Reader, streams: Sequence[Any]) -> Quantity | None:
+    counts = []
+    for stream in streams:
+        part = stream.get("udp") if isinstance(stream, dict) else None
+        if not isinstance(part, dict):
+            raise reader.error("a stream has no figures of UDP")
+        counts.append(part.get("out_of_order"))
+    if None in counts:
+        return None
+    total = sum(reader.json_number(count, "out_of_order") for count in counts)
+    return Quantity(reader.checked(total, "out_of_order"), "packet", better="lower")
+
+
+def _document(reader: Reader) -> Mapping[str, Any]:
+    """The JSON document; what is printed before and after it is passed over."""
+    start = reader.need(r'^\{\s*"start"', "JSON of iperf3").start()
+    text = reader.text[start:]
+    try:
+        _, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError) as error:
+        raise reader.error(f"its JSON cannot be read: {error or 'too deep'}") from None
+    return reader.json_document(_TWICE.sub("", text[:end]))
+
+
+def _object(reader: Reader, parent: object, key: str) -> Mapping[str, Any]:
+    found = parent.get(key) if isinstance(parent, dict) else None
+    if not isinstance(found, dict):
+        raise reader.error(f"there is no {key!r} in its JSON")
+    return found
+
+
+class Iperf3:
+    """iperf3 for tests: ``iperf3.tcp(container, to=other_host, time=5).throughput``.
+
+    ``to`` is a target, where a server is started for the one test and ended with it; or a server that is kept:
+    ``with iperf3.serve(other_host) as server: iperf3.tcp(container, to=server)``. Both ends are on the run's network.
+
+    Args:
+        bench: runs it.
+    """
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+
+    @contextlib.contextmanager
+    def serve(self, target: Target) -> Iterator[Server]:
+        """A server in a target; it is ready when the block begins, and ended with it.
+
+        Raises:
+            Unavailable: the target does not have iperf3.
+            CannotStart: the server does not start.
+        """
+        program = target.program("iperf3")
+        self._bench.version(target, program, Iperf3Tcp("localhost"))
+        # Bound to the network's own address: it cannot be reached from elsewhere.
+        with serving(target, program, ("-s", "-B", "{address}", "-p", "{port}")) as server:
+            yield server
+
+    def tcp(
+        self,
+        client: Target,
+        *,
+        to: Target | Server,
+        time: int = 10,
+        omit: int = 1,
+        streams: int = 1,
+        reverse: bool = False,
+    ) -> TcpResult:
+        """One test of TCP; parameters as of `Iperf3Tcp`.
+
+        Raises:
+            Unavailable: a target does not have iperf3, or there is no way between the two.
+        """
+        with self._server(to) as server:
+            address = server.address_for(client)
+            test = Iperf3Tcp(address, server.port, time, omit, streams, reverse)
+            return self._bench.run(client, test)
+
+    def udp(
+        self,
+        client: Target,
+        *,
+        to: Target | Server,
+        rate: str,
+        length: int = 1448,
+        time: int = 10,
+        omit: int = 0,
+        streams: int = 1,
+    ) -> UdpResult:
+        """One test of UDP; ``rate`` is of each stream, e.g. ``100 Mbit/s``; the rest as of `Iperf3Udp`.
+
+        Raises:
+            Unavailable: a target does not have iperf3, or there is no way between the two.
+        """
+        bits = round(Quantity.parse(rate).to("bit/s").value)
+        with self._server(to) as server:
+            address = server.address_for(client)
+            test = Iperf3Udp(address, server.port, time, omit, streams, bits, length)
+            return self._bench.run(client, test)
+
+    def _server(self, to: Target | Server) -> contextlib.AbstractContextManager[Server]:
+        return contextlib.nullcontext(to) if isinstance(to, Server) else self.serve(to)

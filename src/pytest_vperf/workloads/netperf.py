@@ -1,0 +1,237 @@
+"""netperf TCP_RR: how many requests are answered in a second, one after the other. Versions 2.4 to 2.7.
+
+One connection, one request at a time: a transaction is a request, its way, and the response. Since 2.5.0 netperf's
+"omni" tests print what is asked for by name (``-k``), with the statistics of single transactions (``-j``); 2.4 prints
+a table with the rate alone.
+
+Formats: netperf's manual, "Using Netperf to Measure Request/Response Performance" and "The Omni Tests";
+nettest_omni.c of 2.5 to 2.7: latencies are in µs, and ``-1`` stands where a build or system keeps none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from pytest_vperf.quantity import Quantity
+from pytest_vperf.workloads.base import Output, Unsupported
+from pytest_vperf.workloads.figures import TOKEN, Reader
+from pytest_vperf.workloads.network_server import Server, serving
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pytest_vperf.targets.base import Target
+    from pytest_vperf.workloads.bench import Bench
+
+#: The oldest with a table that is read here, and the first whose omni tests are the usual ones.
+_OLDEST, _OMNI = (2, 4), (2, 5)
+_LATENCIES = ("MEAN", "P50", "P90", "P99")
+_SELECTED = (
+    "TRANSACTION_RATE",
+    "REQUEST_SIZE",
+    "RESPONSE_SIZE",
+    "ELAPSED_TIME",
+    *(f"{name}_LATENCY" for name in _LATENCIES),
+)
+#: What the omni tests print for a statistic that was not kept.
+_NOT_KEPT = re.compile(r"-1(?:\.0+)?")
+
+
+@dataclass(frozen=True)
+class RoundTrips:
+    """What a test of requests and responses measured.
+
+    Attributes:
+        rate: transactions, in operation/s.
+        mean: time of one transaction, in µs; ``None`` until 2.4, and where a build keeps no statistics.
+        p50: half of the transactions took no longer, in µs; ``None`` likewise.
+        p90: 90 % took no longer; ``None`` likewise.
+        p99: 99 % took no longer; ``None`` likewise.
+    """
+
+    rate: Quantity
+    mean: Quantity | None
+    p50: Quantity | None
+    p90: Quantity | None
+    p99: Quantity | None
+
+
+@dataclass(frozen=True)
+class TcpRr:
+    """One test of TCP_RR.
+
+    Attributes:
+        server: the address of the server.
+        port: of its control connection.
+        data_port: of the connection that is measured; 0 lets the server choose.
+        time: seconds.
+        request: bytes of a request.
+        response: bytes of a response.
+
+    Raises:
+        ValueError: a parameter makes no sense; the text names it.
+    """
+
+    server: str
+    port: int = 12865
+    data_port: int = 0
+    time: int = 10
+    request: int = 128
+    response: int = 128
+
+    tool: ClassVar[str] = "netperf"
+    version_argv: ClassVar[Sequence[str]] = ("-V",)
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[0-9A-Za-z.:_%-]+", self.server) or self.server.startswith("-"):
+            raise ValueError(f"server is {self.server!r}, not an address")
+        for name, value, least, most in (
+            ("port", self.port, 1, 65_535),
+            ("data_port", self.data_port, 0, 65_535),
+            ("time", self.time, 1, 86_400),
+            ("request", self.request, 1, 1 << 20),
+            ("response", self.response, 1, 1 << 20),
+        ):
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+                raise ValueError(f"{name} is {value!r}, not a whole number from {least} to {most}")
+
+    def argv(self, version: str) -> tuple[str, ...]:
+        """The test as options.
+
+        Raises:
+            Unsupported: the version is older than 2.4.
+        """
+        match = re.match(r"([0-9]+)\.([0-9]+)", version)
+        known = (int(match[1]), int(match[2])) if match else (99, 0)
+        if known < _OLDEST:
+            raise Unsupported("netperf before 2.4 prints other tables")
+        omni = known >= _OMNI
+        return (
+            *("-H", self.server, "-p", str(self.port), "-t", "TCP_RR", "-l", str(self.time)),
+            *(("-P", "0", "-j") if omni else ()),
+            *("--", "-r", f"{self.request},{self.response}"),
+            *(("-P", f",{self.data_port}") if self.data_port else ()),
+            *(("-k", ",".join(_SELECTED)) if omni else ()),
+        )
+
+    @property
+    def timeout(self) -> float:
+        """Seconds for the test three times over, and a minute."""
+        return 60.0 + 3 * self.time
+
+    def parse(self, output: Output) -> RoundTrips:
+        """Read names and values, or the table.
+
+        Raises:
+            ParseError: there is neither, it is of another test, or a figure makes no sense.
+        """
+        reader = Reader(self.tool, output)
+        if re.search(r"^[A-Z0-9_]+=", reader.text, re.MULTILINE):
+            return self._omni(reader)
+        return self._table(reader)
+
+    def _omni(self, reader: Reader) -> RoundTrips:
+        def value(name: str) -> str:
+            return reader.need(rf"^{name}=({TOKEN})$", name)[1]
+
+        def latency(name: str) -> Quantity | None:
+            text = value(f"{name}_LATENCY")
+            if _NOT_KEPT.fullmatch(text):
+                return None
+            # Percentiles are whole µs: below one they are 0, which the mean shows to be one.
+            found = reader.number(text, f"{name}_LATENCY", positive=name == "MEAN")
+            return Quantity(found, "us", better="lower")
+
+        self._check(reader, value("REQUEST_SIZE"), value("RESPONSE_SIZE"), value("ELAPSED_TIME"))
+        rate = reader.quantity(
+            value("TRANSACTION_RATE"),
+            "TRANSACTION_RATE",
+            "operation/s",
+            "higher",
+            positive=True,
+        )
+        mean, p50, p90, p99 = map(latency, _LATENCIES)
+        known = [each.value for each in (p50, p90, p99) if each is not None]
+        if known != sorted(known):
+            raise reader.error(f"its percentiles fall: {', '.join(f'{each:g}' for each in known)}")
+        return RoundTrips(rate, mean, p50, p90, p99)
+
+    def _table(self, reader: Reader) -> RoundTrips:
+        # Sizes of the sockets, of request and response, seconds, transactions per second.
+        row = reader.need(
+            rf"^({TOKEN}) +({TOKEN}) +({TOKEN}) +({TOKEN}) +([0-9.,]+) +({TOKEN}) *$",
+            "row of a TCP_RR table",
+        )
+        self._check(reader, row[3], row[4], row[5])
+        rate = reader.quantity(row[6], "Trans. Rate", "operation/s", "higher", positive=True)
+        return RoundTrips(rate, None, None, None, None)
+
+    def _check(self, reader: Reader, request: str, response: str, seconds: str) -> None:
+        sizes = reader.whole(request, "request size"), reader.whole(response, "response size")
+        if sizes != (self.request, self.response):
+            raise reader.error(
+                f"it is a test of {sizes[0]}/{sizes[1]} bytes, not of {self.request}/{self.response}"
+            )
+        lasted = reader.number(seconds, "elapsed time", positive=True)
+        if lasted < self.time / 2:
+            raise reader.error(f"it lasted {lasted:g} s of {self.time} s")
+
+    @classmethod
+    def version_of(cls, output: Output) -> str:
+        """``2.7.0`` of ``Netperf version 2.7.0``; netserver says it the same way."""
+        text = "\n".join((output.stdout, output.stderr))
+        reader = Reader(cls.tool, replace(output, stdout=text))
+        return reader.need(r"^Net(?:perf|server) version ([0-9]+\.[0-9]\S*)$", "version")[1]
+
+
+class Netperf:
+    """netperf for tests: ``netperf.tcp_rr(other_host, to=container).rate``.
+
+    ``to`` is a target, where ``netserver`` is started for the one test and ended with it; or a server that is kept:
+    ``with netperf.serve(container) as server: netperf.tcp_rr(other_host, to=server)``. Both ends are on the run's
+    network.
+
+    Args:
+        bench: runs it.
+    """
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+
+    @contextlib.contextmanager
+    def serve(self, target: Target) -> Iterator[Server]:
+        """A ``netserver`` in a target; it is ready when the block begins, and ended with it.
+
+        Raises:
+            Unavailable: the target does not have it.
+            CannotStart: the server does not start.
+        """
+        program = target.program("netserver")
+        self._bench.version(target, program, TcpRr("localhost"))
+        # In the foreground (-D), so that its process number is known; a child serves each client (no -f).
+        arguments = ("-D", "-4", "-L", "{address}", "-p", "{port}")
+        with serving(target, program, arguments) as server:
+            yield server
+
+    def tcp_rr(
+        self,
+        client: Target,
+        *,
+        to: Target | Server,
+        time: int = 10,
+        request: int = 128,
+        response: int = 128,
+    ) -> RoundTrips:
+        """One test of TCP_RR; parameters as of `TcpRr`.
+
+        Raises:
+            Unavailable: a target does not have netperf, or there is no way between the two.
+        """
+        kept = contextlib.nullcontext(to) if isinstance(to, Server) else self.serve(to)
+        with kept as server:
+            address = server.address_for(client)
+            test = TcpRr(address, server.port, server.second_port, time, request, response)
+            return self._bench.run(client, test)
