@@ -129,11 +129,13 @@ def scope() -> Iterator[Scope]:
 
 
 @pytest.fixture
-def host(vperf_run: Run, scope: Scope) -> Host:
-    """This machine as a target."""
+def host(request: pytest.FixtureRequest, vperf_run: Run, scope: Scope) -> Host:
+    """This machine as a target; it runs the programs of the image that containers and pods have."""
     from pytest_vperf.targets.host import Host
 
-    return scope.own(Host(vperf_run))
+    if claims_session(request.config).settings.host_tools:
+        return scope.own(Host(vperf_run, tools="host"))
+    return scope.own(Host(vperf_run, request.getfixturevalue("rootfs")))
 
 
 @pytest.fixture(scope="session")
@@ -149,10 +151,14 @@ def engine(vperf_run: Run) -> Iterator[Callable[[], Engine]]:
 
 
 @pytest.fixture(scope="session")
-def rootfs(
-    request: pytest.FixtureRequest, vperf_run: Run, engine: Callable[[], Engine]
-) -> Callable[[], Rootfs]:
-    """The image of ``--container-image``, the same for containers and pods, as a function: made on first call."""
+def rootfs_for(
+    request: pytest.FixtureRequest, vperf_run: Run
+) -> Callable[[bool], Callable[[], Rootfs]]:
+    """Gives the image of tests that use tools, or of those that do not, as a function: made on first call.
+
+    The small image is made in a moment, that with the tools in minutes: only who uses one waits for it.
+    ``--container-image`` is both.
+    """
     from pathlib import Path
 
     from pytest_vperf.targets import image
@@ -160,15 +166,48 @@ def rootfs(
 
     reference = claims_session(request.config).settings.image
 
-    def make() -> Rootfs:
+    def named() -> Rootfs:
         if reference is None:
             return image.default_rootfs()
         if reference.endswith(".tar"):
             return image.from_tar(Path(reference))
-        found = engine()
+        found: Engine = request.getfixturevalue("engine")()
         return image.export(found.client, reference, labels=vperf_run.labels, where=found.url)
 
-    return Once(make)
+    def with_tools() -> Rootfs:
+        from pytest_vperf.targets import debian_image
+
+        return debian_image.tools_rootfs()
+
+    small = Once(named)
+    tools = small if reference else Once(with_tools)
+    return lambda uses_tools: tools if uses_tools else small
+
+
+def uses_tools(request: pytest.FixtureRequest) -> bool:
+    """Whether a test uses a tool: all of their fixtures are made with ``bench``."""
+    return "bench" in request.fixturenames
+
+
+@pytest.fixture
+def rootfs(
+    request: pytest.FixtureRequest, rootfs_for: Callable[[bool], Callable[[], Rootfs]]
+) -> Callable[[], Rootfs]:
+    """The image of this test's targets, the same for host, containers and pods, as a function."""
+    make = rootfs_for(uses_tools(request))
+    if uses_tools(request):
+        prepare(make)
+    return make
+
+
+def prepare(make: Callable[[], object]) -> None:
+    """Make what takes long before the claim's time runs; what goes wrong is said where it is used."""
+    from contextlib import suppress
+
+    from pytest_vperf.targets.base import TargetError
+
+    with suppress(TargetError):
+        make()
 
 
 @pytest.fixture
@@ -180,6 +219,7 @@ def container_runtime(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def containers(
+    request: pytest.FixtureRequest,
     container_runtime: str,
     engine: Callable[[], Engine],
     rootfs: Callable[[], Rootfs],
@@ -193,7 +233,11 @@ def containers(
     def imported(found: Engine) -> str:
         return image.import_into(found.client, rootfs())
 
-    return Containers(engine, vperf_run, scope, runtime=container_runtime, rootfs=imported)
+    if uses_tools(request):
+        prepare(lambda: imported(engine()))
+    return Containers(
+        engine, vperf_run, scope, runtime=container_runtime, rootfs=imported, tree=rootfs
+    )
 
 
 @pytest.fixture

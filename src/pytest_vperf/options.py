@@ -98,7 +98,15 @@ def add_options(parser: pytest.Parser) -> None:
         "--container-image",
         metavar="REF|FILE.tar",
         help="image for containers and pods: a reference the engine has, or a file written by "
-        "'docker export' (default: a small one, built locally; ini: container_image)",
+        "'docker export' (default: a small one, and one with tools for tests that use them, built locally; "
+        "ini: container_image)",
+    )
+    group.addoption(
+        "--host-tools",
+        action="store_true",
+        default=None,
+        help="run the tools that are installed on the host, instead of those of the image in place; what they "
+        "measure is then compared with other builds only where a test says so (ini: host_tools)",
     )
     group.addoption(
         "--guest-kernel",
@@ -133,6 +141,7 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini("claims_seed", "default of --claims-seed")
     parser.addini("container_runtime", "default of --container-runtime")
     parser.addini("container_image", "default of --container-image")
+    parser.addini("host_tools", "default of --host-tools", type="bool", default=False)
     parser.addini("guest_kernel", "default of --guest-kernel, seen from the root folder")
     parser.addini("pod_accelerator", "default of --accelerator")
 
@@ -178,6 +187,7 @@ _NAMES = (
     *(f"claims_{key}" for key in JUDGE_DEFAULTS),
     *("claims_sessions", "claims_hw", "claims_strict", "claims_advisory", "claims_json"),
     *("claims_thresholds", "claims_seed", "container_runtime", "container_image"),
+    "host_tools",
     *("guest_kernel", "pod_accelerator", "start_timeout"),
 )
 

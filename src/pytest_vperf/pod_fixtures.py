@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vperf.fixtures import parametrizes_itself
+from pytest_vperf.fixtures import parametrizes_itself, prepare, uses_tools
 from pytest_vperf.stash import claims_session
 
 if TYPE_CHECKING:
@@ -30,15 +30,34 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session")
-def pod_assets(
-    request: pytest.FixtureRequest, rootfs: Callable[[], Rootfs]
-) -> Callable[[], Assets]:
-    """What pods are started from, as a function: kernel, initramfs, disk and QEMU, made at the first call."""
+def pod_assets_for(
+    request: pytest.FixtureRequest, rootfs_for: Callable[[bool], Callable[[], Rootfs]]
+) -> Callable[[bool], Callable[[], Assets]]:
+    """Gives what pods are started from, with or without tools; see ``rootfs_for``."""
     from pytest_vperf.targets.once import Once
-    from pytest_vperf.targets.pod.assets import prepare
+    from pytest_vperf.targets.pod import assets
 
     kernel = claims_session(request.config).settings.guest_kernel
-    return Once(lambda: prepare(rootfs(), kernel))
+
+    def of(make: Callable[[], Rootfs]) -> Callable[[], Assets]:
+        return Once(lambda: assets.prepare(make(), kernel))
+
+    # One for each image: where --container-image is both, its disk is made once.
+    made = {make: of(make) for make in (rootfs_for(False), rootfs_for(True))}
+    return lambda uses_tools: made[rootfs_for(uses_tools)]
+
+
+@pytest.fixture
+def pod_assets(
+    request: pytest.FixtureRequest,
+    pod_assets_for: Callable[[bool], Callable[[], Assets]],
+    rootfs: Callable[[], Rootfs],  # which is made before
+) -> Callable[[], Assets]:
+    """What pods are started from, as a function: kernel, initramfs, disk and QEMU, made at the first call."""
+    make = pod_assets_for(uses_tools(request))
+    if uses_tools(request):
+        prepare(make)
+    return make
 
 
 @pytest.fixture

@@ -43,6 +43,7 @@ class Settings:
         thresholds: folders of threshold files, beside the shipped ones.
         runtimes: OCI runtimes for containers, at least one.
         image: a container image's reference, or the absolute path of a ``.tar``; ``None`` builds one.
+        host_tools: whether the host runs its own tools, and not the image's.
         guest_kernel: the kernel of pods; ``None`` takes the distribution's.
         accelerators: of pods; empty is auto.
         start_timeout: seconds that one pod may take to start.
@@ -57,6 +58,7 @@ class Settings:
     thresholds: tuple[Path, ...]
     runtimes: tuple[str, ...]
     image: str | None
+    host_tools: bool
     guest_kernel: Path | None
     accelerators: tuple[str, ...]
     start_timeout: float
@@ -87,6 +89,7 @@ def read_settings(config: pytest.Config) -> Settings:
         thresholds=_folders(config),
         runtimes=_names(config, "container_runtime", "--container-runtime") or (DEFAULT_RUNTIME,),
         image=_image(config),
+        host_tools=bool(config.getoption("host_tools") or _flag(config, "host_tools")),
         guest_kernel=kernel,
         accelerators=_accelerators(config),
         start_timeout=_time(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import struct
 import subprocess
 import tarfile
 import tempfile
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 from pytest_vperf.machine import cache
 from pytest_vperf.machine.preflight import find_program
 from pytest_vperf.targets.base import Unavailable
+from pytest_vperf.targets.elf import read_elf
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,6 @@ _FILES = {
     "etc/hosts": "127.0.0.1 localhost\n::1 localhost\n",
     "etc/resolv.conf": "",
 }
-_PT_INTERP = 3
 
 
 def find() -> Path:
@@ -81,27 +80,9 @@ def _quietly(argv: Sequence[str], folder: Path) -> None:
 
 
 def is_static(path: Path) -> bool:
-    """Whether an ELF program needs no dynamic loader: no program header names one (elf(5))."""
-    with path.open("rb") as stream:
-        ident = stream.read(16)
-        if ident[:4] != b"\x7fELF":
-            return False
-        order = "<" if ident[5] == 1 else ">"
-        if ident[4] == 2:  # 64 bits
-            stream.seek(32)
-            (offset,) = struct.unpack(order + "Q", stream.read(8))
-            stream.seek(54)
-        else:
-            stream.seek(28)
-            (offset,) = struct.unpack(order + "I", stream.read(4))
-            stream.seek(42)
-        size, count = struct.unpack(order + "HH", stream.read(4))
-        for number in range(count):
-            stream.seek(offset + number * size)
-            (kind,) = struct.unpack(order + "I", stream.read(4))
-            if kind == _PT_INTERP:
-                return False
-    return True
+    """Whether an ELF program needs no dynamic loader."""
+    elf = read_elf(path.read_bytes())
+    return elf is not None and not elf.interpreter
 
 
 def applets(program: Path) -> list[str]:

@@ -6,7 +6,7 @@ import itertools
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pytest_vperf.targets.base import (
     CommandFailed,
@@ -14,16 +14,21 @@ from pytest_vperf.targets.base import (
     Facts,
     TargetError,
     TimedOut,
+    Unavailable,
     Usage,
 )
 from pytest_vperf.targets.process import OutOfTime, run_process
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.base import Link
+    from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.program import Program
+
+Tools = Literal["image", "host"]
 
 _HOST_MARK = "VPERF_HOST"
 _numbers = itertools.count(1)
@@ -34,6 +39,8 @@ class Host:
 
     Args:
         run: whose marks the processes carry, so that what a killed run left can be found.
+        rootfs: gives the image whose programs are run in place; called when the first one is wanted.
+        tools: whose programs `program` gives: the image's, or those that are installed on the host.
 
     Attributes:
         link: how it is on the run's own network, if it is.
@@ -42,8 +49,17 @@ class Host:
     name = "host"
     link: Link | None = None
 
-    def __init__(self, run: Run | None = None) -> None:
+    def __init__(
+        self,
+        run: Run | None = None,
+        rootfs: Callable[[], Rootfs] | None = None,
+        *,
+        tools: Tools = "image",
+    ) -> None:
         self._run = run
+        self._rootfs = rootfs
+        self._tools = tools
+        self._used: list[Rootfs] = []  # the image, once a program of it was wanted; shared by `limited`
         self._mark = f"{os.getpid()}-{next(_numbers)}"
         self._cpu_time = 0.0
 
@@ -85,6 +101,24 @@ class Host:
             raise CommandFailed(completed, target=self.name)
         return completed
 
+    def program(self, name: str) -> Program:
+        """A program of the image, through the image's loader; see `pytest_vperf.targets.base.Target.program`."""
+        from pytest_vperf.targets import image_programs
+
+        try:
+            if self._tools == "host":
+                return image_programs.installed_program(name)
+            if self._rootfs is None:
+                raise Unavailable("the host was given no image whose programs it could run")
+            image = self._rootfs()
+            found = image_programs.programs_of(image).in_place(name)
+        except Unavailable as error:
+            error.target = self.name
+            raise
+        if not self._used:
+            self._used.append(image)
+        return found
+
     def put(self, source: Path, destination: str) -> None:
         """Copy a file to an absolute path, its permission bits kept."""
         self._copy(source, Path(destination), absolute=destination)
@@ -106,7 +140,7 @@ class Host:
             ) from error
 
     def facts(self) -> Facts:
-        """Kernel, architecture and usable CPUs of this machine."""
+        """Kernel, architecture and usable CPUs of this machine; the image, once a program of it was wanted."""
         system = os.uname()
         return Facts(
             kind="host",
@@ -115,6 +149,7 @@ class Host:
                 "kernel": f"{system.sysname} {system.release}",
                 "architecture": system.machine,
                 "cpus": str(len(os.sched_getaffinity(0))),
+                **_describe(self._used),
                 **(self.link.details() if self.link else {}),
             },
         )
@@ -139,3 +174,7 @@ class Host:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _describe(images: Sequence[Rootfs]) -> dict[str, str]:
+    return {"rootfs": images[0].name, "rootfs_sha256": images[0].sha256} if images else {}

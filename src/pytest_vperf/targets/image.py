@@ -36,11 +36,13 @@ class Rootfs:
         path: an uncompressed tar file.
         sha256: its hash, in hexadecimal.
         name: where it comes from, in a few words.
+        without: tools that it should have and cannot, each with the reason.
     """
 
     path: Path
     sha256: str
     name: str
+    without: tuple[tuple[str, str], ...] = ()
 
 
 def default_rootfs() -> Rootfs:

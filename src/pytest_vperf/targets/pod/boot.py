@@ -65,7 +65,7 @@ def boot(
     except BaseException:
         machine.close()
         raise
-    return Pod(machine, began, details)
+    return Pod(machine, began, details, assets.rootfs)
 
 
 def _look_after(machine: Machine, command: tuple[str, ...]) -> None:

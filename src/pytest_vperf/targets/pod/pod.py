@@ -13,6 +13,7 @@ from pytest_vperf.targets.base import (
     Completed,
     Facts,
     TargetError,
+    Unavailable,
     Usage,
 )
 from pytest_vperf.targets.pod.agent_wire import Frame, Type, command_payload
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from pytest_vperf.targets.image import Rootfs
     from pytest_vperf.targets.pod.machine import Machine
+    from pytest_vperf.targets.program import Program
 
 #: What a container's process finds in its environment before its own variables, as Docker has it.
 DEFAULT_ENVIRONMENT = {
@@ -42,12 +45,16 @@ class Pod:
         machine: has reached the end of its last phase.
         began: the request, on time.perf_counter()'s clock.
         details: for `facts`.
+        rootfs: its image.
     """
 
-    def __init__(self, machine: Machine, began: float, details: Mapping[str, str]) -> None:
+    def __init__(
+        self, machine: Machine, began: float, details: Mapping[str, str], rootfs: Rootfs
+    ) -> None:
         self._machine = machine
         self._began = began
         self._details = dict(details)
+        self._rootfs = rootfs
         self._stream = 1
         # One conversation at a time: the wire belongs to the thread that runs a command.
         self._lock = threading.Lock()
@@ -99,6 +106,16 @@ class Pod:
         if check and completed.returncode:
             raise CommandFailed(completed, target=self.name)
         return completed
+
+    def program(self, name: str) -> Program:
+        """A program of the image; see `pytest_vperf.targets.base.Target.program`."""
+        from pytest_vperf.targets.image_programs import programs_of
+
+        try:
+            return programs_of(self._rootfs).find(name)
+        except Unavailable as error:
+            error.target = self.name
+            raise
 
     def put(self, source: Path, destination: str) -> None:
         """Copy a file into the container; see `pytest_vperf.targets.base.Target.put`."""

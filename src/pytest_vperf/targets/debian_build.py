@@ -1,0 +1,182 @@
+"""Building a Debian root file system with mmdebstrap, from packages that are already here."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_vperf.machine.preflight import Readiness, find_program
+from pytest_vperf.targets.base import Unavailable
+from pytest_vperf.targets.image_tar import TarWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pytest_vperf.targets.debian_sources import Sources
+    from pytest_vperf.targets.private_apt import PrivateApt
+
+#: Changes with what is left out below or added, so that an older tree in the cache is not taken for it.
+LAYOUT = "debian rootfs 1"
+
+_TIMEOUT = 1800.0
+#: Some packages write the day of their installation: into /etc/shadow, for example.
+_EPOCH = "1672531200"
+# Not wanted: what is for reading; what only the packaging needs; what differs from build to build; and python,
+# which some packages name although only their scripts need it, which no tool here is.
+_LEFT_OUT = re.compile(
+    r"(dev|proc|sys|run|tmp|boot|media|mnt|home|srv"
+    r"|etc/(apt|machine-id|hostname|resolv\.conf|hosts|\.pwd\.lock)"
+    r"|usr/share/(doc|man|locale|info|lintian|bug|bash-completion|X11|python3|doc-base|applications|pixmaps)"
+    r"|usr/lib/python3[^/]*|usr/bin/(python3|py3|pydoc)[^/]*"
+    r"|var/(cache|log|tmp|backups)|var/lib/(apt|dbus)"
+    r"|var/lib/dpkg/(info|lock[^/]*|triggers|available|[^/]*-old))(/|$)"
+)
+_FOLDERS = {
+    **dict.fromkeys(["dev", "proc", "sys", "run", "mnt", "var/cache", "var/log"], 0o755),
+    **dict.fromkeys(["tmp", "var/tmp"], 0o1777),
+}
+_FILES = {
+    "etc/hosts": "127.0.0.1 localhost\n::1 localhost\n",
+    "etc/resolv.conf": "",
+    "etc/hostname": "localhost\n",
+}
+#: dpkg need not write what is left out afterwards.
+_UNREAD = ("doc", "man", "locale", "info", "lintian", "bug")
+
+
+def check() -> Readiness:
+    """Whether this user can build a root file system here, as far as can be seen without doing it."""
+    name = "mmdebstrap"
+    path = find_program(name)
+    if path is None:
+        return Readiness(name, False, "mmdebstrap is not installed", "apt-get install mmdebstrap")
+    if os.geteuid() == 0:
+        return Readiness(name, True, path)
+    if find_program("newuidmap") is None:
+        why = "an ordinary user needs newuidmap to build an image"
+        return Readiness(name, False, why, "apt-get install uidmap, or build it once as root")
+    if not _has_subordinates(Path("/etc/subuid")) or not _has_subordinates(Path("/etc/subgid")):
+        why = "this user has no subordinate user and group IDs, which building an image needs"
+        remedy = "usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER, as root"
+        return Readiness(name, False, why, remedy)
+    for setting in ("kernel/unprivileged_userns_clone", "user/max_user_namespaces"):
+        file = Path("/proc/sys") / setting
+        if file.is_file() and file.read_text().strip() == "0":
+            key = setting.replace("/", ".")
+            why = f"user namespaces, which building an image needs, are switched off ({key} is 0)"
+            return Readiness(name, False, why, f"sysctl {key}=1, as root")
+    return Readiness(name, True, path)
+
+
+def _has_subordinates(file: Path) -> bool:
+    import pwd
+
+    mine = {pwd.getpwuid(os.getuid()).pw_name, str(os.getuid())}
+    try:
+        lines = file.read_text().splitlines()
+    except OSError:
+        return False
+    return any(line.split(":")[0] in mine for line in lines)
+
+
+def build(apt: PrivateApt, sources: Sources, packages: Mapping[str, str], tar: Path) -> None:
+    """Install packages into a new tree, and write it as a tar file: equal packages, equal bytes.
+
+    Args:
+        apt: has fetched the packages.
+        sources: they are from.
+        packages: all of them, with their versions.
+        tar: the file to write.
+
+    Raises:
+        Unavailable: mmdebstrap is not here, or failed; with its words.
+    """
+    ready = check()
+    if not ready.usable:
+        raise Unavailable(ready.why, remedy=ready.remedy)
+    raw = tar.with_name("mmdebstrap.tar")
+    exact = ",".join(f"{name}={version}" for name, version in packages.items())
+    command = [
+        ready.why,
+        f"--mode={'root' if os.geteuid() == 0 else 'unshare'}",
+        "--variant=essential",
+        "--quiet",
+        # The lists and packages are brought along: nothing is fetched, and nothing newer is taken.
+        "--skip=update,cleanup/apt",
+        '--setup-hook=mkdir -p "$1/var/lib/apt/lists" "$1/var/cache/apt/archives"',
+        f"--setup-hook=sync-in {shlex.quote(str(apt.lists))} /var/lib/apt/lists",
+        f"--setup-hook=sync-in {shlex.quote(str(apt.archives))} /var/cache/apt/archives",
+        "--dpkgopt=force-unsafe-io",
+        *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in _UNREAD),
+        f"--include={exact}",
+        sources.codename,
+        str(raw),
+        str(apt.sources),
+    ]
+    hooks = Path("/usr/share/mmdebstrap/hooks/merged-usr")
+    if hooks.is_dir():
+        command.insert(1, f"--hook-dir={hooks}")
+    _run(command)
+    try:
+        with TarWriter(tar) as archive:
+            archive.copy(raw, lambda name: not _LEFT_OUT.match(name))
+            for name, mode in _FOLDERS.items():
+                archive.folder(name, mode)
+            for name, text in _FILES.items():
+                archive.file(name, text.encode())
+        installed = _installed(tar)
+    finally:
+        raw.unlink()
+    if installed != dict(packages):
+        differing = sorted(set(installed.items()) ^ set(packages.items()))
+        names = ", ".join(dict.fromkeys(name for name, _ in differing))
+        raise Unavailable(f"mmdebstrap installed other packages than apt resolved: {names}")
+
+
+def _run(command: list[str]) -> None:
+    """Run mmdebstrap; where it is not to go on, let it take away its tree and mounts itself."""
+    process = subprocess.Popen(
+        command,
+        env={**os.environ, "SOURCE_DATE_EPOCH": _EPOCH, "LC_ALL": "C.UTF-8"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+    )
+    try:
+        _, said = process.communicate(timeout=_TIMEOUT)
+    except BaseException as error:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise Unavailable(f"mmdebstrap did not end within {_TIMEOUT:g} s") from error
+        raise
+    if process.returncode:
+        lines = [line for line in said.splitlines() if line.startswith("E: ")] or said.splitlines()
+        raise Unavailable(f"mmdebstrap failed: {' '.join(lines[:4])[:400] or 'it said nothing'}")
+
+
+def _installed(tar: Path) -> dict[str, str]:
+    """Package and version, as dpkg in the image has them."""
+    import tarfile
+
+    with tarfile.open(tar, "r:") as archive:
+        stream = archive.extractfile("var/lib/dpkg/status")
+        text = stream.read().decode() if stream else ""
+    return dict(sorted(_stanzas(text)))
+
+
+def _stanzas(text: str) -> Iterator[tuple[str, str]]:
+    for stanza in text.split("\n\n"):
+        fields = dict(re.findall(r"^([A-Za-z-]+): (.*)$", stanza, re.MULTILINE))
+        if fields.get("Status", "").endswith(" installed"):
+            yield fields["Package"], fields["Version"]

@@ -1,0 +1,202 @@
+"""The image with the tools: a small Debian root file system with every measuring tool, built on this machine.
+
+Container, pod and host run the same files of it, so that a comparison compares them and not builds of a tool. It is
+kept by what is in it: the packages and versions that apt resolves from the machine's own sources, and our own
+programs. A changed package list is resolved again; the image is built again where that brings other versions.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_vperf.machine import cache
+from pytest_vperf.targets import debian_build, debian_sources
+from pytest_vperf.targets.base import Unavailable
+from pytest_vperf.targets.image import Rootfs
+from pytest_vperf.targets.image_tar import TarWriter, write_with
+from pytest_vperf.targets.private_apt import PrivateApt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pytest_vperf.targets.debian_sources import Sources
+
+#: Essential packages without apt, which apt counts among them: nothing is installed later.
+BASE = ("?and(?essential,?not(?name(^apt$)))",)
+PACKAGES = (
+    *("sysbench", "fio", "iperf", "iperf3", "stress-ng"),
+    *("procps", "util-linux", "iproute2", "e2fsprogs"),
+)
+#: Left out where the sources do not have them.
+OPTIONAL = ("usr-is-merged", "netperf")
+#: Of these only the programs are taken, into the folder where the package has them: it wants a compiler beside them.
+PROGRAMS_ONLY = {"lmbench": "usr/lib/lmbench/bin"}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What apt made of the wishes.
+
+    Attributes:
+        name: of the image, for people.
+        packages: with their versions.
+        programs: packages of which only the programs are taken, with their versions.
+        without: tools that cannot be had, each with the reason.
+    """
+
+    name: str
+    packages: Mapping[str, str]
+    programs: Mapping[str, str]
+    without: Mapping[str, str]
+
+    @property
+    def key(self) -> str:
+        """Equal for equal content of the image, our own programs left aside."""
+        wanted = [f"{name}={version}" for name, version in sorted(self.packages.items())]
+        programs = [f"{name}={version}" for name, version in sorted(self.programs.items())]
+        return cache.content_key([debian_build.LAYOUT, *wanted, "programs of", *programs])
+
+
+def tools_rootfs(
+    extra: Mapping[str, bytes | Path] | None = None, *, say: Callable[[str], None] | None = None
+) -> Rootfs:
+    """The image with the tools; built where it is not in the cache, which takes minutes.
+
+    Args:
+        extra: programs to add, by their path in the image.
+        say: is told when something that takes long begins.
+
+    Raises:
+        Unavailable: it cannot be built here; says what is missing and what mends it.
+    """
+    from filelock import FileLock
+
+    sources = debian_sources.configured()
+    folder = cache.root() / "tools"
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / "lock"):
+        plan = planned(sources)
+        if plan is None or not _base(plan).is_dir():
+            if say is not None:
+                say("building the image with the tools, once: this takes some minutes")
+            plan = _build(sources)
+        return _with(plan, extra or {})
+
+
+def planned(sources: Sources) -> Plan | None:
+    """What apt resolved from these package lists before; ``None`` where it was not asked."""
+    try:
+        return Plan(**json.loads(_plan_file(sources).read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def is_built(plan: Plan) -> bool:
+    """Whether the image is in the cache."""
+    return _base(plan).is_dir()
+
+
+def _plan_file(sources: Sources) -> Path:
+    wishes = [*BASE, *PACKAGES, *OPTIONAL, *PROGRAMS_ONLY, *PROGRAMS_ONLY.values()]
+    key = cache.content_key([debian_build.LAYOUT, *wishes, *sources.lines, *sources.releases])
+    return cache.root() / "tools" / f"{key}.json"
+
+
+def _base(plan: Plan) -> Path:
+    return cache.root() / "debian" / plan.key
+
+
+def _build(sources: Sources) -> Plan:
+    """Resolve afresh, and build unless the result is in the cache."""
+    ready = debian_build.check()
+    if not ready.usable:
+        raise Unavailable(ready.why, remedy=ready.remedy)
+    with tempfile.TemporaryDirectory(prefix="vperf-image-") as temporary:
+        apt = PrivateApt(Path(temporary), sources.lines, sources.lists)
+        apt.update()
+        plan = resolve(apt, sources)
+        cache.entry("debian", plan.key, lambda draft: write_base(apt, sources, plan, draft))
+    file = _plan_file(sources)
+    file.with_suffix(".new").write_text(json.dumps(asdict(plan), indent=1, sort_keys=True))
+    file.with_suffix(".new").rename(file)
+    return plan
+
+
+def resolve(apt: PrivateApt, sources: Sources) -> Plan:
+    """Ask apt what the image consists of.
+
+    Raises:
+        Unavailable: the sources do not have what is wanted.
+    """
+    known = apt.known([*OPTIONAL, *PROGRAMS_ONLY])
+    packages = apt.resolve([*BASE, *PACKAGES, *(name for name in OPTIONAL if name in known)])
+    # What such a package needs beside its programs' libraries is not wanted, so it is resolved alone.
+    programs = {name: apt.resolve([name])[name] for name in PROGRAMS_ONLY if name in known}
+    components = ", ".join(debian_sources.COMPONENTS[sources.distribution])
+    without = {
+        name: f"the machine's package sources do not have it (components {components})"
+        for name in (*OPTIONAL, *PROGRAMS_ONLY)
+        if name not in known and name != "usr-is-merged"
+    }
+    name = f"{sources.distribution} {sources.codename} with tools"
+    return Plan(name, packages, programs, without)
+
+
+def write_base(apt: PrivateApt, sources: Sources, plan: Plan, folder: Path) -> None:
+    """Build the tree of a plan as ``rootfs.tar`` in a folder; equal plans give equal bytes.
+
+    Raises:
+        Unavailable: the packages cannot be fetched or installed.
+    """
+    apt.download(plan.packages)
+    destination = folder / "rootfs.tar"
+    if not plan.programs:
+        debian_build.build(apt, sources, plan.packages, destination)
+        return
+    base = folder / "base.tar"
+    debian_build.build(apt, sources, plan.packages, base)
+    with TarWriter(destination) as archive:
+        archive.copy(base)
+        for name in plan.programs:
+            _add_programs(apt.fetch(name), PROGRAMS_ONLY[name], archive, folder)
+    base.unlink()
+
+
+def _add_programs(package: Path, within: str, archive: TarWriter, folder: Path) -> None:
+    import subprocess
+
+    unpacked = folder / "package.tar"
+    with unpacked.open("wb") as stream:
+        subprocess.run(
+            ["dpkg-deb", "--fsys-tarfile", str(package)], stdout=stream, check=True, timeout=120
+        )
+    archive.folder(within)
+    archive.copy(unpacked, lambda name: name.startswith(f"{within}/"))
+    unpacked.unlink()
+
+
+def _with(plan: Plan, extra: Mapping[str, bytes | Path]) -> Rootfs:
+    base = _base(plan) / "rootfs.tar"
+    contents = {
+        path: content if isinstance(content, bytes) else content.read_bytes()
+        for path, content in sorted(extra.items())
+    }
+    parts: list[str | bytes] = [debian_build.LAYOUT, plan.key]
+    for path, content in contents.items():
+        parts += [path, content]
+
+    def build(draft: Path) -> None:
+        write_with(base, contents, draft / "rootfs.tar")
+        (draft / "sha256").write_text(cache.file_sha256(draft / "rootfs.tar"))
+
+    folder = cache.entry("rootfs", cache.content_key(parts), build)
+    return Rootfs(
+        folder / "rootfs.tar",
+        (folder / "sha256").read_text(),
+        plan.name,
+        tuple(sorted(plan.without.items())),
+    )

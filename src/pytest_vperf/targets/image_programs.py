@@ -1,0 +1,201 @@
+"""The programs of an image: looked up as a shell in it would, and run in place on the host.
+
+In a container and a pod the image is the root, and a program is called by its path. On the host the same file is
+called through the image's own loader, with the image's libraries (ld.so(8), "--library-path"), so that host,
+container and pod run the same bytes. Nothing of the host's libraries is taken: the loader is asked what it would
+load before the program is believed.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_vperf.targets.base import Unavailable
+from pytest_vperf.targets.elf import read_elf
+from pytest_vperf.targets.library_path import library_folders
+from pytest_vperf.targets.program import Program
+from pytest_vperf.targets.tree import Tree, unpacked
+
+if TYPE_CHECKING:
+    from pytest_vperf.targets.image import Rootfs
+
+#: Where a shell looks, in a container as in a pod.
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#: How often libraries may name folders with libraries that name folders.
+_ROUNDS = 8
+
+
+class ImagePrograms:
+    """The programs of one image; each is looked up once.
+
+    Args:
+        rootfs: the image.
+    """
+
+    def __init__(self, rootfs: Rootfs) -> None:
+        self.rootfs = rootfs
+        self._found: dict[str, Program] = {}
+        self._in_place: dict[str, Program] = {}
+
+    @functools.cached_property
+    def tree(self) -> Tree:
+        """What is where in the image."""
+        return Tree(self.rootfs.path)
+
+    def find(self, name: str) -> Program:
+        """A program as it is called where the image is the root.
+
+        Args:
+            name: of the program, or its absolute path in the image.
+
+        Raises:
+            Unavailable: the image does not have it.
+            CannotStart: the image is damaged.
+        """
+        if name not in self._found:
+            path = self._path(name)
+            digest = hashlib.sha256(self.tree.read(path)).hexdigest()
+            self._found[name] = Program(name, (path,), path, digest, "image")
+        return self._found[name]
+
+    def _path(self, name: str) -> str:
+        folders = [""] if name.startswith("/") else [f"{folder}/" for folder in PATH.split(":")]
+        for folder in folders:
+            entry = self.tree.entry(f"{folder}{name}")
+            if entry is not None and entry.kind == "file" and entry.mode & 0o111:
+                return f"{folder}{name}"
+        reasons = dict(self.rootfs.without)
+        if name in reasons:
+            raise Unavailable(f"the image {self.rootfs.name} has no {name}: {reasons[name]}")
+        raise Unavailable(
+            f"the image {self.rootfs.name} has no {name}",
+            remedy="use the image with the tools, which a test gets by asking for the fixture of its tool where"
+            " --container-image is left out, or name an image that has it",
+        )
+
+    def in_place(self, name: str) -> Program:
+        """A program as it is called on the host, from the unpacked image.
+
+        Raises:
+            Unavailable: the image does not have it, or the host cannot run it.
+            CannotStart: the image is damaged.
+        """
+        if name not in self._in_place:
+            found = self.find(name)
+            argv = self._host_argv(found)
+            self._in_place[name] = Program(name, argv, found.path, found.sha256, "image")
+        return self._in_place[name]
+
+    def _host_argv(self, found: Program) -> tuple[str, ...]:
+        elf = read_elf(self.tree.read(found.path))
+        if elf is None:
+            raise self._refusal(found, "it is a script, which has its interpreter by another path")
+        if not elf.is_native:
+            raise self._refusal(found, f"it is a program for {elf.machine}")
+        root = unpacked(self.tree, self.rootfs.sha256)
+        program = root / found.path.lstrip("/")
+        if not elf.interpreter:
+            return (str(program),)
+        real = self.tree.resolve(elf.interpreter)
+        if real is None:
+            raise self._refusal(found, f"its loader {elf.interpreter} is not in the image")
+        return self._through_loader(root, root / real, found)
+
+    def _through_loader(self, root: Path, loader: Path, found: Program) -> tuple[str, ...]:
+        words = [str(loader)]
+        content = loader.read_bytes()
+        # The loader would take what is missing from the host's cache of libraries. musl's has none.
+        words += ["--inhibit-cache"] if b"inhibit-cache" in content else []
+        program = str(root / (self.tree.resolve(found.path) or ""))
+        words += ["--library-path", self._libraries(words, root, program, found)]
+        # glibc has it since 2.33, musl since 1.2.
+        words += ["--argv0", found.path] if b"argv0" in content else []
+        return (*words, program)
+
+    def _libraries(self, loader: list[str], root: Path, program: str, found: Program) -> str:
+        """The library path with which everything the program loads is the image's.
+
+        A library may name folders itself (DT_RUNPATH), which on the host are the host's: those of the image are
+        put into the library path, which is looked at before.
+        """
+        folders = library_folders(self.tree)
+        loaded: list[Path] = []
+        for _ in range(_ROUNDS):
+            path = ":".join(str(root / folder) for folder in folders)
+            loaded, problem = self._loaded(
+                [*loader, "--library-path", path, "--list", program], root, found
+            )
+            more = [
+                folder
+                for library in (Path(program), *loaded)
+                for folder in self._runpath(library, root)
+                if folder not in folders
+            ]
+            if not more:
+                if problem:
+                    raise self._refusal(found, problem)
+                return path
+            folders = [*folders, *dict.fromkeys(more)]
+        raise self._refusal(found, "its libraries name others without end")
+
+    def _runpath(self, library: Path, root: Path) -> list[str]:
+        elf = read_elf(library.read_bytes())
+        named = elf.runpath if elf else ()
+        # What begins with $ORIGIN is beside the library, wherever that is.
+        places = (self.tree.resolve(folder) for folder in named if folder.startswith("/"))
+        return [place for place in places if place and self.tree.names(place)]
+
+    def _loaded(self, command: list[str], root: Path, found: Program) -> tuple[list[Path], str]:
+        """What the loader takes of the image, and what is wrong; a line is ``NAME => PATH (0x…)``, as of ldd(1)."""
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, errors="replace", check=False, timeout=30
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise self._refusal(found, f"its loader does not run: {error}") from error
+        inside, problem = [], ""
+        for line in done.stdout.splitlines():
+            name, arrow, place = line.strip().partition(" => ")
+            path = (place if arrow else name).rpartition(" (0x")[0]
+            if path.startswith(f"{root}/"):
+                inside.append(Path(path))
+            elif path.startswith("/") or place == "not found":
+                problem = problem or f"{name} is not where the image's loader looks for it"
+        if done.returncode and not problem:
+            words = (done.stderr or done.stdout).strip().splitlines() or ["no reason"]
+            problem = f"its loader says: {words[-1]}"
+        return inside, problem
+
+    def _refusal(self, found: Program, why: str) -> Unavailable:
+        return Unavailable(
+            f"the host cannot run {found.path} of the image {self.rootfs.name}: {why}",
+            remedy="--host-tools takes the tools that are installed on the host",
+        )
+
+
+@functools.lru_cache(maxsize=4)
+def programs_of(rootfs: Rootfs) -> ImagePrograms:
+    """The programs of an image; the same for every target, so that the image is read once."""
+    return ImagePrograms(rootfs)
+
+
+def installed_program(name: str) -> Program:
+    """A tool that is installed on the host.
+
+    Raises:
+        Unavailable: it is not.
+    """
+    from pytest_vperf.machine.cache import file_sha256
+    from pytest_vperf.machine.preflight import find_program
+
+    path = find_program(name)
+    if path is None:
+        raise Unavailable(
+            f"{name} is not installed on the host, whose own tools were asked for",
+            remedy="install it, or leave out --host-tools to run the image's",
+        )
+    return Program(name, (path,), path, file_sha256(Path(path).resolve()), "host")
