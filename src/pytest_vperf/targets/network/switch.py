@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from pytest_vperf.machine.networks import link_name, namespace_name
 from pytest_vperf.targets.base import TargetError
 from pytest_vperf.targets.network import addresses
+from pytest_vperf.targets.network.card import BACKEND, Card, need_vhost
 from pytest_vperf.targets.network.commands import ip
 from pytest_vperf.targets.network.link import SwitchLink
 from pytest_vperf.targets.network.namespaces import Namespace
@@ -96,17 +97,18 @@ class Switch:
             raise
         return self._link("veth", address, port, number, note)
 
-    def tap(self, *, note: str = "") -> tuple[int, str, SwitchLink]:
-        """Plug in a tap for a virtual machine.
+    def card(self, *, vhost: bool = False) -> Card:
+        """A network card for a virtual machine, with a tap that is plugged in.
 
-        Returns:
-            Its descriptor, which the caller closes; the link-layer address the machine's card is to have; and the
-            link, whose address the machine has to take.
+        Args:
+            vhost: the kernel moves the packets by itself (vhost-net), and not QEMU.
 
         Raises:
-            Unavailable: the kernel has no taps.
+            Unavailable: the kernel has no taps, or no vhost-net.
             TargetError: the kernel refuses; or all addresses are given out.
         """
+        if vhost:
+            need_vhost()
         with self._lock:
             number, address = next(self._numbers), self._address()
         name = link_name(self._run, f"t{number}")
@@ -116,7 +118,15 @@ class Switch:
         except BaseException:
             os.close(descriptor)
             raise
-        return descriptor, _mac(number), self._link("tap", address, name, number, note)
+        how = "vhost-net moves the packets" if vhost else "QEMU moves the packets"
+        length = self.subnet.partition("/")[2]
+        return Card(
+            f"tap,id={BACKEND},fd={descriptor},vhost={'on' if vhost else 'off'}",
+            _mac(number),
+            f"{address}/{length}",
+            self._link("tap", address, name, number, how),
+            descriptor,
+        )
 
     def new_host(self) -> tuple[Namespace, SwitchLink]:
         """Another host: a namespace of its own, joined to the switch; it goes with the switch.

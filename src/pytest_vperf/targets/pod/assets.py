@@ -11,6 +11,7 @@ from pytest_vperf.machine import cache
 from pytest_vperf.machine.preflight import Readiness, find_program
 from pytest_vperf.targets.base import Unavailable
 from pytest_vperf.targets.pod import firmware as firmwares
+from pytest_vperf.targets.pod import modules
 from pytest_vperf.targets.pod.command_line import MachineConfig
 from pytest_vperf.targets.pod.disk import build_disk
 from pytest_vperf.targets.pod.initramfs import build_initramfs
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.network.card import Card
 
 QEMU = "qemu-system-x86_64"
 
@@ -54,6 +56,7 @@ class Assets:
         machine: str = "q35",
         cpu: str = "",
         disks: tuple[tuple[str, str], ...] = (),
+        card: Card | None = None,
     ) -> MachineConfig:
         """The machine for one pod.
 
@@ -65,13 +68,15 @@ class Assets:
             accelerator,
             firmwares.find(firmware).path,
             self.kernel.image,
-            self.initramfs,
+            # Only a machine with a card pays for loading its driver.
+            self.initramfs if card is None else build_initramfs(self.kernel, modules.NETWORK),
             self.disk,
             vcpus,
             memory_mib,
             machine,
             cpu,
             disks,
+            card,
         )
 
     def details(self, config: MachineConfig, firmware: str) -> dict[str, str]:

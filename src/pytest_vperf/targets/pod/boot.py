@@ -12,6 +12,8 @@ from pytest_vperf.targets.pod.pod import DEFAULT_ENVIRONMENT, Pod
 
 if TYPE_CHECKING:
     from pytest_vperf.machine.runs import Run
+    from pytest_vperf.targets.disks import Disk
+    from pytest_vperf.targets.limits import Limits
     from pytest_vperf.targets.pod.assets import Assets
     from pytest_vperf.targets.pod.command_line import MachineConfig
 
@@ -30,6 +32,8 @@ def boot(
     command: tuple[str, ...],
     timeout: float,
     why_accelerator: str = "",
+    limits: Limits | None = None,
+    disks: tuple[Disk, ...] = (),
 ) -> Pod:
     """Start a machine and the container in it; nothing is left running when this raises.
 
@@ -40,6 +44,8 @@ def boot(
         run: owns the process.
         command: the container's process.
         timeout: seconds for the whole start.
+        limits: what QEMU, with all its threads, is held to.
+        disks: of the run; ``config`` has them too.
         why_accelerator: why it has this one and no quicker, for the record; empty where it was asked for.
 
     Raises:
@@ -52,8 +58,25 @@ def boot(
     details = assets.details(config, firmware)
     if why_accelerator:
         details["why_accelerator"] = why_accelerator
-    began = time.perf_counter()
-    machine = Machine(assets.qemu, config, run, name)
+    group = None
+    if limits:
+        from pytest_vperf.targets.control_group import ControlGroup
+
+        group = ControlGroup(run, limits, name)
+        details |= group.details
+    lent: list[Disk] = []
+    try:
+        for disk in disks:
+            disk.lend(name)
+            lent.append(disk)
+        began = time.perf_counter()
+        machine = Machine(assets.qemu, config, run, name, group)
+    except BaseException:
+        for disk in lent:
+            disk.give_back()
+        if group is not None:
+            group.close()
+        raise
     try:
         # The order waits in the socket until the agent opens its port: one round trip less.
         machine.wire.send(start)
@@ -62,10 +85,18 @@ def boot(
         machine.await_frame(Type.READY, "agent", deadline)
         machine.await_frame(Type.RUNNING, "container", deadline)
         _look_after(machine, command)
+        machine.check_group()
+        pod = Pod(machine, began, details, assets.rootfs, disks)
+        if disks:
+            from pytest_vperf.targets.pod.disks import put_in_place
+
+            put_in_place(pod, disks)
     except BaseException:
         machine.close()
+        for disk in disks:
+            disk.give_back()
         raise
-    return Pod(machine, began, details, assets.rootfs)
+    return pod
 
 
 def _look_after(machine: Machine, command: tuple[str, ...]) -> None:

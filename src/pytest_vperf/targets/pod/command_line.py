@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pytest_vperf.targets.network.card import Card
+
 #: The name of the virtio-serial port to the agent.
 AGENT_PORT = "org.pytest-vperf.agent"
 
@@ -54,6 +56,7 @@ class MachineConfig:
         machine: QEMU's machine type.
         cpu: QEMU's CPU model; empty: the host's under KVM, everything that TCG can emulate otherwise.
         disks: further disks, each a serial number and the host's device.
+        card: its network card, if it has one.
     """
 
     accelerator: str
@@ -66,6 +69,7 @@ class MachineConfig:
     machine: str = "q35"
     cpu: str = ""
     disks: tuple[tuple[str, str], ...] = ()
+    card: Card | None = None
 
     @property
     def cpu_model(self) -> str:
@@ -118,6 +122,8 @@ def command_line(qemu: str, config: MachineConfig, channels: Channels, name: str
             *("-drive", drive),
             *("-device", f"virtio-blk-pci,disable-legacy=on,drive={serial},serial={serial}"),
         ]
+    if config.card is not None:
+        argv += config.card.arguments()
     return argv
 
 

@@ -15,15 +15,19 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.pod.kernel import GuestKernel
 
 
-def build_initramfs(kernel: GuestKernel) -> Path:
+def build_initramfs(kernel: GuestKernel, more: tuple[str, ...] = ()) -> Path:
     """The initramfs for one kernel, not compressed: unpacking costs more than reading, most of all emulated.
+
+    Args:
+        kernel: the guest kernel.
+        more: modules besides those that every pod needs.
 
     Raises:
         CannotStart: a module is missing or the agent does not compile.
         Unavailable: there is no C compiler.
     """
     agent = build_agent().read_bytes()
-    drivers = modules.collect(kernel.modules) if kernel.modules else []
+    drivers = modules.collect(kernel.modules, modules.NEEDED + more) if kernel.modules else []
     content = _archive(agent, drivers)
 
     def build(folder: Path) -> None:

@@ -81,7 +81,7 @@ class Machine:
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,
-                pass_fds=(theirs.qmp, theirs.console, theirs.agent),
+                pass_fds=(theirs.qmp, theirs.console, theirs.agent, *_taps(config)),
                 env=run.environment,
                 start_new_session=True,
             )
@@ -299,6 +299,10 @@ class Machine:
         self._console.close()
         self.wire.socket.close()
         self._log.close()
+
+
+def _taps(config: MachineConfig) -> tuple[int, ...]:
+    return () if config.card is None or config.card.descriptor < 0 else (config.card.descriptor,)
 
 
 def _is_kernel(console: bytearray) -> bool:

@@ -14,6 +14,9 @@ from pytest_vperf.targets.base import CannotStart
 #: The port to the agent, the disk with the image, and the two file systems the container's root is made of.
 NEEDED = ("virtio_pci", "virtio_console", "virtio_blk", "squashfs", "overlay")
 
+#: What a machine with a network card needs besides.
+NETWORK = ("virtio_net",)
+
 
 def collect(folder: Path, needed: tuple[str, ...] = NEEDED) -> list[tuple[str, bytes]]:
     """The modules of one kernel, each after everything it depends on, without those built in.

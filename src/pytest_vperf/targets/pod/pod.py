@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from pytest_vperf.targets.base import Link
+    from pytest_vperf.targets.disks import Disk
     from pytest_vperf.targets.image import Rootfs
     from pytest_vperf.targets.pod.machine import Machine
     from pytest_vperf.targets.program import Program
@@ -46,11 +48,23 @@ class Pod:
         began: the request, on time.perf_counter()'s clock.
         details: for `facts`.
         rootfs: its image.
+        disks: of the run, that it was started with.
+
+    Attributes:
+        link: how it is on a network, if it is.
     """
 
+    link: Link | None = None
+
     def __init__(
-        self, machine: Machine, began: float, details: Mapping[str, str], rootfs: Rootfs
+        self,
+        machine: Machine,
+        began: float,
+        details: Mapping[str, str],
+        rootfs: Rootfs,
+        disks: tuple[Disk, ...] = (),
     ) -> None:
+        self.disks = disks
         self._machine = machine
         self._began = began
         self._details = dict(details)
@@ -156,7 +170,8 @@ class Pod:
 
     def facts(self) -> Facts:
         """Versions, hashes and settings of this machine."""
-        return Facts("pod", self.name, self._details)
+        network = self.link.details() if self.link else {}
+        return Facts("pod", self.name, {**self._details, **network})
 
     def usage(self) -> Usage:
         """CPU time and resident memory of the QEMU process.
@@ -178,6 +193,10 @@ class Pod:
     def close(self) -> None:
         """End the machine."""
         self._machine.close()
+        for disk in self.disks:
+            disk.give_back()
+        if self.link is not None:
+            self.link.close()
 
     def __enter__(self) -> Pod:
         return self

@@ -6,13 +6,19 @@ from typing import TYPE_CHECKING
 
 from pytest_vperf.quantity import Quantity
 from pytest_vperf.targets.base import CannotStart, Unavailable
+from pytest_vperf.targets.disks import attached
+from pytest_vperf.targets.limits import Limits
+from pytest_vperf.targets.network.card import plug_in
 from pytest_vperf.targets.pod.boot import boot
+from pytest_vperf.targets.pod.disks import serial
 from pytest_vperf.targets.pod.probe import ACCELERATORS, probe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pytest_vperf.machine.runs import Run
+    from pytest_vperf.targets.disks import CappedDisk, Disk
+    from pytest_vperf.targets.network.card import Network
     from pytest_vperf.targets.pod.assets import Assets
     from pytest_vperf.targets.pod.pod import Pod
     from pytest_vperf.targets.scope import Scope
@@ -74,6 +80,12 @@ class Pods:
         command: Sequence[str] = IDLE,
         machine: str = "q35",
         cpu: str = "",
+        cpus: float | None = None,
+        cpuset: str | None = None,
+        cpu_shares: int | None = None,
+        disks: Sequence[Disk | CappedDisk] = (),
+        network: Network | None = None,
+        vhost: bool = False,
     ) -> Pod:
         """Start a pod and wait until its container's process runs.
 
@@ -84,19 +96,30 @@ class Pods:
             command: the container's process.
             machine: QEMU's machine type.
             cpu: QEMU's CPU model; empty for the default of the accelerator.
+            cpus: how many of the host's CPUs' time QEMU may use, e.g. 0.5.
+            cpuset: the host's CPUs that it may run on, e.g. ``0-1``.
+            cpu_shares: its weight against others of the host; 1024 is the usual one.
+            disks: of the fixture ``disks``, as further disks of the machine, at `Disk.where`; with
+                ``disk.capped(…)`` it may do so much with it.
+            network: what its network card is plugged into (fixture ``network``); ``None``: it has none.
+            vhost: the host's kernel moves the card's packets (vhost-net) instead of QEMU.
 
         Raises:
             Unavailable: this host cannot run such pods: the claim is not measured.
             CannotStart: the start failed, or an argument makes no sense.
             TimedOut: it took longer than the time limit.
         """
+        present, caps = attached(disks)
+        limits = Limits(cpus, cpuset, cpu_shares, disks=caps)
         accelerator = self.accelerator
         # Pods on Xen have no firmware: the hypervisor loads the kernel itself.
         name = f"pod {accelerator}" if accelerator == "xen" else f"pod {accelerator} {firmware}"
+        card = None
         try:
             readiness = probe(accelerator, self._assets, self._run)
             if not readiness.usable:
                 raise Unavailable(f"{accelerator}: {readiness.why}", remedy=readiness.remedy)
+            card = network.card(vhost=vhost) if network is not None else None
             config = self._assets().config(
                 accelerator,
                 firmware,
@@ -104,19 +127,29 @@ class Pods:
                 memory_mib=_positive("memory", round(Quantity.parse(memory).to("MiB").value)),
                 machine=machine,
                 cpu=cpu,
+                disks=tuple((serial(disk), disk.device) for disk in present),
+                card=card,
             )
         except Unavailable as error:
             error.target = name
             raise
-        pod = boot(
-            self._assets(),
-            config,
-            firmware,
-            self._run,
-            command=tuple(command),
-            timeout=self._timeout,
-            why_accelerator=self._why,
-        )
+        try:
+            pod = boot(
+                self._assets(),
+                config,
+                firmware,
+                self._run,
+                command=tuple(command),
+                timeout=self._timeout,
+                why_accelerator=self._why,
+                limits=limits,
+                disks=present,
+            )
+            if card is not None:
+                plug_in(pod, card)
+        finally:
+            if card is not None:
+                card.given()
         return self._scope.own(pod)
 
 

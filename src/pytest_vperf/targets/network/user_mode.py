@@ -1,0 +1,148 @@
+"""The network of pods for a user who is not root: QEMU's own user-mode network, in QEMU's process.
+
+QEMU speaks for the machine with sockets of its own: the machine reaches the host's loopback at a fixed address, and
+is reached by ports of the host's loopback that QEMU forwards. There is no link of the kernel, each packet is taken
+apart and put together by QEMU, and the record says so. Containers and other hosts are not on it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_vperf.targets.base import TargetError, Unavailable
+from pytest_vperf.targets.network.card import BACKEND, Card
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_vperf.targets.base import Link
+
+#: The addresses of a machine, and of the host as the machine sees it (QEMU documentation, "Using the user mode
+#: network").
+GUEST, GATEWAY, PREFIX = "10.0.2.15", "10.0.2.2", 24
+_LOOPBACK = "127.0.0.1"
+#: Ports of each machine: a server's own, and one for a connection that it takes besides.
+_PORTS = 2
+
+
+@dataclass(frozen=True)
+class LoopbackLink:
+    """The host, as pods with a user-mode network and the host itself reach it."""
+
+    kind: str = "loopback"
+    ports: Sequence[int] = ()
+    listen: str = _LOOPBACK
+
+    def address_for(self, client: Link) -> str:
+        """Where a client reaches the host.
+
+        Raises:
+            Unavailable: the client is on another network.
+        """
+        return _where(client, {"loopback": _LOOPBACK, "user": GATEWAY})
+
+    def details(self) -> dict[str, str]:
+        """For the record."""
+        return {"network": "the host's loopback", "address": _LOOPBACK}
+
+    def close(self) -> None:
+        """Nothing was made."""
+
+
+@dataclass(frozen=True)
+class UserLink:
+    """A pod on its own user-mode network.
+
+    Attributes:
+        ports: of the host's loopback, forwarded to the same ports of the machine.
+    """
+
+    ports: Sequence[int]
+    kind: str = "user"
+    listen: str = GUEST
+
+    def address_for(self, client: Link) -> str:
+        """Where a client reaches the pod; another pod does by the host.
+
+        Raises:
+            Unavailable: the client is on another network.
+        """
+        return _where(client, {"loopback": _LOOPBACK, "user": GATEWAY})
+
+    def details(self) -> dict[str, str]:
+        """For the record."""
+        return {
+            "network": "QEMU's user-mode network (no link of the kernel: each packet passes QEMU's own stack)",
+            "address": f"{GUEST}/{PREFIX}",
+            "forwarded_ports": ", ".join(map(str, self.ports)),
+        }
+
+    def close(self) -> None:
+        """It goes with QEMU."""
+
+
+class UserNetwork:
+    """User-mode networks for pods, and the host beside them.
+
+    Attributes:
+        host: the host's link.
+    """
+
+    def __init__(self) -> None:
+        self.host = LoopbackLink()
+        self._numbers = itertools.count(1)
+
+    def card(self, *, vhost: bool = False) -> Card:
+        """A card for a machine.
+
+        Raises:
+            Unavailable: ``vhost`` was asked for: it needs a tap.
+            TargetError: the host has no free ports.
+        """
+        if vhost:
+            raise Unavailable("vhost-net needs a tap, and only root can make one")
+        ports = _free_ports()
+        forwards = ",".join(
+            f"hostfwd={kind}:{_LOOPBACK}:{port}-{GUEST}:{port}"
+            for port in ports
+            for kind in ("tcp", "udp")
+        )
+        number = next(self._numbers)
+        return Card(
+            f"user,id={BACKEND},ipv6=off,{forwards}",
+            f"02:76:70:75:{number >> 8:02x}:{number & 0xFF:02x}",
+            f"{GUEST}/{PREFIX}",
+            UserLink(ports),
+        )
+
+
+def _where(client: Link, places: dict[str, str]) -> str:
+    if client.kind not in places:
+        raise Unavailable(
+            f"there is no way from a {client.kind} link to a user-mode network, which joins a pod to the host alone"
+        )
+    return places[client.kind]
+
+
+def _free_ports() -> tuple[int, ...]:
+    """Ports that were free for TCP and UDP a moment ago; QEMU refuses to start where one is taken meanwhile."""
+    found: list[int] = []
+    for _ in range(100):
+        with (
+            socket.socket(socket.AF_INET, socket.SOCK_STREAM) as stream,
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagram,
+        ):
+            stream.bind((_LOOPBACK, 0))
+            port = stream.getsockname()[1]
+            try:
+                datagram.bind((_LOOPBACK, port))
+            except OSError:
+                continue
+        if port not in found:
+            found.append(port)
+        if len(found) == _PORTS:
+            return tuple(found)
+    raise TargetError("this host has no free ports for a pod's user-mode network")
