@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from pytest_vperf.targets.base import Unavailable
+from pytest_vperf.workloads import guest_clock
 from pytest_vperf.workloads.base import Output, Unsupported, Workload
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Bench:
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
         self._versions: dict[str, str] = {}
+        self._checked: dict[Target, float] = {}
 
     def run(self, target: Target, workload: Workload[R]) -> R:
         """Run a workload to its end and read what it printed.
@@ -37,9 +39,11 @@ class Bench:
             CommandFailed: the tool ended with a status other than 0; with its words.
             ParseError: it printed something else than it should.
             TimedOut: it took longer than `Workload.timeout`.
+            WrongClock: the target has a clock of its own that cannot be believed.
         """
         program = target.program(workload.tool)
         version = self.version(target, program, workload)
+        self.check_clock(target)
         try:
             arguments = workload.argv(version)
         except Unsupported as error:
@@ -48,6 +52,15 @@ class Bench:
             [*program.argv, *arguments], env=ENVIRONMENT, timeout=workload.timeout
         )
         return workload.parse(Output.of(completed, version))
+
+    def check_clock(self, target: Target) -> None:
+        """Hold the clock of a machine against the host's, once; see `pytest_vperf.workloads.guest_clock`.
+
+        Raises:
+            WrongClock: it is off.
+        """
+        if target not in self._checked and target.facts().kind in guest_clock.KINDS:
+            self._checked[target] = guest_clock.check(target)
 
     def version(self, target: Target, program: Program, workload: Workload[R]) -> str:
         """The tool's version; asked once for the same bytes, and noted with them for the target."""
