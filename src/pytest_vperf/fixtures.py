@@ -176,8 +176,15 @@ def rootfs_for(
 
     def with_tools() -> Rootfs:
         from pytest_vperf.targets import debian_image
+        from pytest_vperf.targets.base import Unavailable
+        from pytest_vperf.workloads import programs
 
-        return debian_image.tools_rootfs()
+        try:
+            ours = programs.build()
+        except Unavailable as error:
+            # Without a compiler there are still the tools of the distribution.
+            return debian_image.tools_rootfs(without=dict.fromkeys(programs.PROGRAMS, str(error)))
+        return debian_image.tools_rootfs(ours)
 
     small = Once(named)
     tools = small if reference else Once(with_tools)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 BASE = ("?and(?essential,?not(?name(^apt$)))",)
 PACKAGES = (
     *("sysbench", "fio", "iperf", "iperf3", "stress-ng"),
-    *("procps", "util-linux", "iproute2", "e2fsprogs"),
+    *("procps", "util-linux", "mount", "iproute2", "e2fsprogs"),
 )
 #: Left out where the sources do not have them.
 OPTIONAL = ("usr-is-merged", "netperf")
@@ -62,12 +62,16 @@ class Plan:
 
 
 def tools_rootfs(
-    extra: Mapping[str, bytes | Path] | None = None, *, say: Callable[[str], None] | None = None
+    extra: Mapping[str, bytes | Path] | None = None,
+    *,
+    without: Mapping[str, str] | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> Rootfs:
     """The image with the tools; built where it is not in the cache, which takes minutes.
 
     Args:
         extra: programs to add, by their path in the image.
+        without: programs that would be added and cannot be had, each with the reason.
         say: is told when something that takes long begins.
 
     Raises:
@@ -84,7 +88,7 @@ def tools_rootfs(
             if say is not None:
                 say("building the image with the tools, once: this takes some minutes")
             plan = _build(sources)
-        return _with(plan, extra or {})
+        return _with(plan, extra or {}, without or {})
 
 
 def planned(sources: Sources) -> Plan | None:
@@ -179,7 +183,7 @@ def _add_programs(package: Path, within: str, archive: TarWriter, folder: Path) 
     unpacked.unlink()
 
 
-def _with(plan: Plan, extra: Mapping[str, bytes | Path]) -> Rootfs:
+def _with(plan: Plan, extra: Mapping[str, bytes | Path], without: Mapping[str, str]) -> Rootfs:
     base = _base(plan) / "rootfs.tar"
     contents = {
         path: content if isinstance(content, bytes) else content.read_bytes()
@@ -198,5 +202,5 @@ def _with(plan: Plan, extra: Mapping[str, bytes | Path]) -> Rootfs:
         folder / "rootfs.tar",
         (folder / "sha256").read_text(),
         plan.name,
-        tuple(sorted(plan.without.items())),
+        tuple(sorted({**plan.without, **without}.items())),
     )

@@ -55,6 +55,12 @@ static int fill_dev(const char **what) {
     TRY("make /dev/ptmx", symlink("pts/ptmx", "dev/ptmx"));
     TRY("make /dev/shm", mkdir("dev/shm", 01777));
     TRY("mount /dev/shm", mount("shm", "dev/shm", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=1777"));
+    TRY("make /dev/mqueue", mkdir("dev/mqueue", 01777));
+    /* A kernel need not have message queues. */
+    if (mount("mqueue", "dev/mqueue", "mqueue", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0 && errno != ENODEV) {
+        *what = "mount /dev/mqueue";
+        return -1;
+    }
     TRY("make /dev/fd", symlink("/proc/self/fd", "dev/fd"));
     TRY("make /dev/stdin", symlink("/proc/self/fd/0", "dev/stdin"));
     TRY("make /dev/stdout", symlink("/proc/self/fd/1", "dev/stdout"));
