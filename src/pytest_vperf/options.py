@@ -126,6 +126,13 @@ def add_options(parser: pytest.Parser) -> None:
         help="time one pod may take to start before it is given up "
         f"(default: {DEFAULT_START_TIMEOUT}; ini: start_timeout)",
     )
+    group.addoption(
+        "--load-host",
+        metavar="URL",
+        help="the other host of network tests: 'embedded', a network namespace of this machine, or "
+        "ssh://[user@]host[:port], a machine where the tools are installed (default: embedded; ini: load_host)",
+    )
+    parser.addini("load_host", "default of --load-host")
     parser.addini("start_timeout", "default of --start-timeout")
     parser.addini("claims_hw", "default of --hw")
     parser.addini("claims_strict", "default of --claims-strict", type="bool", default=False)
@@ -187,7 +194,7 @@ _NAMES = (
     *(f"claims_{key}" for key in JUDGE_DEFAULTS),
     *("claims_sessions", "claims_hw", "claims_strict", "claims_advisory", "claims_json"),
     *("claims_thresholds", "claims_seed", "container_runtime", "container_image"),
-    "host_tools",
+    *("host_tools", "load_host"),
     *("guest_kernel", "pod_accelerator", "start_timeout"),
 )
 

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vperf import fixtures, machine_fixtures, options, pod_fixtures, workload_fixtures
+from pytest_vperf import (
+    disk_fixtures,
+    fixtures,
+    machine_fixtures,
+    network_fixtures,
+    options,
+    pod_fixtures,
+    workload_fixtures,
+)
 from pytest_vperf.stash import RUNNING, TEST_CLAIMS, begun_session, claims_session
 
 if TYPE_CHECKING:
@@ -21,7 +29,14 @@ if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
 
 #: Modules of fixtures, by what they are about.
-_FIXTURES = (fixtures, machine_fixtures, pod_fixtures, workload_fixtures)
+_FIXTURES = (
+    fixtures,
+    disk_fixtures,
+    machine_fixtures,
+    network_fixtures,
+    pod_fixtures,
+    workload_fixtures,
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

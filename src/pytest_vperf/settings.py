@@ -44,6 +44,7 @@ class Settings:
         runtimes: OCI runtimes for containers, at least one.
         image: a container image's reference, or the absolute path of a ``.tar``; ``None`` builds one.
         host_tools: whether the host runs its own tools, and not the image's.
+        load_host: ``ssh://…`` of the other host of network tests; empty: a network namespace of this machine.
         guest_kernel: the kernel of pods; ``None`` takes the distribution's.
         accelerators: of pods; empty is auto.
         start_timeout: seconds that one pod may take to start.
@@ -59,6 +60,7 @@ class Settings:
     runtimes: tuple[str, ...]
     image: str | None
     host_tools: bool
+    load_host: str
     guest_kernel: Path | None
     accelerators: tuple[str, ...]
     start_timeout: float
@@ -90,6 +92,7 @@ def read_settings(config: pytest.Config) -> Settings:
         runtimes=_names(config, "container_runtime", "--container-runtime") or (DEFAULT_RUNTIME,),
         image=_image(config),
         host_tools=bool(config.getoption("host_tools") or _flag(config, "host_tools")),
+        load_host=_load_host(_text(config, "load_host")),
         guest_kernel=kernel,
         accelerators=_accelerators(config),
         start_timeout=_time(
@@ -97,6 +100,18 @@ def read_settings(config: pytest.Config) -> Settings:
         ),
         seed=_seed(_text(config, "claims_seed")),
     )
+
+
+def _load_host(text: str | None) -> str:
+    if text in (None, "embedded"):
+        return ""
+    from pytest_vperf.targets.ssh_host import parse_url
+
+    try:
+        parse_url(str(text))
+    except ValueError as error:
+        raise pytest.UsageError(f"--load-host: {error}, nor 'embedded'") from None
+    return str(text)
 
 
 def _text(config: pytest.Config, name: str) -> str | None:

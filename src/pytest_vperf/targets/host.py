@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import os
 import shutil
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.base import Link
+    from pytest_vperf.targets.control_group import ControlGroup
+    from pytest_vperf.targets.disks import CappedDisk, Disk
     from pytest_vperf.targets.image import Rootfs
     from pytest_vperf.targets.program import Program
 
@@ -48,6 +51,8 @@ class Host:
 
     name = "host"
     link: Link | None = None
+    _group: ControlGroup | None = None
+    _made_of_it: tuple[Host, ...] = ()
 
     def __init__(
         self,
@@ -59,9 +64,50 @@ class Host:
         self._run = run
         self._rootfs = rootfs
         self._tools = tools
-        self._used: list[Rootfs] = []  # the image, once a program of it was wanted; shared by `limited`
+        self._used: list[
+            Rootfs
+        ] = []  # the image, once a program of it was wanted; shared by `limited`
         self._mark = f"{os.getpid()}-{next(_numbers)}"
         self._cpu_time = 0.0
+
+    def limited(
+        self,
+        *,
+        cpus: float | None = None,
+        cpuset: str | None = None,
+        cpu_shares: int | None = None,
+        memory: int | str | None = None,
+        disks: Sequence[Disk | CappedDisk] = (),
+    ) -> Host:
+        """This machine, with commands held to limits by a control group of the run; it ends with this target.
+
+        Args:
+            cpus: how many CPUs' time they may use together, e.g. 0.5.
+            cpuset: the CPUs they may run on, e.g. ``0-1``.
+            cpu_shares: their weight against others; 1024 is the usual one.
+            memory: what they may have together, without swap: bytes, or e.g. ``200 MiB``.
+            disks: with ``disk.capped(…)``, what they may do with it.
+
+        Raises:
+            Unavailable: this user may not make control groups.
+            CannotStart: the system does not take a limit, or has another than was asked for.
+        """
+        from pytest_vperf.targets.control_group import ControlGroup
+        from pytest_vperf.targets.disks import attached
+        from pytest_vperf.targets.limits import Limits, bytes_of
+
+        _, caps = attached(disks)
+        limits = Limits(cpus, cpuset, cpu_shares, bytes_of(memory), caps)
+        if self._run is None or not limits:
+            raise ValueError(
+                "limited() needs a limit" if self._run else "a limited host needs a run"
+            )
+        made = copy.copy(self)
+        made._mark = f"{os.getpid()}-{next(_numbers)}"
+        made._cpu_time, made._made_of_it = 0.0, ()
+        made._group = ControlGroup(self._run, limits, self.name)
+        self._made_of_it = (*self._made_of_it, made)
+        return made
 
     def run(
         self,
@@ -80,8 +126,9 @@ class Host:
         base = self._run.environment if self._run else dict(os.environ)
         whole = {**base, **(env or {}), _HOST_MARK: self._mark}
         command = tuple(argv)
+        entered = self._group.entered(command) if self._group and command else command
         try:
-            done = run_process(command, env=whole, input=input, cwd=cwd, timeout=timeout)
+            done = run_process(entered, env=whole, input=input, cwd=cwd, timeout=timeout)
         except OutOfTime as error:
             self._cpu_time += error.cpu_time
             raise TimedOut(
@@ -150,9 +197,15 @@ class Host:
                 "architecture": system.machine,
                 "cpus": str(len(os.sched_getaffinity(0))),
                 **_describe(self._used),
+                **(self._group.details if self._group else {}),
                 **(self.link.details() if self.link else {}),
             },
         )
+
+    @property
+    def scratch(self) -> str:
+        """A folder for what a command leaves: the run's, which goes with it."""
+        return str(self._run.folder) if self._run else "/tmp"  # noqa: S108 - only where no run owns it
 
     def usage(self) -> Usage:
         """CPU time of the commands run so far, their waited-for children included; no memory."""
@@ -162,7 +215,11 @@ class Host:
         """End what commands left running in the background."""
         from pytest_vperf.machine.marks import end, marked
 
+        for made in self._made_of_it:
+            made.close()
         end(marked(_HOST_MARK, self._mark))
+        if self._group is not None:
+            self._group.close()
 
     def __enter__(self) -> Host:
         return self

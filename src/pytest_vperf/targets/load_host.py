@@ -15,10 +15,12 @@ from pytest_vperf.targets.host import Host
 from pytest_vperf.targets.network.commands import entering
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.base import Completed, Link
+    from pytest_vperf.targets.host import Tools
+    from pytest_vperf.targets.image import Rootfs
     from pytest_vperf.targets.network.namespaces import Namespace
 
 
@@ -28,13 +30,21 @@ class EmbeddedHost(Host):
     Args:
         namespace: where its commands run; it belongs to the switch, and goes with it.
         link: its link to the switch.
-        run: as of `Host`.
+        run: as of `Host`, like the rest.
     """
 
     name = "other host (embedded)"
 
-    def __init__(self, namespace: Namespace, link: Link, run: Run | None = None) -> None:
-        super().__init__(run)
+    def __init__(
+        self,
+        namespace: Namespace,
+        link: Link,
+        run: Run | None = None,
+        rootfs: Callable[[], Rootfs] | None = None,
+        *,
+        tools: Tools = "image",
+    ) -> None:
+        super().__init__(run, rootfs, tools=tools)
         self.link = link
         self._namespace = namespace
 

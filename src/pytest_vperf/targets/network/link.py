@@ -15,6 +15,45 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.base import Link
 
 
+@dataclass(frozen=True)
+class RouteLink:
+    """The networks that this machine is on anyway: how it and a machine reached by SSH reach each other.
+
+    Attributes:
+        address: the target's, as the other one sees it.
+        ports: none: a server may have any port that the two machines' own firewalls let through.
+    """
+
+    address: str
+    kind: str = "route"
+    ports: Sequence[int] = ()
+
+    @property
+    def listen(self) -> str:
+        """The address a server binds to."""
+        return self.address
+
+    def address_for(self, client: Link) -> str:
+        """Where a client reaches this target.
+
+        Raises:
+            Unavailable: the client is on a network of the run alone.
+        """
+        if client.kind == self.kind:
+            return self.address
+        raise Unavailable(
+            f"there is no way from a {client.kind} link to {self.address}: the run's own network is joined to"
+            " no other, and no firewall or forwarding rule is made"
+        )
+
+    def details(self) -> dict[str, str]:
+        """For the record."""
+        return {"network": "this machine's own networks and routes", "address": self.address}
+
+    def close(self) -> None:
+        """Nothing was made."""
+
+
 @dataclass
 class SwitchLink:
     """A link to the run's own switch.
