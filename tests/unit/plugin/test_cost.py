@@ -33,6 +33,8 @@ def test_what_is_imported_without_a_claim(tmp_path: Path) -> None:
         "pytest_vperf.options",
         "pytest_vperf.plugin",
         "pytest_vperf.machine_fixtures",
+        "pytest_vperf.disk_fixtures",
+        "pytest_vperf.network_fixtures",
         "pytest_vperf.pod_fixtures",
         "pytest_vperf.workload_fixtures",
         "pytest_vperf.stash",
