@@ -92,11 +92,13 @@ def run(
 
 def all_checks(guest_kernel: Path | None, runtimes: Sequence[str]) -> list[Check]:
     """Every check, in the order of the report."""
+    from pytest_vperf.targets import image_preflight
+
     return [
         Check(("host",), lambda: [Readiness("host", True, "commands run on this machine itself")]),
         _containers(tuple(runtimes)),
         Check(POD_NAMES, lambda: _pods(guest_kernel), "probing pods, which starts some …"),
-        Check(tuple(tools.TOOLS), tools.check_tools),
+        Check(image_preflight.NAMES, image_preflight.check),
         Check(("libvirt-python", "libvirt"), tools.check_libvirt),
         Check(("python packages",), lambda: [tools.check_packages()]),
         Check((hazards.KVM_DEVICE,), lambda: [hazards.check_kvm_device()]),

@@ -6,6 +6,8 @@ import os
 import shutil
 from dataclasses import dataclass
 
+_ADMINISTRATOR = ":/usr/local/sbin:/usr/sbin:/sbin"
+
 
 @dataclass(frozen=True)
 class Readiness:
@@ -34,6 +36,4 @@ def program(name: str, package: str) -> Readiness:
 
 def find_program(name: str) -> str | None:
     """The path of a program, also where a user's search path leaves out the administrator's folders."""
-    return shutil.which(
-        name, path=os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin"
-    )
+    return shutil.which(name, path=os.environ.get("PATH", os.defpath) + _ADMINISTRATOR)

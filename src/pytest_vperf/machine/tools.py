@@ -1,31 +1,17 @@
-"""Whether the measuring tools, libvirt and the Python packages are here."""
+"""Which the measuring tools are, and whether libvirt and the Python packages are here."""
 
 from __future__ import annotations
 
 import socket
-from dataclasses import replace
 from importlib import import_module, metadata
 from pathlib import Path
 
-from pytest_vperf.machine.preflight import Readiness, find_program, program
+from pytest_vperf.machine.preflight import Readiness, find_program
 
 #: Each measuring tool with the package that brings it in Debian and Ubuntu.
 TOOLS = {name: name for name in ("sysbench", "fio", "iperf", "iperf3", "netperf", "stress-ng")}
 #: Where libvirt's daemons listen: the one for everything, and the newer one for QEMU alone.
 LIBVIRT_SOCKETS = (Path("/run/libvirt/libvirt-sock"), Path("/run/libvirt/virtqemud-sock"))
-
-
-def check_tools() -> list[Readiness]:
-    """Whether each measuring tool is installed."""
-    return [_tool(name, package) for name, package in TOOLS.items()]
-
-
-def _tool(name: str, package: str) -> Readiness:
-    answer = program(name, package)
-    if name == "netperf" and not answer.usable:
-        where = "in Debian's non-free and Ubuntu's multiverse, which must be enabled"
-        return replace(answer, remedy=f"{answer.remedy} ({where})")
-    return answer
 
 
 def check_libvirt() -> list[Readiness]:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 LAYOUT = "debian rootfs 1"
 
 _TIMEOUT = 1800.0
+# subuid(5), subgid(5)
+_SUBORDINATE = (Path("/etc/subuid"), Path("/etc/subgid"))
 #: Some packages write the day of their installation: into /etc/shadow, for example.
 _EPOCH = "1672531200"
 # Not wanted: what is for reading; what only the packaging needs; what differs from build to build; and python,
@@ -60,7 +62,7 @@ def check() -> Readiness:
     if find_program("newuidmap") is None:
         why = "an ordinary user needs newuidmap to build an image"
         return Readiness(name, False, why, "apt-get install uidmap, or build it once as root")
-    if not _has_subordinates(Path("/etc/subuid")) or not _has_subordinates(Path("/etc/subgid")):
+    if not all(_has_subordinates(file) for file in _SUBORDINATE):
         why = "this user has no subordinate user and group IDs, which building an image needs"
         remedy = "usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER, as root"
         return Readiness(name, False, why, remedy)

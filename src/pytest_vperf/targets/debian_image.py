@@ -99,9 +99,12 @@ def planned(sources: Sources) -> Plan | None:
         return None
 
 
-def is_built(plan: Plan) -> bool:
-    """Whether the image is in the cache."""
-    return _base(plan).is_dir()
+def size(plan: Plan) -> int | None:
+    """The bytes of the image, our own programs left aside; ``None`` where it is not in the cache."""
+    try:
+        return (_base(plan) / "rootfs.tar").stat().st_size
+    except OSError:
+        return None
 
 
 def _plan_file(sources: Sources) -> Path:

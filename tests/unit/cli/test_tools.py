@@ -1,25 +1,102 @@
 """Tools and packages: found by what is really installed."""
 
+from __future__ import annotations
+
+import os
+import pwd
 from importlib import metadata
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vperf.machine import tools
+from pytest_vperf.machine import preflight, tools
+from pytest_vperf.targets import debian_build, image_preflight
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 
-def test_a_tool_on_the_search_path_is_usable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program = tmp_path / "fio"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VPERF_CACHE_DIR", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Puts a program with this text on the search path, from which all others are gone."""
+    monkeypatch.setattr(preflight, "_ADMINISTRATOR", "")
     monkeypatch.setenv("PATH", str(tmp_path))
-    by_name = {answer.name: answer for answer in tools.check_tools()}
-    assert list(by_name) == ["sysbench", "fio", "iperf", "iperf3", "netperf", "stress-ng"]
-    assert by_name["fio"].usable
-    assert by_name["fio"].why == str(program)
-    assert by_name["fio"].remedy == ""
+
+    def put(name: str, text: str) -> None:
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+
+    return put
+
+
+def test_the_image_and_every_tool_without_apt(path: Callable[[str, str], None]) -> None:
+    path("fio", "echo fio-9")
+    answers = {answer.name: answer for answer in image_preflight.check()}
+    assert list(answers) == [
+        *("tools image", "sysbench", "fio", "iperf", "iperf3", "netperf", "stress-ng")
+    ]
+    assert not any(answer.usable for answer in answers.values())
+    assert answers["tools image"].why == "this is not Debian or Ubuntu: there is no apt-get"
+    assert answers["iperf"].why == "the tools image is not usable"
+    assert answers["fio"].why.startswith(
+        "the tools image is not usable; with --host-tools, the host runs /"
+    )
+
+
+def test_the_image_without_package_lists(path: Callable[[str, str], None]) -> None:
+    path("apt-get", "echo http://nobody/ x Nobody x amd64 /no/such")
+    image = image_preflight.check()[0]
+    assert (image.usable, image.why, image.remedy) == (
+        False,
+        "apt has no package lists of Debian or Ubuntu",
+        "apt-get update, as root",
+    )
+
+
+def test_the_image_without_its_builder_then_buildable_then_planned(
+    path: Callable[[str, str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lists = tmp_path / "lists"
+    lists.mkdir()
+    (lists / "nobody_dists_trixie_InRelease").write_text("Suite: trixie")
+    packages = lists / "nobody_dists_trixie_main_binary-amd64_Packages"
+    path("apt-get", f"echo http://nobody/ trixie Debian trixie amd64 {packages}")
+    image = image_preflight.check()[0]
+    assert image.why == "it is not built, and mmdebstrap is not installed"
+    assert image.remedy == "apt-get install mmdebstrap"
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    path("mmdebstrap", "exit 9")
+    answers = {answer.name: answer for answer in image_preflight.check()}
+    assert all(answer.usable for answer in answers.values())
+    assert answers["tools image"].why == (
+        "the first test that uses a tool builds it, which takes some minutes"
+    )
+    assert answers["fio"].why == "comes with the tools image"
+    assert answers["netperf"].why == "comes with the tools image, where a package source has it"
+
+
+def test_what_only_an_ordinary_user_needs(
+    path: Callable[[str, str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path("mmdebstrap", "exit 9")
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert debian_build.check().remedy == "apt-get install uidmap, or build it once as root"
+    path("newuidmap", "")
+    monkeypatch.setattr(debian_build, "_SUBORDINATE", (tmp_path / "subuid", tmp_path / "subgid"))
+    answer = debian_build.check()
+    assert answer.why == (
+        "this user has no subordinate user and group IDs, which building an image needs"
+    )
+    assert "--add-subuids" in answer.remedy
+    for name in ("subuid", "subgid"):
+        (tmp_path / name).write_text(f"{pwd.getpwuid(os.getuid()).pw_name}:100000:65536\n")
+    assert "subordinate" not in debian_build.check().why
 
 
 def test_the_packages_the_plugin_needs_are_here_with_their_versions() -> None:
