@@ -46,7 +46,7 @@ class PrivateApt:
         self.lists, self.archives = folder / "lists", folder / "cache/archives"
         for path in (self.lists / "partial", self.archives / "partial", folder / "none"):
             path.mkdir(parents=True)
-        for path in known_lists:
+        for path in (path for path in known_lists if path.is_file()):
             shutil.copy2(path, self.lists / path.name)  # apt asks with the file's date
         self.sources = folder / "sources.list"
         self.sources.write_text("".join(f"{line}\n" for line in sources))
