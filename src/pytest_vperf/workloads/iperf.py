@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _OLDEST = (2, 0)
 _STREAM = r"^\[ *([0-9]+)\] "
-_INTERVAL = rf" *0\.0+ *- *({TOKEN}) sec +"
+_INTERVAL = rf" *0[.,]0+ *- *({TOKEN}) sec +"
 _SENT = rf"{_STREAM}Sent ({TOKEN}) datagrams$"
 _SENDING = rf"{_STREAM}{_INTERVAL}({TOKEN}) [KMGT]?Bytes +({TOKEN}) [KMGT]?bits/sec *$"
 _ARRIVED = (
@@ -52,14 +52,15 @@ class Arrival:
         throughput: their payload, in bit/s.
         loss: share of the packets sent that did not arrive, in %.
         jitter: mean change of the time between packets (RFC 1889), in ms; of the worst stream.
-        out_of_order: packets that came before an earlier one.
+        out_of_order: packets that came before an earlier one; ``None`` where no stream has a line of them, which
+            iperf prints only for those that have any, in all versions.
     """
 
     packets: Quantity
     throughput: Quantity
     loss: Quantity
     jitter: Quantity
-    out_of_order: Quantity
+    out_of_order: Quantity | None
 
 
 @dataclass(frozen=True)
@@ -210,7 +211,7 @@ class IperfUdp:
         if missing == total:
             raise reader.error(f"of {total:g} packets none arrived")
         late = [
-            reader.number(line[3], "the packets out of order")
+            reader.number(line[3], "the packets out of order", positive=True)
             for line in self._lines(reader, _LATE, "line of packets out of order")
         ]
         return Arrival(
@@ -218,7 +219,7 @@ class IperfUdp:
             throughput=Quantity(rate * self.length * 8, "bit/s", better="higher"),
             loss=Quantity(missing / total * 100, "%", better="lower"),
             jitter=Quantity(max(jitters), "ms", better="lower"),
-            out_of_order=Quantity(sum(late), "packet", better="lower"),
+            out_of_order=Quantity(sum(late), "packet", better="lower") if late else None,
         )
 
     def _lines(self, reader: Reader, pattern: str, what: str) -> list[re.Match[str]]:
