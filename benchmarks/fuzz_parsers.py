@@ -91,7 +91,7 @@ def _fuzz(
         case = source.choice(cases)
         if len(case.raw) > EVERY_BYTE and source.random() < 0.1:
             cut = case.raw[: source.randrange(len(case.raw))].decode("utf-8", "replace")
-            judge(case, Output(cut, case.output.stderr, case.output.version), False)
+            judge(case, hostile.with_text(case, cut), False)
         else:
             judge(case, hostile.mutated(case, source), False)
         tried += 1

@@ -47,7 +47,7 @@ _KEYS = {
 
 @dataclass(frozen=True)
 class Case:
-    """A golden file's output and what it says about it."""
+    """A golden file's output and what it says about it; ``raw`` is what the tool says its figures on."""
 
     name: str
     workload: str
@@ -88,7 +88,7 @@ def load(path: Path) -> Case:
         argv=tuple(str(word) for word in said["argv"]) if "argv" in said else None,
         result=said.get("result"),
         error=said.get("error"),
-        raw=raw,
+        raw=raw or stderr,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from golden_cases import figures
 
@@ -100,7 +100,15 @@ def has_zero(text: str) -> bool:
     return any(float(match[0]) == 0 for match in _TOKEN.finditer(text))
 
 
-def _with(case: Case, text: str) -> Output:
+def text_of(case: Case) -> str:
+    """What is damaged: standard output, or standard error of a tool that prints its figures there."""
+    return case.output.stdout or case.output.stderr
+
+
+def with_text(case: Case, text: str) -> Output:
+    """The case's output with another text in the place of that."""
+    if not case.output.stdout:
+        return Output("", text, case.output.version)
     return Output(text, case.output.stderr, case.output.version)
 
 
@@ -108,22 +116,22 @@ def truncations(case: Case) -> Iterator[Output]:
     """The output's beginning, for every length."""
     raw = case.raw
     for length in range(len(raw)):
-        yield _with(case, raw[:length].decode("utf-8", "replace"))
+        yield with_text(case, raw[:length].decode("utf-8", "replace"))
 
 
 def struck_numbers(case: Case) -> Iterator[Output]:
     """One number after the other made unreadable."""
-    text = case.output.stdout
+    text = text_of(case)
     for match in _TOKEN.finditer(text):
-        yield _with(case, text[: match.start()] + "?" + text[match.end() :])
-        yield _with(case, text[: match.start()] + text[match.end() :])
+        yield with_text(case, text[: match.start()] + "?" + text[match.end() :])
+        yield with_text(case, text[: match.start()] + text[match.end() :])
 
 
 def struck_lines(case: Case) -> Iterator[Output]:
     """One line after the other taken away."""
-    lines = case.output.stdout.splitlines(keepends=True)
+    lines = text_of(case).splitlines(keepends=True)
     for index in range(len(lines)):
-        yield _with(case, "".join(lines[:index] + lines[index + 1 :]))
+        yield with_text(case, "".join(lines[:index] + lines[index + 1 :]))
 
 
 def replaced_number(text: str, source: random.Random) -> str:
@@ -233,10 +241,11 @@ MUTATIONS: tuple[Callable[[str, random.Random], str], ...] = (
 
 def mutated(case: Case, source: random.Random) -> Output:
     """The case's output after one to three random mutations; now and then with them on standard error too."""
-    text = case.output.stdout
+    text = text_of(case)
     for _ in range(source.choice([1, 1, 1, 2, 3])):
         text = source.choice(MUTATIONS)(text, source)
-    stderr: Any = case.output.stderr
+    output = with_text(case, text)
     if source.random() < 0.1:
-        stderr = source.choice(MUTATIONS)(stderr or text, source)
-    return Output(text, stderr, case.output.version)
+        other = source.choice(MUTATIONS)(output.stderr or text, source)
+        return Output(output.stdout, other, output.version)
+    return output

@@ -7,19 +7,19 @@ pushes both, is one static program that needs nothing of the image, and is the m
 
 from __future__ import annotations
 
-import subprocess
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from pytest_vperf.machine import cache
-from pytest_vperf.machine.preflight import Readiness, find_program
+from pytest_vperf.machine import compiler
 from pytest_vperf.targets.base import CannotStart, Unavailable
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: Static, because the machine has no libraries; small, because the kernel unpacks it at every start.
-FLAGS = ("-static", "-Os", "-std=gnu11", "-Wall", "-Wextra")
+    from pytest_vperf.machine.preflight import Readiness
+
+#: Small, because the kernel unpacks it at every start; static, because the machine has no libraries.
+FLAGS = ("-Os", "-std=gnu11", "-Wall", "-Wextra")
 
 
 def sources() -> dict[str, bytes]:
@@ -34,10 +34,7 @@ def sources() -> dict[str, bytes]:
 
 def check() -> Readiness:
     """Whether the agent can be compiled here."""
-    compiler = find_program("cc") or find_program("gcc")
-    if compiler is None:
-        return Readiness("compiler", False, "no C compiler (cc)", "apt-get install gcc libc6-dev")
-    return Readiness("compiler", True, compiler)
+    return compiler.check()
 
 
 def build_agent() -> Path:
@@ -47,26 +44,9 @@ def build_agent() -> Path:
         Unavailable: there is no C compiler.
         CannotStart: the compiler failed; the message has its words.
     """
-    compiler = check()
-    if not compiler.usable:
-        raise Unavailable(compiler.why, remedy=compiler.remedy)
-    texts = sources()
-    key = cache.content_key([*FLAGS, *(part for item in texts.items() for part in item)])
-
-    def compile_into(folder: Path) -> None:
-        for name, text in texts.items():
-            (folder / name).write_bytes(text)
-        files = [str(folder / name) for name in texts if name.endswith(".c")]
-        done = subprocess.run(
-            [compiler.why, *FLAGS, "-s", "-o", str(folder / "agent"), *files],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            raise CannotStart(
-                f"the pod agent does not compile with {compiler.why}; a static C library is needed "
-                f"(apt-get install libc6-dev):\n{done.stderr.strip()[-800:]}"
-            )
-
-    return cache.entry("agent", key, compile_into) / "agent"
+    try:
+        return compiler.build("agent", "agent", sources(), FLAGS)
+    except compiler.CompilerMissing as error:
+        raise Unavailable(str(error), remedy=error.remedy) from None
+    except compiler.CompilerFailed as error:
+        raise CannotStart(f"the pod's {error}") from None
