@@ -1,4 +1,4 @@
-"""What limits a container really has: read from its control groups, not from what was asked for.
+"""The limits of a container: the engine's arguments, and what the container's control groups really have.
 
 An OCI runtime may be told to leave control groups alone, and then the engine still answers with the limits
 it was asked for, and with the whole machine's figures for the container's usage.
@@ -6,61 +6,30 @@ it was asked for, and with the whole machine's figures for the container's usage
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pytest_vperf.machine import cgroups
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-# Setting → (controller of version 1, its file), and the file of version 2 (kernel documentation,
-# admin-guide/cgroup-v1 and cgroup-v2).
-_FILES: Mapping[str, tuple[str, str, str]] = {
-    "cpu_shares": ("cpu", "cpu.shares", "cpu.weight"),
-    "cpu_quota": ("cpu", "cpu.cfs_quota_us", "cpu.max"),
-    "cpu_period": ("cpu", "cpu.cfs_period_us", "cpu.max"),
-    "cpuset": ("cpuset", "cpuset.cpus", "cpuset.cpus"),
-    "memory": ("memory", "memory.limit_in_bytes", "memory.max"),
-}
+from pytest_vperf.targets.base import Unavailable
+from pytest_vperf.targets.limits import CAPS, Limits, check, names
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Limits as they were asked for; ``None`` is none.
-
-    Attributes:
-        cpus: how many CPUs' time it may use.
-        cpuset: which CPUs it may run on, e.g. ``0-1``.
-        cpu_shares: its weight against others that want the same CPU; 1024 is the usual one.
-        memory: bytes.
-    """
-
-    cpus: float | None = None
-    cpuset: str | None = None
-    cpu_shares: int | None = None
-    memory: int | None = None
-
-    def host_config(self) -> dict[str, object]:
-        """The arguments of the SDK's ``create_host_config``."""
-        wanted: dict[str, object | None] = {
-            "nano_cpus": None if self.cpus is None else round(self.cpus * 1e9),
-            "cpuset_cpus": self.cpuset,
-            "cpu_shares": self.cpu_shares,
-            "mem_limit": self.memory,
-        }
-        return {name: value for name, value in wanted.items() if value is not None}
-
-    def asked(self) -> dict[str, str]:
-        """What was asked for, by the names under which it is read back."""
-        wanted = {
-            "cpu_quota": self.cpus,
-            "cpuset": self.cpuset,
-            "cpu_shares": self.cpu_shares,
-            "memory": self.memory,
-        }
-        return {name: str(value) for name, value in wanted.items() if value is not None}
+def host_config(limits: Limits) -> dict[str, object]:
+    """The arguments of the SDK's ``create_host_config``."""
+    wanted: dict[str, object | None] = {
+        "nano_cpus": None if limits.cpus is None else round(limits.cpus * 1e9),
+        "cpuset_cpus": limits.cpuset,
+        "cpu_shares": limits.cpu_shares,
+        "mem_limit": limits.memory,
+        "memswap_limit": limits.memory,  # memory and swap together: no swap
+    }
+    for name, (_, _, argument) in CAPS.items():
+        caps = [
+            {"Path": disk.device, "Rate": value}
+            for disk in limits.disks
+            if (value := getattr(disk, name)) is not None
+        ]
+        wanted[argument] = caps or None
+    return {name: value for name, value in wanted.items() if value is not None}
 
 
 def holds(pid: int, container: str) -> bool:
@@ -68,40 +37,43 @@ def holds(pid: int, container: str) -> bool:
     return any(container in path for path in cgroups.paths_of(pid).values())
 
 
-def read_back(
-    asked: Limits, pid: int, container: str, host_config: Mapping[str, object]
-) -> dict[str, str]:
+def read_back(asked: Limits, pid: int, container: str, target: str) -> dict[str, str]:
     """The limits that were asked for, as the system has them.
 
     Args:
         asked: what is looked up.
         pid: the container's first process, as the engine numbers it.
         container: the container's ID.
-        host_config: what the engine answers, for an engine of another machine.
+        target: its name, for messages.
 
     Returns:
-        Setting → value as in the control group's file; or a remark in words where nothing enforces it, or
-        where the control group cannot be seen from here.
+        Setting → value as in the control group's file.
+
+    Raises:
+        Unavailable: the runtime does not put the container into control groups of its own, or the engine is that of
+            another machine, whose files cannot be read.
+        CannotStart: a file has something else than was asked for.
     """
-    names = asked.asked()
-    if not holds(pid, container):
-        here = container.encode() in _command_line(pid)
-        remark = "not enforced by the runtime" if here else f"engine says {_engine(host_config)}"
-        return {name: f"asked for {value}; {remark}" for name, value in names.items()}
+    if not asked:
+        return {}
     paths, points = cgroups.paths_of(pid), cgroups.hierarchies()
-    if "cpu_quota" in names:
-        names["cpu_period"] = ""
-    found = {}
-    for name in names:
-        controller, old, new = _FILES[name]
-        if controller in paths and controller in points:
-            file = points[controller] / paths[controller].lstrip("/") / old
-        else:
-            file = points.get("", Path()) / paths.get("", "").lstrip("/") / new
-        try:
-            found[name] = file.read_text().strip()
-        except OSError as error:
-            found[name] = f"asked for {names[name]}; {file.name} cannot be read: {error.strerror}"
+    found: dict[str, str] = {}
+    for controller in asked.controllers:
+        old = "blkio" if controller == "io" else controller
+        first = old in paths and old in points
+        point, path = (points[old], paths[old]) if first else (points.get(""), paths.get("", ""))
+        if point is None or container not in path:
+            wanted = ", ".join(names(asked))
+            here = container.encode() in _command_line(pid)
+            why = (
+                f"its runtime does not enforce it: process {pid} is in the control group {path or '/'!r}"
+                f" of {old}, not in the container's own"
+                if here
+                else "it cannot be read back: no process of the container is seen on this machine"
+            )
+            raise Unavailable(f"asked for {wanted}, but {why}", target=target)
+        settings = asked.settings(controller, 1 if first else 2)
+        found |= check(settings, point / path.lstrip("/"), target)
     return found
 
 
@@ -110,8 +82,3 @@ def _command_line(pid: int) -> bytes:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return b""
-
-
-def _engine(host_config: Mapping[str, object]) -> str:
-    keys = ("NanoCpus", "CpusetCpus", "CpuShares", "Memory")
-    return ", ".join(f"{key}={host_config[key]}" for key in keys if host_config.get(key))

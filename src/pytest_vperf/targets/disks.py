@@ -170,7 +170,7 @@ class Disk:
                 time.sleep(0.05)
         if loops.backing(self.device) == str(self._folder / "image"):
             loops.detach(self.device)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        _remove(self._folder)
 
 
 @dataclass(frozen=True)
@@ -202,12 +202,20 @@ class Disks:
         self._run = run
         self._scope = scope
 
-    def make(self, size: str = "64 MiB", *, format: Literal["", "ext4"] = "") -> Disk:
+    def make(
+        self,
+        size: str = "64 MiB",
+        *,
+        format: Literal["", "ext4"] = "",
+        below: Literal["disk", "memory"] = "disk",
+    ) -> Disk:
         """Make a disk.
 
         Args:
             size: e.g. ``256 MiB``.
             format: ``ext4``, or nothing for a raw disk.
+            below: where its file is: on the ``disk`` of the run's folder, or in ``memory``, which is steadier, for what
+                is said about caps and not about a disk.
 
         Raises:
             Unavailable: this user may not make loop devices, or a program is missing.
@@ -228,6 +236,9 @@ class Disks:
         folder = self._run.subfolder("disk")
         device = ""
         try:
+            if below == "memory":
+                room = f"size={length + (1 << 20)},mode=700"
+                _call("mount", "-t", "tmpfs", "-o", room, "vperf-disk", str(folder))
             _write(folder / "image", length)
             device = loops.attach(folder / "image")
             if format:
@@ -238,7 +249,7 @@ class Disks:
         except BaseException as error:
             if device:
                 loops.detach(device)
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
             if isinstance(error, OSError):
                 raise CannotStart(f"a disk of {size} cannot be made: {error}") from error
             raise
@@ -256,6 +267,12 @@ def _write(path: Path, length: int) -> None:
             stream.write(chunk[: length - start])
         stream.flush()
         os.fsync(stream.fileno())
+
+
+def _remove(folder: Path) -> None:
+    if os.path.ismount(folder):
+        mounts.unmount(folder)  # lazily: a loop device that is still in use holds its file until it is not
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _call(*argv: str) -> None:
