@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import shlex
@@ -142,6 +143,7 @@ def build(apt: PrivateApt, sources: Sources, packages: Mapping[str, str], tar: P
 
 def _run(command: list[str]) -> None:
     """Run mmdebstrap; where it is not to go on, let it take away its tree and mounts itself."""
+    prctl = ctypes.CDLL(None).prctl
     process = subprocess.Popen(
         command,
         env={**os.environ, "SOURCE_DATE_EPOCH": _EPOCH, "LC_ALL": "C.UTF-8"},
@@ -150,6 +152,8 @@ def _run(command: list[str]) -> None:
         stderr=subprocess.PIPE,
         text=True,
         errors="replace",
+        # However this process dies, mmdebstrap is told to end (PR_SET_PDEATHSIG is 1, prctl(2)).
+        preexec_fn=lambda: prctl(1, signal.SIGTERM),
     )
     try:
         _, said = process.communicate(timeout=_TIMEOUT)

@@ -8,9 +8,9 @@ programs. A changed package list is resolved again; the image is built again whe
 from __future__ import annotations
 
 import json
-import tempfile
+import shutil
+import subprocess
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_vperf.machine import cache
@@ -22,6 +22,7 @@ from pytest_vperf.targets.private_apt import PrivateApt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from pytest_vperf.targets.debian_sources import Sources
 
@@ -122,11 +123,17 @@ def _build(sources: Sources) -> Plan:
     ready = debian_build.check()
     if not ready.usable:
         raise Unavailable(ready.why, remedy=ready.remedy)
-    with tempfile.TemporaryDirectory(prefix="vperf-image-") as temporary:
-        apt = PrivateApt(Path(temporary), sources.lines, sources.lists)
+    # Only who holds the lock is here: what is there was left by a build that was killed.
+    work = cache.root() / "tools" / "work"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    try:
+        apt = PrivateApt(work, sources.lines, sources.lists)
         apt.update()
         plan = resolve(apt, sources)
         cache.entry("debian", plan.key, lambda draft: write_base(apt, sources, plan, draft))
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
     file = _plan_file(sources)
     file.with_suffix(".new").write_text(json.dumps(asdict(plan), indent=1, sort_keys=True))
     file.with_suffix(".new").rename(file)
@@ -174,8 +181,6 @@ def write_base(apt: PrivateApt, sources: Sources, plan: Plan, folder: Path) -> N
 
 
 def _add_programs(package: Path, within: str, archive: TarWriter, folder: Path) -> None:
-    import subprocess
-
     unpacked = folder / "package.tar"
     with unpacked.open("wb") as stream:
         subprocess.run(
