@@ -104,7 +104,7 @@ class SshHost:
         if not argv:
             raise ValueError("a command has at least one word")
         mark = secrets.token_hex(8)
-        line = remote_line(argv, {**(env or {}), _MARK: mark}, cwd)
+        line = remote_line(argv, {**(env or {}), _MARK: mark}, cwd, mark)
         words = [*self._destination, "--", line]
         try:
             done = run_process(
@@ -119,9 +119,12 @@ class SshHost:
                 stdout=error.stdout,
                 stderr=error.stderr,
             ) from None
-        if done.returncode == _FAILED and not self._connected():
-            raise self._lost(done)
-        completed = Completed(tuple(argv), done.returncode, done.stdout, done.stderr, done.duration)
+        stderr = done.stderr
+        if done.returncode == _FAILED:
+            if not stderr.endswith(mark.encode()):
+                raise self._lost(done)
+            stderr = stderr.removesuffix(mark.encode())
+        completed = Completed(tuple(argv), done.returncode, done.stdout, stderr, done.duration)
         if check and completed.returncode != 0:
             raise CommandFailed(completed, target=self.name)
         return completed
@@ -178,13 +181,6 @@ class SshHost:
             self._open = False
             with contextlib.suppress(TargetError):
                 self._call(["-O", "exit", *self._destination], timeout=20.0)
-
-    def _connected(self) -> bool:
-        try:
-            self._call(["-O", "check", *self._destination], timeout=20.0)
-        except TargetError:
-            return False
-        return True
 
     def _call(self, words: Sequence[str], timeout: float) -> None:
         try:
@@ -243,15 +239,23 @@ def parse_url(url: str) -> list[str]:
     ]
 
 
-def remote_line(argv: Sequence[str], env: Mapping[str, str], cwd: str | None) -> str:
-    """The line that the login shell there is given: no word of it means anything to a shell.
+def remote_line(argv: Sequence[str], env: Mapping[str, str], cwd: str | None, mark: str) -> str:
+    """The line that the login shell there is given: no word of the command means anything to a shell.
 
-    It does not end with ``exec``: of a command that a signal ended the shell then tells the number.
+    The command is not put in place of the shell, which then tells the number of a signal that ended it. Where the
+    command itself ends with the status that ``ssh`` has for a lost connection, the shell says so by a mark.
+
+    Args:
+        argv: the command.
+        env: its variables.
+        cwd: its folder.
+        mark: what standard error ends with where the status is the command's own.
     """
     settings = [f"{name}={value}" for name, value in env.items()]
     line = shlex.join(["env", *settings, *argv])
     place = f"cd -- {shlex.quote(cwd)} && " if cwd else ""
-    return f"{place}{line}; exit $?"
+    own = f"[ $s -ne {_FAILED} ] || printf %s {shlex.quote(mark)} >&2"
+    return f"{place}{line}; s=$?; {own}; exit $s"
 
 
 def _seen(said: str) -> tuple[Link, RouteLink, dict[str, str]]:

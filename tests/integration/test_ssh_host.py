@@ -1,0 +1,226 @@
+"""Another host that is reached by SSH: against a real ``sshd``, run by hand on the loopback with keys of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vperf.machine.preflight import find_program
+from pytest_vperf.targets.base import (
+    CannotConnect,
+    CommandFailed,
+    TargetError,
+    TimedOut,
+    Unavailable,
+)
+from pytest_vperf.targets.host import Host
+from pytest_vperf.targets.scope import Scope
+from pytest_vperf.targets.ssh_host import SshHost
+from pytest_vperf.workloads.bench import Bench
+from pytest_vperf.workloads.iperf3 import Iperf3
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_vperf.machine.runs import Run
+
+
+@pytest.fixture(scope="module")
+def sshd(short_folder: Path) -> Iterator[tuple[int, Path]]:
+    """The port of a server for this user, and a configuration for clients."""
+    program = find_program("sshd")
+    if program is None or find_program("ssh-keygen") is None:
+        pytest.skip("sshd is not installed (to mend it: apt-get install openssh-server)")
+    folder = short_folder / "ssh"
+    folder.mkdir(mode=0o700)
+    for name in ("host", "user"):
+        subprocess.run(
+            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True
+        )
+    (folder / "authorized").write_bytes((folder / "user.pub").read_bytes())
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    (folder / "sshd_config").write_text(
+        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nPidFile none\nUsePAM no\n"
+        f"AuthorizedKeysFile {folder}/authorized\nStrictModes no\nPasswordAuthentication no\n"
+        "PermitRootLogin prohibit-password\n"
+    )
+    (folder / "ssh_config").write_text(
+        f"Host *\n  IdentityFile {folder}/user\n  IdentitiesOnly yes\n"
+        f"  UserKnownHostsFile {folder}/known\n  GlobalKnownHostsFile none\n"
+        "Host loopback\n  HostName 127.0.0.1\n"
+    )
+    key = (folder / "host.pub").read_text()
+    (folder / "known").write_text(f"[127.0.0.1]:{port} {key}")
+    # Where it changes its root to before a login; Debian's service makes it at each start.
+    separation = Path("/run/sshd")
+    made = os.geteuid() == 0 and not separation.exists()
+    if made:
+        separation.mkdir(mode=0o755)
+    # In the foreground, so that its number is known.
+    server = subprocess.Popen(
+        [program, "-D", "-e", "-f", str(folder / "sshd_config")],
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        _await(server, port)
+        yield port, folder / "ssh_config"
+    finally:
+        server.kill()
+        server.wait()
+        if made:
+            with contextlib.suppress(OSError):
+                separation.rmdir()
+
+
+def _await(server: subprocess.Popen[bytes], port: int) -> None:
+    deadline = time.monotonic() + 10
+    while True:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        if server.poll() is not None:
+            assert server.stderr is not None
+            pytest.skip(f"sshd does not start here: {server.stderr.read().decode()[-300:]}")
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def remote(sshd: tuple[int, Path], session_run: Run) -> Iterator[SshHost]:
+    port, config = sshd
+    with SshHost(f"ssh://loopback:{port}", session_run, config=config) as host:
+        yield host
+
+
+def test_words_arrive_as_they_are(remote: SshHost) -> None:
+    words = ["a b", "", "$HOME", "*", "'", '"', "\\", "a;b", "\n", "ä"]
+    done = remote.run(["printf", "%s|", *words], env={"LC_ALL": "C.UTF-8"})
+    assert done.text == "".join(f"{word}|" for word in words)
+    assert done.argv == ("printf", "%s|", *words)
+
+
+def test_command_has_its_environment_place_and_input(remote: SshHost, tmp_path: Path) -> None:
+    script = 'echo "$COLOUR"; pwd; cat; echo no >&2'
+    done = remote.run(
+        ["sh", "-c", script], env={"COLOUR": "a b"}, cwd=str(tmp_path), input=b"in\0put"
+    )
+    assert done.stdout == b"a b\n" + str(tmp_path).encode() + b"\nin\0put"
+    assert done.stderr == b"no\n"
+
+
+@pytest.mark.parametrize(
+    ("argv", "status"),
+    [
+        (["sh", "-c", "exit 3"], 3),
+        (["sh", "-c", "exit 255"], 255),
+        (["sh", "-c", "kill -9 $$"], 137),
+        (["/no/such/program"], 127),
+        (["/etc/passwd"], 126),
+    ],
+)
+def test_status_is_a_shells(remote: SshHost, argv: list[str], status: int) -> None:
+    assert remote.run(argv, check=False).returncode == status
+    with pytest.raises(CommandFailed, match=rf"ended with status {status} in other host \(ssh\)"):
+        remote.run(argv)
+
+
+def test_what_takes_too_long_is_ended_there(remote: SshHost) -> None:
+    with pytest.raises(
+        TimedOut, match=r"sleep 612 did not end within 0\.5 s on other host \(ssh\)"
+    ):
+        remote.run(["sleep", "612"], timeout=0.5)
+    left = remote.run(
+        ["sh", "-c", "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' '"], check=False
+    )
+    assert "sleep 612" not in left.text.replace("sh -c", "")
+
+
+def test_files_are_copied_both_ways(remote: SshHost, tmp_path: Path) -> None:
+    source = tmp_path / "it"
+    source.write_bytes(bytes(range(256)) * 100)
+    source.chmod(0o750)
+    remote.put(source, str(tmp_path / "there"))
+    assert (tmp_path / "there").stat().st_mode & 0o7777 == 0o750
+    remote.get(str(tmp_path / "there"), tmp_path / "back")
+    assert (tmp_path / "back").read_bytes() == source.read_bytes()
+    with pytest.raises(TargetError, match=r"/no/such on other host \(ssh\): .*No such file"):
+        remote.get("/no/such", tmp_path / "never")
+    with pytest.raises(TargetError, match="relative is not an absolute path"):
+        remote.put(source, "relative")
+
+
+def test_facts_and_programs_are_those_there(remote: SshHost) -> None:
+    details = remote.facts().details
+    assert details["kernel"] == f"Linux {os.uname().release}"
+    assert details["address"] == "127.0.0.1"
+    assert details["placement"] == "machine reached by SSH"
+    program = remote.program("sh")
+    assert program.origin == "host"
+    assert program.path.startswith("/")
+    with pytest.raises(Unavailable, match=r"nosuchtool is not installed on other host \(ssh\)"):
+        remote.program("nosuchtool")
+
+
+def test_iperf3_between_host_and_remote(remote: SshHost, session_run: Run) -> None:
+    if find_program("iperf3") is None:
+        pytest.skip("iperf3 is not installed on this host (to mend it: apt-get install iperf3)")
+    scope = Scope()
+    with Host(session_run, tools="host") as host:
+        host.link = remote.local
+        iperf3 = Iperf3(Bench(scope))
+        there = iperf3.tcp(host, to=remote, time=1, omit=0)
+        back = iperf3.tcp(remote, to=host, time=1, omit=0)
+    assert there.throughput.value > 1e6
+    assert back.throughput.value > 1e6
+
+
+def test_connection_that_breaks_is_no_status_of_a_command(
+    sshd: tuple[int, Path], session_run: Run
+) -> None:
+    port, config = sshd
+    with SshHost(f"ssh://loopback:{port}", session_run, config=config) as remote:
+        with pytest.raises(CannotConnect, match=r"other host \(ssh\): ssh cannot reach loopback"):
+            # The server's process for this connection is the shell's parent.
+            remote.run(
+                ["sh", "-c", 'kill -9 "$(ps -o ppid= -p "$PPID" | tr -d " ")" $PPID'], timeout=30
+            )
+
+
+def test_unknown_host_key_is_refused(
+    sshd: tuple[int, Path], session_run: Run, tmp_path: Path
+) -> None:
+    port, config = sshd
+    other = tmp_path / "config"
+    known = config.parent / "known"
+    other.write_text(config.read_text().replace(str(known), str(tmp_path / "known")))
+    with pytest.raises(CannotConnect, match=r"Host key verification failed"):
+        SshHost(f"ssh://127.0.0.1:{port}", session_run, config=other)
+
+
+def test_nobody_there(session_run: Run) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        with pytest.raises(
+            CannotConnect, match=r"ssh cannot reach 127\.0\.0\.1: .*Connection refused"
+        ):
+            SshHost(f"ssh://127.0.0.1:{port}", session_run)
+
+
+def test_connection_is_ended_with_the_target(sshd: tuple[int, Path], session_run: Run) -> None:
+    port, config = sshd
+    before = {path.name for path in session_run.folder.glob("ssh*")}
+    remote = SshHost(f"ssh://loopback:{port}", session_run, config=config)
+    assert {path.name for path in session_run.folder.glob("ssh*")} - before
+    remote.close()
+    remote.close()
+    assert {path.name for path in session_run.folder.glob("ssh*")} == before
