@@ -17,13 +17,15 @@ import sys
 import time
 import traceback
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit" / "workloads"))
 
 import golden_cases
 import hostile
 
-from pytest_vperf.workloads.base import Output
+if TYPE_CHECKING:
+    from pytest_vperf.workloads.base import Output
 
 #: How much of a long text is cut at every byte; beyond, the lengths are drawn.
 EVERY_BYTE = 4096

@@ -1,7 +1,7 @@
 """Dhrystone: integers, texts, calls and assignments, in the mix that R. P. Weicker found in programs.
 
-CACM 27(10), 1984; version 2.1 in SIGPLAN Notices 23(8), 1988. DMIPS are Dhrystones per second divided by the 1757 of a
-VAX 11/780, which was called a machine of one MIPS (e.g. Texas Instruments, SPRAC21A, "Dhrystone"; netlib's program
+CACM 27(10), 1984; version 2.1 in SIGPLAN Notices 23(8), 1988. DMIPS are Dhrystones per second divided by the 1757 of
+a VAX 11/780, which was called a machine of one MIPS (e.g. Texas Instruments, SPRAC21A, "Dhrystone"; netlib's program
 prints the same as "VAX MIPS rating").
 
 Compilers and C libraries decide much of the figure, so a result says which implementation it is from, and figures of

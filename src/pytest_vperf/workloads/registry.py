@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 WORKLOADS: Mapping[str, str] = {
     "sysbench.cpu": "sysbench:SysbenchCpu",
     "sysbench.memory": "sysbench:SysbenchMemory",
+    "guestmem.free": "guestmem:Free",
+    "guestmem.meminfo": "guestmem:Meminfo",
+    "threadcpu.stat": "threadcpu:StatFile",
+    "cpuhog": "cpuhog:StressCpu",
     "dhrystone": "dhrystone:VperfDhrystone",
     "dhrystone.unixbench": "dhrystone:UnixBenchDhrystone",
     "dhrystone.netlib": "dhrystone:NetlibDhrystone",

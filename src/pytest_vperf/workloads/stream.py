@@ -1,11 +1,11 @@
 """STREAM: memory bandwidth by J. D. McCalpin's four kernels.
 
-IEEE TCCA Newsletter, December 1995: copy ``c = a``, scale ``b = s c``, add ``c = a + b``, triad ``a = b + s c``, on arrays far
-larger than the caches (four times the last one, by the rules of www.cs.virginia.edu/stream/ref.html). Bytes are those that
-the program reads and writes: 16 an element for copy and scale, 24 for add and triad. A MB is 10^6 bytes in all
-implementations (McCalpin's stream.c: ``1.0E-06 * bytes/mintime``; lmbench's lib_timing.c, ``bandwidth``).
+IEEE TCCA Newsletter, December 1995: copy ``c = a``, scale ``b = s c``, add ``c = a + b``, triad ``a = b + s c``, on
+arrays far larger than the caches (four times the last one, by the rules of www.cs.virginia.edu/stream/ref.html).
+Bytes are those that the program reads and writes: 16 an element for copy and scale, 24 for add and triad. A MB is
+10^6 bytes in all implementations (McCalpin's stream.c: ``1.0E-06 * bytes/mintime``; lmbench's lib_timing.c, ``mb``).
 
-McCalpin's program and ours report the best repetition; lmbench's reports the median of its runs.
+All report the best repetition: McCalpin's and ours but the first, lmbench's the shortest time (``save_minimum``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from pytest_vperf.quantity import Quantity
 from pytest_vperf.workloads import own_program
 from pytest_vperf.workloads.base import Output, ParseError, Unsupported
 from pytest_vperf.workloads.figures import TOKEN, Reader
@@ -22,6 +21,7 @@ from pytest_vperf.workloads.figures import TOKEN, Reader
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pytest_vperf.quantity import Quantity
     from pytest_vperf.targets.base import Target
     from pytest_vperf.workloads.bench import Bench
 
@@ -73,7 +73,7 @@ class VperfStream:
     Attributes:
         elements: of each of the three arrays, 8 bytes each: 240 MB by default, as in McCalpin's program.
         repetitions: the first does not count.
-        statistic: ``best`` of the repetitions, as McCalpin's, or their ``median``, as lmbench's.
+        statistic: ``best`` of the repetitions, as the others, or their ``median``.
     """
 
     tool: ClassVar[str] = "vperf-stream"
@@ -156,7 +156,7 @@ class McCalpinStream:
             reader.need(r"^Solution Validates", "word that the solution validates")
 
         def text(kernel: str) -> str:
-            # "Function    Best Rate MB/s  Avg time     Min time     Max time"; before 5.10 "Rate (MB/s)   Avg time …".
+            # Function, rate, and average, least and most time (root mean square instead of average in 4.0).
             match = reader.need(
                 rf"^{kernel.capitalize()}:[ \t]+({TOKEN})((?:[ \t]+[0-9]+\.[0-9]+){{3}})[ \t]*$",
                 kernel,
@@ -183,10 +183,11 @@ class LmbenchStream:
 
     Attributes:
         elements: of each array; a kernel's run is repeated until its time is long enough for its clock.
-        repetitions: how many runs the median is taken of.
+        repetitions: how many runs the best is taken of.
     """
 
-    tool: ClassVar[str] = "stream"
+    #: Debian's package has it outside of the folders where a shell looks.
+    tool: ClassVar[str] = "/usr/lib/lmbench/bin/x86_64-linux-gnu/stream"
     version_argv: ClassVar[Sequence[str]] = ("-h",)
 
     elements: int = 10_000_000
@@ -196,10 +197,10 @@ class LmbenchStream:
         _check(self.elements, self.repetitions, 10**6)
 
     def argv(self, version: str) -> tuple[str, ...]:
-        """See `Workload.argv`. ``-M`` is the size of one array in bytes."""
+        """See `Workload.argv`. ``-M`` is the size of three arrays in bytes (``state.len /= 3 * sizeof(double)``)."""
         if version != "lmbench":
             raise Unsupported("this stream is not lmbench's")
-        return ("-v", "1", "-M", str(8 * self.elements), "-N", str(self.repetitions))
+        return ("-v", "1", "-M", str(24 * self.elements), "-N", str(self.repetitions))
 
     @property
     def timeout(self) -> float:

@@ -1,9 +1,10 @@
 """Whetstone: floating point arithmetic and functions, in the mix that H. J. Curnow and B. A. Wichmann published.
 
-The Computer Journal 19(1), 1976. *MWIPS* are million instructions of the Whetstone interpreter a second, the figure of the
-paper, which UnixBench counts and netlib's program calls "MIPS". *MFLOPS* are floating point operations: the geometric mean
-of the three modules that are about them, as in R. Longbottom's summaries (UnixBench's whets.c: "MFLOPS = Geometric Mean of
-three MFLOPS loops"). The two differ by a factor of three or more: a page that says "MFLOPS" may mean either.
+The Computer Journal 19(1), 1976. *MWIPS* are million instructions of the Whetstone interpreter a second, the figure
+of the paper, which UnixBench counts and netlib's program calls "MIPS". *MFLOPS* are floating point operations: the
+geometric mean of the three modules that are about them, as in R. Longbottom's summaries (UnixBench's whets.c:
+"MFLOPS = Geometric Mean of three MFLOPS loops"). The two differ by a factor of three or more: a page that says
+"MFLOPS" may mean either.
 """
 
 from __future__ import annotations

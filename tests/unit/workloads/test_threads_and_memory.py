@@ -1,0 +1,124 @@
+"""The share of a thread and the memory of a process, of real ones."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vperf.targets.base import TargetError
+from pytest_vperf.workloads.procmem import ProcMem
+from pytest_vperf.workloads.threadcpu import ThreadCpu
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+#: Two threads with names of their own: one spins, one sleeps; then so many MiB are touched.
+_CHILD = """
+import ctypes, sys, threading, time
+name = ctypes.CDLL(None).prctl
+def spin():
+    name(15, b"CPU 0/TCG", 0, 0, 0)
+    while True: pass
+def rest():
+    name(15, b"worker", 0, 0, 0)
+    time.sleep(1000)
+for work in (spin, rest):
+    threading.Thread(target=work, daemon=True).start()
+data = bytearray(64 << 20)
+data[::4096] = b"x" * len(data[::4096])
+time.sleep(0.2)
+print("ready", flush=True)
+time.sleep(1000)
+"""
+
+
+@pytest.fixture(scope="module")
+def child() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen([sys.executable, "-c", _CHILD], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_spinning_thread_takes_more_than_a_sleeping_one(child: subprocess.Popen[bytes]) -> None:
+    threads = ThreadCpu()
+    before = time.process_time()
+    spinning = threads.share(child.pid, "CPU 0/TCG", window=0.5)
+    assert time.process_time() - before < 0.4, "looking at a thread takes no time of its own"
+    sleeping = threads.share(child.pid, "worker", window=0.2)
+    assert spinning.unit == sleeping.unit == "%"
+    # How much it gets on a busy machine is not ours to say; a tick of 10 ms too much is.
+    assert 0 < spinning.value < 106
+    assert sleeping.value == 0
+
+
+def test_share_is_what_the_thread_says_of_itself() -> None:
+    stop = threading.Event()
+    used: list[float] = []
+
+    def work() -> None:
+        while not stop.is_set():
+            sum(range(1000))
+        used.append(time.thread_time())
+
+    thread = threading.Thread(target=work)
+    begun = time.monotonic()
+    thread.start()
+    try:
+        # A thread's own name is the process's until it is changed: it is looked up by its number.
+        share = ThreadCpu().share(thread.native_id or 0, window=1.0)
+    finally:
+        stop.set()
+        thread.join()
+    whole = 100 * used[0] / (time.monotonic() - begun)
+    assert share.value == pytest.approx(whole, abs=25)
+
+
+def test_unknown_thread_is_refused_with_the_names(child: subprocess.Popen[bytes]) -> None:
+    message = rf"process {child.pid} has 0 threads named 'CPU 1/TCG', not one; it has: .*CPU 0/TCG.*worker"
+    with pytest.raises(TargetError, match=message):
+        ThreadCpu().share(child.pid, "CPU 1/TCG")
+
+
+def test_unknown_process_is_refused() -> None:
+    with pytest.raises(TargetError, match="there is no process 4194303"):
+        ThreadCpu().share(4194303, "worker")
+    with pytest.raises(TargetError, match="there is no process 4194303"):
+        ProcMem().of(4194303)
+    with pytest.raises(TargetError, match="there are 0 processes named 'vhost-4194303', not one"):
+        ThreadCpu().kernel_share("vhost-4194303")
+
+
+def test_memory_of_a_process_is_what_its_status_says(child: subprocess.Popen[bytes]) -> None:
+    memory = ProcMem().of(child.pid)
+    status = Path(f"/proc/{child.pid}/status").read_text().splitlines()
+    lines = dict(line.split(":", 1) for line in status if ":" in line)
+    size = int(lines["VmSize"].split()[0]) / 1024
+    rss = int(lines["VmRSS"].split()[0]) / 1024
+    assert memory.size.to("MiB").value == pytest.approx(size, rel=0.02)
+    assert memory.rss.to("MiB").value == pytest.approx(rss, rel=0.1)
+    assert memory.rss.value > 64
+    assert memory.rss.better == "lower"
+
+
+def test_a_process_without_memory_is_not_zero() -> None:
+    process = subprocess.Popen(["true"])
+    try:
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            if ") Z " in Path(f"/proc/{process.pid}/stat").read_text():
+                break
+        with pytest.raises(TargetError, match="has no memory of its own"):
+            ProcMem().of(process.pid)
+    finally:
+        process.wait()
