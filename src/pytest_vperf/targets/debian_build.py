@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import re
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 LAYOUT = "debian rootfs 1"
 
 _TIMEOUT = 1800.0
+_NAMESPACES = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child"]
 # subuid(5), subgid(5)
 _SUBORDINATE = (Path("/etc/subuid"), Path("/etc/subgid"))
 #: Some packages write the day of their installation: into /etc/shadow, for example.
@@ -124,7 +126,7 @@ def build(apt: PrivateApt, sources: Sources, packages: Mapping[str, str], tar: P
     hooks = Path("/usr/share/mmdebstrap/hooks/merged-usr")
     if hooks.is_dir():
         command.insert(1, f"--hook-dir={hooks}")
-    _run(command)
+    _run(command, apt.folder)
     try:
         with TarWriter(tar) as archive:
             archive.copy(raw, lambda name: not _LEFT_OUT.match(name))
@@ -141,34 +143,50 @@ def build(apt: PrivateApt, sources: Sources, packages: Mapping[str, str], tar: P
         raise Unavailable(f"mmdebstrap installed other packages than apt resolved: {names}")
 
 
-def _run(command: list[str]) -> None:
-    """Run mmdebstrap; where it is not to go on, let it take away its tree and mounts itself."""
+def _run(command: list[str], folder: Path) -> None:
+    """Run mmdebstrap so that nothing of it outlives this process, however that dies.
+
+    Root's has namespaces of its own, which end with their first process, the mounts in its tree with them; the tree
+    is in ``folder``. An ordinary user's tree belongs to users of its own: mmdebstrap is told to take it away itself.
+    """
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": _EPOCH, "LC_ALL": "C.UTF-8"}
+    alone = _NAMESPACES if os.geteuid() == 0 and _can_be_alone() else []
+    end = signal.SIGKILL if alone else signal.SIGTERM
+    if os.geteuid() == 0:
+        environment["TMPDIR"] = str(folder)
     prctl = ctypes.CDLL(None).prctl
     process = subprocess.Popen(
-        command,
-        env={**os.environ, "SOURCE_DATE_EPOCH": _EPOCH, "LC_ALL": "C.UTF-8"},
+        [*alone, *command],
+        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
         errors="replace",
-        # However this process dies, mmdebstrap is told to end (PR_SET_PDEATHSIG is 1, prctl(2)).
-        preexec_fn=lambda: prctl(1, signal.SIGTERM),
+        start_new_session=True,
+        preexec_fn=lambda: prctl(1, end),  # PR_SET_PDEATHSIG is 1 (prctl(2))
     )
     try:
         _, said = process.communicate(timeout=_TIMEOUT)
     except BaseException as error:
-        process.send_signal(signal.SIGTERM)
-        try:
+        os.killpg(process.pid, end)
+        with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(60)
-        except subprocess.TimeoutExpired:
-            process.kill()
         if isinstance(error, subprocess.TimeoutExpired):
             raise Unavailable(f"mmdebstrap did not end within {_TIMEOUT:g} s") from error
         raise
     if process.returncode:
         lines = [line for line in said.splitlines() if line.startswith("E: ")] or said.splitlines()
         raise Unavailable(f"mmdebstrap failed: {' '.join(lines[:4])[:400] or 'it said nothing'}")
+
+
+def _can_be_alone() -> bool:
+    """Whether root may make namespaces, which in a container it need not."""
+    try:
+        done = subprocess.run([*_NAMESPACES, "true"], capture_output=True, check=False, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
 
 
 def _installed(tar: Path) -> dict[str, str]:

@@ -125,7 +125,8 @@ def _build(sources: Sources) -> Plan:
         raise Unavailable(ready.why, remedy=ready.remedy)
     # Only who holds the lock is here: what is there was left by a build that was killed.
     work = cache.root() / "tools" / "work"
-    shutil.rmtree(work, ignore_errors=True)
+    for left in (work, *(cache.root() / "debian").glob(".*-*")):
+        shutil.rmtree(left, ignore_errors=True)
     work.mkdir()
     try:
         apt = PrivateApt(work, sources.lines, sources.lists)

@@ -29,7 +29,7 @@ class PrivateApt:
     """One private apt.
 
     Args:
-        folder: empty; holds lists and packages.
+        folder: empty; holds lists, packages and what else is made on the way.
         sources: the lines of its sources.list.
         known_lists: package lists and release files that the machine's apt has; what is still right in them need
             not be fetched again.
@@ -43,6 +43,7 @@ class PrivateApt:
     def __init__(
         self, folder: Path, sources: Sequence[str], known_lists: Sequence[Path] = ()
     ) -> None:
+        self.folder = folder
         self.lists, self.archives = folder / "lists", folder / "cache/archives"
         for path in (self.lists / "partial", self.archives / "partial", folder / "none"):
             path.mkdir(parents=True)
