@@ -1,0 +1,172 @@
+"""What the system is told to be, the wrappers must find: rows of a table, each judged by pairs with an interval."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_vperf.machine import lock
+from pytest_vperf.stats.pair_rule import PairRule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_vperf.targets.base import Target
+
+#: Seconds that one row may sample.
+BUDGET = 90.0
+
+#: The CPU that everything measured here is pinned to.
+CPU = "0"
+
+#: A sample counts if the hypervisor took no more than this share of the CPU's time meanwhile. Half a CPU's speed is
+#: within 4 % of itself then, of which this may take a quarter on one side of the ratio.
+STOLEN = 0.01
+
+
+@dataclass(frozen=True)
+class Row:
+    """One setting on one target.
+
+    Attributes:
+        setting: what is limited.
+        target: where.
+        read_back: what the system has of it.
+        expected: what has to be measured.
+        measured: the median, with its interval.
+        pairs: how many pairs stand behind it.
+        disturbed: samples that did not count, see `STOLEN`.
+        verdict: ``holds``, or why it does not.
+    """
+
+    setting: str
+    target: str
+    read_back: str
+    expected: str
+    measured: str
+    pairs: int
+    verdict: str
+    disturbed: int = 0
+
+
+@dataclass
+class Table:
+    """The rows of a session, in the order they were measured."""
+
+    rows: list[Row] = field(default_factory=list)
+
+    def add(self, row: Row) -> None:
+        """One more."""
+        self.rows.append(row)
+
+    def lines(self) -> list[str]:
+        """As Markdown, which is what the docs have."""
+        head = (
+            "setting",
+            "target",
+            "read back",
+            "expected",
+            "measured",
+            "pairs",
+            "disturbed",
+            "verdict",
+        )
+        cells = [
+            head,
+            ("---",) * len(head),
+            *(
+                (
+                    *(r.setting, r.target, r.read_back, r.expected, r.measured),
+                    *(str(r.pairs), str(r.disturbed), r.verdict),
+                )
+                for r in self.rows
+            ),
+        ]
+        return ["| " + " | ".join(row) + " |" for row in cells]
+
+
+def judge(
+    table: Table,
+    *,
+    setting: str,
+    target: str,
+    read_back: str,
+    measured: Callable[[], float],
+    reference: Callable[[], float] = lambda: 1.0,
+    expected: float,
+    within: float,
+    scale: float = 1.0,
+    unit: str = "",
+    budget: float = BUDGET,
+) -> None:
+    """Sample both in turn until the ratio is shown to lie within, or outside of, the band; fails unless within.
+
+    The order within a pair is a coin's, so that a machine whose speed drifts favours none. Whether a sample counts is
+    said by the kernel's account of time that the hypervisor took, of both sides alike, and never by its value; a
+    machine of which too much is taken ends undecided, and fails.
+
+    Args:
+        table: gets the row.
+        setting: for the row.
+        target: likewise.
+        read_back: likewise.
+        measured: takes a sample of what is limited.
+        reference: takes a sample of what it is compared with; nothing for a known number.
+        expected: the ratio of the two.
+        within: how far it may be off, in the same unit.
+        scale: what a ratio of 1 is in the row's unit.
+        unit: of the row.
+        budget: seconds, after which it is undecided.
+    """
+    rule = PairRule.near(expected, within / expected)
+    samplers = {"a": measured, "b": reference}
+    disturbed = 0
+    with lock.measuring():
+        began = time.monotonic()
+        while not rule.decided:
+            before = _account()
+            value = samplers[rule.next()]()
+            if _stolen(before, _account()) > STOLEN:
+                disturbed += 1
+            else:
+                rule.add(value)
+            if time.monotonic() - began > budget:
+                rule.stop("budget", f"undecided after {budget:g} s")
+    state = rule.state
+    text = _interval(state.estimate, state.low, state.high, scale, unit)
+    verdict = rule.decision if rule.decision != "inconclusive" else f"undecided: {state.reason}"
+    plus = f"{expected * scale:g} ± {within * scale:g} {unit}".rstrip()
+    table.add(Row(setting, target, read_back, plus, text, state.samples, verdict, disturbed))
+    assert rule.decision == "holds", f"{setting}, {target}: {text}, expected {plus}: {state.reason}"
+
+
+def _account() -> list[int]:
+    """The CPU's ticks by kind (proc(5), /proc/stat)."""
+    for line in Path("/proc/stat").read_text().splitlines():
+        name, *ticks = line.split()
+        if name == f"cpu{CPU}":
+            return [int(each) for each in ticks]
+    raise AssertionError(f"/proc/stat has no cpu{CPU}")
+
+
+def _stolen(before: list[int], after: list[int]) -> float:
+    """The share of the time between that the hypervisor took; the eighth kind of ticks is called steal."""
+    passed = [late - early for early, late in zip(before, after, strict=True)]
+    return passed[7] / max(1, sum(passed[:8]))
+
+
+def _interval(
+    estimate: float | None, low: float | None, high: float | None, scale: float, unit: str
+) -> str:
+    def number(value: float | None) -> str:
+        return "?" if value is None else f"{value * scale:.4g}"
+
+    return f"{number(estimate)} [{number(low)}, {number(high)}] {unit}".rstrip()
+
+
+def settings(target: Target, *names: str) -> str:
+    """Of a target's facts, those that were read back."""
+    details = target.facts().details
+    return ", ".join(f"{name} {details[name]}" for name in names)
