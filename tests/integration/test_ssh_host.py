@@ -187,12 +187,14 @@ def test_connection_that_breaks_is_no_status_of_a_command(
     sshd: tuple[int, Path], session_run: Run
 ) -> None:
     port, config = sshd
-    with SshHost(f"ssh://loopback:{port}", session_run, config=config) as remote:
-        with pytest.raises(CannotConnect, match=r"other host \(ssh\): ssh cannot reach loopback"):
-            # The server's process for this connection is the shell's parent.
-            remote.run(
-                ["sh", "-c", 'kill -9 "$(ps -o ppid= -p "$PPID" | tr -d " ")" $PPID'], timeout=30
-            )
+    remote = SshHost(f"ssh://loopback:{port}", session_run, config=config)
+    # The server's process for this connection is the parent of the shell that runs the command.
+    kill = 'kill -9 "$(ps -o ppid= -p "$PPID" | tr -d " ")" $PPID'
+    with (
+        remote,
+        pytest.raises(CannotConnect, match=r"other host \(ssh\): ssh cannot reach loopback"),
+    ):
+        remote.run(["sh", "-c", kill], timeout=30)
 
 
 def test_unknown_host_key_is_refused(
