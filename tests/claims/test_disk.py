@@ -1,0 +1,70 @@
+"""How fast disks are: claim S15.
+
+The disk is one of the run, a loop device on a file, raw or with ext4 on it; fio reads and writes past the page cache.
+The first seconds are left out: a throttle may be slow to act, and the document leaves them out too.
+"""
+
+import pytest
+
+pytestmark = pytest.mark.disk
+
+JOBS = [
+    ("randread", "128 KiB"),
+    ("randwrite", "128 KiB"),
+    ("randread", "4 KiB"),
+    ("randwrite", "4 KiB"),
+]
+TIMES = {"runtime": "2 s", "ramp_time": "1 s"}
+
+
+def name(job, block_size, kind):
+    return f"{job}_{block_size.removesuffix(' KiB')}k.{kind}"
+
+
+@pytest.fixture(params=["raw", "ext4"])
+def disk(request, disks):
+    """A disk of the run; with it comes its kind."""
+    return disks.make("256 MiB", format="" if request.param == "raw" else "ext4"), request.param
+
+
+@pytest.mark.parametrize(("job", "block_size"), JOBS)
+def test_disk_of_the_instance(claim, host, fio, disk, job, block_size):
+    made, kind = disk
+    claim(f"disk.fio.{name(job, block_size, kind)}.host").holds(
+        lambda: getattr(fio, job)(host, made, block_size=block_size, **TIMES).bandwidth
+    )
+
+
+@pytest.mark.parametrize(("job", "block_size"), JOBS)
+def test_disk_in_a_xen_machine(claim, domus, fio, disk, job, block_size):
+    made, kind = disk
+    proven = claim(f"disk.fio.{name(job, block_size, kind)}.domu")
+    domu = domus.start(vcpus=1, memory="512 MiB", disks=[made])
+    proven.holds(lambda: getattr(fio, job)(domu, made, block_size=block_size, **TIMES).bandwidth)
+
+
+@pytest.mark.parametrize(("job", "block_size"), JOBS)
+def test_disk_in_a_container(claim, host, containers, fio, disk, job, block_size):
+    made, kind = disk
+    proven = claim(
+        f"disk.fio.{name(job, block_size, kind)}.container_over_host.{containers.runtime}"
+    )
+    container = containers.start(disks=[made])
+    proven.compares(
+        lambda: getattr(fio, job)(container, made, block_size=block_size, **TIMES).bandwidth,
+        to=lambda: getattr(fio, job)(host, made, block_size=block_size, **TIMES).bandwidth,
+    )
+
+
+def test_a_cap_on_operations_is_reached(claim, containers, fio, disks):
+    proven = claim(f"disk.cap.iops.container.{containers.runtime}")
+    made = disks.make("256 MiB")
+    container = containers.start(disks=[made.capped(read_iops=1200)])
+    proven.holds(lambda: fio.randread(container, made, block_size="4 KiB", **TIMES).iops)
+
+
+def test_a_cap_on_bandwidth_is_reached(claim, containers, fio, disks):
+    proven = claim(f"disk.cap.bandwidth.container.{containers.runtime}")
+    made = disks.make("256 MiB")
+    container = containers.start(disks=[made.capped(read_rate="19.2 MB/s")])
+    proven.holds(lambda: fio.randread(container, made, block_size="128 KiB", **TIMES).bandwidth)

@@ -1,0 +1,38 @@
+"""How much the network of a target carries: claim S16.
+
+The document does not say which ends it measured between. Here one end is another host, by default a network namespace
+of this machine behind a bridge, or a machine that ``--load-host`` names; the other end is the target. A single stream
+of TCP, a second of it left out at the beginning, what the receiver got.
+"""
+
+import pytest
+
+pytestmark = pytest.mark.network
+
+TIME = 3
+
+
+def test_network_of_the_host(claim, host, other_host, iperf3):
+    with iperf3.serve(host) as server:
+        claim("network.iperf3.host").holds(
+            lambda: iperf3.tcp(other_host, to=server, time=TIME).throughput
+        )
+
+
+def test_network_of_a_container(claim, containers, network, other_host, iperf3):
+    proven = claim(f"network.iperf3.container.{containers.runtime}")
+    with iperf3.serve(containers.start(network=network)) as server:
+        proven.holds(lambda: iperf3.tcp(other_host, to=server, time=TIME).throughput)
+
+
+@pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
+def test_network_of_a_pod(claim, pods, network, other_host, iperf3):
+    proven = claim(f"network.iperf3.pod.{pods.accelerator}")
+    with iperf3.serve(pods.start(network=network)) as server:
+        proven.holds(lambda: iperf3.tcp(other_host, to=server, time=TIME).throughput)
+
+
+def test_network_of_a_xen_machine(claim, domus, network, other_host, iperf3):
+    proven = claim("network.iperf3.domu")
+    with iperf3.serve(domus.start(network=network)) as server:
+        proven.holds(lambda: iperf3.tcp(other_host, to=server, time=TIME).throughput)

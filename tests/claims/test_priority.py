@@ -1,0 +1,55 @@
+"""Processor time by weight: claim S11.
+
+Two targets do the same work, begun at the same instant by one process on the host's clock, without NTP and `at`.
+Where they want the same processor, the one with twice the weight has two thirds of it until it is done; the other
+one has done half of its work by then and has the processor to itself for the rest, so that it takes 4/3 of the time.
+"""
+
+import pytest
+
+from pytest_vperf.workloads.race import Race
+from pytest_vperf.workloads.sysbench import SysbenchCpu
+
+pytestmark = pytest.mark.priority
+
+#: About 2 s of work on a processor of this century.
+WORK = SysbenchCpu(max_prime=20_000, events=1500)
+#: The weights of the document, 100 and 50, in Linux' terms (cgroups(7), cpu.shares).
+HEAVY, LIGHT = 1024, 512
+PLACES = {"contended": ("0", "0"), "uncontended": ("0", "1")}
+
+
+def total_time(result):
+    return result.total_time
+
+
+@pytest.mark.parametrize("how", PLACES)
+def test_weights_of_containers(claim, containers, bench, how):
+    proven = claim(f"priority.{how}.container.{containers.runtime}")
+    first, second = PLACES[how]
+    heavy = containers.start(cpuset=first, cpu_shares=HEAVY)
+    light = containers.start(cpuset=second, cpu_shares=LIGHT)
+    race = Race(bench, WORK, heavy, light, figure=total_time)
+    proven.near(race.first, to=race.second)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", PLACES)
+@pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
+def test_weights_of_pods(claim, pods, bench, how):
+    proven = claim(f"priority.{how}.pod.{pods.accelerator}")
+    first, second = PLACES[how]
+    heavy = pods.start(cpuset=first, cpu_shares=HEAVY)
+    light = pods.start(cpuset=second, cpu_shares=LIGHT)
+    race = Race(bench, WORK, heavy, light, figure=total_time)
+    proven.near(race.first, to=race.second)
+
+
+@pytest.mark.parametrize("how", PLACES)
+def test_weights_of_machines(claim, guests, bench, how):
+    proven = claim(f"priority.{how}.guest.kvm")
+    first, second = PLACES[how]
+    heavy = guests.start(cpuset=first, cpu_shares=HEAVY)
+    light = guests.start(cpuset=second, cpu_shares=LIGHT)
+    race = Race(bench, WORK, heavy, light, figure=total_time)
+    proven.near(race.first, to=race.second)

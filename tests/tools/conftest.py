@@ -1,0 +1,51 @@
+"""A target of each kind, made by the plugin's own fixtures as a user's test gets them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_vperf.targets import image
+from pytest_vperf.targets.container import Containers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_vperf.machine.runs import Run
+    from pytest_vperf.targets.engine import Engine
+    from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.scope import Scope
+
+#: So much that a pod holds STREAM's three arrays.
+MEMORY = "1 GiB"
+
+
+@pytest.fixture
+def containers_of(
+    engine: Callable[[], Engine], rootfs: Callable[[], Rootfs], vperf_run: Run, scope: Scope
+) -> Callable[[str], Containers]:
+    """Containers of a runtime that the test names."""
+
+    def imported(found: Engine) -> str:
+        return image.import_into(found.client, rootfs())
+
+    def make(runtime: str) -> Containers:
+        return Containers(engine, vperf_run, scope, runtime=runtime, rootfs=imported, tree=rootfs)
+
+    return make
+
+
+@pytest.fixture
+def start(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """Starts the target that the test is parametrized with, on disks and networks where it takes any."""
+    kind, _, variant = request.param.partition(" ")
+
+    def make(**options: Any) -> Any:
+        if kind == "host":
+            return request.getfixturevalue("host")
+        if kind == "container":
+            return request.getfixturevalue("containers_of")(variant).start(**options)
+        return request.getfixturevalue("pods_on")(variant).start(memory=MEMORY, **options)
+
+    return make
