@@ -52,7 +52,7 @@ def read_elf(data: bytes) -> Elf | None:
             if kind == _PT_INTERP:
                 interpreter = data[offset : offset + size].rstrip(b"\0")
         runpath = _runpath(data, segments, word)
-    except struct.error:
+    except (struct.error, OverflowError):  # an offset outside of the file, or of any file
         return None
     return Elf(
         _MACHINES.get(machine, f"machine {machine}"),
