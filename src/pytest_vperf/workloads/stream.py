@@ -74,6 +74,7 @@ class VperfStream:
         elements: of each of the three arrays, 8 bytes each: 240 MB by default, as in McCalpin's program.
         repetitions: the first does not count.
         statistic: ``best`` of the repetitions, as the others, or their ``median``.
+        grouped: all repetitions of a kernel before the next one, as lmbench has it, instead of in turn, as McCalpin.
     """
 
     tool: ClassVar[str] = "vperf-stream"
@@ -82,6 +83,7 @@ class VperfStream:
     elements: int = 10_000_000
     repetitions: int = 10
     statistic: Literal["best", "median"] = "best"
+    grouped: bool = False
 
     def __post_init__(self) -> None:
         _check(self.elements, self.repetitions, 200)
@@ -90,7 +92,8 @@ class VperfStream:
 
     def argv(self, version: str) -> tuple[str, ...]:
         """See `Workload.argv`."""
-        return (f"--elements={self.elements}", f"--repetitions={self.repetitions}")
+        grouped = ("--grouped=1",) if self.grouped else ()
+        return (f"--elements={self.elements}", f"--repetitions={self.repetitions}", *grouped)
 
     @property
     def timeout(self) -> float:
@@ -104,6 +107,8 @@ class VperfStream:
         for label, wanted in (("elements", self.elements), ("repetitions", self.repetitions)):
             if own_program.figure(reader, label) != wanted:
                 raise reader.error(f"its {label} are not the {wanted} asked for")
+        if bool(reader.find(r"^grouped: 1$", "order")) != self.grouped:
+            raise reader.error("its kernels were not in the order asked for")
 
         def text(kernel: str) -> str:
             match = reader.need(

@@ -42,7 +42,12 @@ def run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(
     "work",
-    [VperfDhrystone(0.02), VperfWhetstone(0.02), VperfStream(10_000, 3)],
+    [
+        VperfDhrystone(0.02),
+        VperfWhetstone(0.02),
+        VperfStream(10_000, 3),
+        VperfStream(10_000, 3, grouped=True),
+    ],
     ids=lambda work: work.tool,
 )
 def test_program_runs_and_is_read(built: Mapping[str, Path], work: Any) -> None:

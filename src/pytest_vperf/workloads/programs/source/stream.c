@@ -6,7 +6,10 @@
  * The best of all repetitions but the first counts, as in the original; median and worst are printed beside it.
  * Plain loads and stores, no streaming stores, no vector instructions beyond what the compiler is told to use.
  *
- *     vperf-stream [--elements=N] [--repetitions=N]
+ * The kernels run in turn, as in the original; with --grouped=1 all repetitions of one come before the next, as
+ * lmbench has it: what a kernel finds in the caches then is what it left there itself.
+ *
+ *     vperf-stream [--elements=N] [--repetitions=N] [--grouped=1]
  */
 #include "measure.h"
 
@@ -85,6 +88,7 @@ int main(int argc, char **argv)
     size_t n = (size_t)option(argc, argv, "elements", 1e7, 1000, 1e11);
     /* Each repetition makes the numbers 15 times larger: 200 stay far below 10^308. */
     int repetitions = (int)option(argc, argv, "repetitions", 10, 2, 200);
+    int grouped = (int)option(argc, argv, "grouped", 0, 0, 1);
     no_other_options(argc, argv, NAME);
 
     double *a = array(n, 1.0), *b = array(n, 2.0), *c = array(n, 0.0);
@@ -92,12 +96,16 @@ int main(int argc, char **argv)
     if (!times)
         return 2;
     double in_a = 1.0, in_b = 2.0, in_c = 0.0;
-    for (int r = 0; r < repetitions; r++) {
-        for (size_t k = 0; k < COUNT; k++) {
-            double start = now();
-            KERNELS[k].run(a, b, c, n);
-            times[r][k] = now() - start;
-        }
+    size_t steps = (size_t)repetitions * COUNT;
+    for (size_t step = 0; step < steps; step++) {
+        size_t r = grouped ? step % (size_t)repetitions : step / COUNT;
+        size_t k = grouped ? step / (size_t)repetitions : step % COUNT;
+        double start = now();
+        KERNELS[k].run(a, b, c, n);
+        times[r][k] = now() - start;
+    }
+    /* A kernel that is repeated at once gives the same again. */
+    for (int r = 0; r < (grouped ? 1 : repetitions); r++) {
         in_c = in_a;
         in_b = SCALAR * in_c;
         in_c = in_a + in_b;
@@ -107,7 +115,8 @@ int main(int argc, char **argv)
     check("an element of b", b, n, in_b);
     check("an element of c", c, n, in_c);
 
-    printf("%s\nelements: %zu\narray bytes: %zu\nrepetitions: %d\n", NAME, n, n * sizeof(double), repetitions);
+    printf("%s\nelements: %zu\narray bytes: %zu\nrepetitions: %d\n%s", NAME, n, n * sizeof(double), repetitions,
+           grouped ? "grouped: 1\n" : "");
     for (size_t k = 0; k < COUNT; k++) {
         int counted = 0;
         for (int r = 1; r < repetitions; r++)
