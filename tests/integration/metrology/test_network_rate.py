@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 FRAME, PAYLOAD = 1514, 1448
 RATE = 100.0
+#: 100 Mbit/s take a few hundredths of a CPU, so that most of its time may be taken away without a change of the rate;
+#: what counts is that it is not taken for longer than the bucket and the queue last.
+MOST_STOLEN = 0.15
 
 
 @pytest.fixture(scope="module")
@@ -64,4 +67,5 @@ def test_limited_link_moves_its_rate(
             within=0.03,
             scale=RATE,
             unit="Mbit/s",
+            most_stolen=MOST_STOLEN,
         )
