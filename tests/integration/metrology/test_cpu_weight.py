@@ -52,6 +52,8 @@ def test_under_contention_time_goes_by_weight(lab: Lab, table: Table, kind: str)
         measured=ratio,
         expected=0.75,
         within=0.02,
+        # What is taken while both run is taken from both.
+        bearable=0.03,
     )
 
 
