@@ -2,8 +2,8 @@
 
 Each golden output is cut at every byte, loses each of its numbers and lines in turn, and is then mutated at random:
 decimal commas, prefixes, infinities, digits of other scripts, lines of standard error, two outputs in one, changed
-bytes (tests/unit/workloads/hostile.py). A parser returns a result or raises ParseError; a result's figures are
-finite, not negative, and zero only where the text has a zero. Anything else is printed with what caused it.
+bytes (tests/unit/workloads/harness/hostile.py). A parser returns a result or raises ParseError; a result's figures
+are finite, not negative, and zero only where the text has a zero. Anything else is printed with what caused it.
 
     python benchmarks/fuzz_parsers.py --inputs 100000
 """
@@ -19,7 +19,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit" / "workloads"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit" / "workloads" / "harness"))
 
 import golden_cases
 import hostile

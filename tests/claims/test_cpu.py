@@ -77,8 +77,8 @@ def test_a_container_costs_no_whetstones(claim, host, containers, whetstone):
     proven = claim(f"cpu.whetstone.container_over_host.{containers.runtime}")
     container = containers.start()
     proven.compares(
-        lambda: whetstone.run(container, time=TIME).mflops,
-        to=lambda: whetstone.run(host, time=TIME).mflops,
+        lambda: whetstone.run(container, time=TIME).mwips,
+        to=lambda: whetstone.run(host, time=TIME).mwips,
     )
 
 
@@ -87,8 +87,8 @@ def test_what_a_pod_costs_in_whetstones(claim, host, pods, whetstone):
     proven = claim(f"cpu.whetstone.pod_over_host.{pods.accelerator}")
     pod = pods.start(vcpus=1, memory="2048 MiB")
     proven.compares(
-        lambda: whetstone.run(pod, time=TIME).mflops,
-        to=lambda: whetstone.run(host, time=TIME).mflops,
+        lambda: whetstone.run(pod, time=TIME).mwips,
+        to=lambda: whetstone.run(host, time=TIME).mwips,
     )
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pytest_vperf.workloads.base import Workload
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 _KEYS = {
     "workload",
