@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
     from pytest_vperf.targets.base import Target
 
-#: So small that an event is a hundredth of a run or less, also where emulated.
+#: So small that an event is far less than a hundredth of a run.
 MAX_PRIME = 1000
 
 
-@pytest.mark.parametrize("kind", ["host", "container", "pod"])
+# Not of emulated pods: too noisy to be decided in the time of a row, see docs/limits.md.
+@pytest.mark.parametrize("kind", ["host", "container"])
 def test_half_a_cpu_is_half_the_speed(lab: Lab, table: Table, kind: str) -> None:
     sysbench = Sysbench(lab.bench)
     free = lab.start(kind, cpuset=CPU)
