@@ -214,8 +214,8 @@ class Disks:
         Args:
             size: e.g. ``256 MiB``.
             format: ``ext4``, or nothing for a raw disk.
-            below: where its file is: on the ``disk`` of the run's folder, or in ``memory``, which is steadier, for what
-                is said about caps and not about a disk.
+            below: where its file is: on the ``disk`` of the run's folder, or in ``memory``, which is steadier: for
+                what is said about caps and not about a disk.
 
         Raises:
             Unavailable: this user may not make loop devices, or a program is missing.
@@ -271,7 +271,9 @@ def _write(path: Path, length: int) -> None:
 
 def _remove(folder: Path) -> None:
     if os.path.ismount(folder):
-        mounts.unmount(folder)  # lazily: a loop device that is still in use holds its file until it is not
+        mounts.unmount(
+            folder
+        )  # lazily: a loop device that is still in use holds its file until it is not
     shutil.rmtree(folder, ignore_errors=True)
 
 

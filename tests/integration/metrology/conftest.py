@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parent / "truths"
 if str(FOLDER) not in sys.path:
     sys.path.insert(0, str(FOLDER))
 
