@@ -10,13 +10,15 @@ from pathlib import Path
 
 from pytest_vperf.machine import cgroups
 from pytest_vperf.targets.base import Unavailable
-from pytest_vperf.targets.limits import CAPS, Limits, check, names
+from pytest_vperf.targets.limits import CAPS, PERIOD, Limits, check, names
 
 
 def host_config(limits: Limits) -> dict[str, object]:
     """The arguments of the SDK's ``create_host_config``."""
     wanted: dict[str, object | None] = {
-        "nano_cpus": None if limits.cpus is None else round(limits.cpus * 1e9),
+        # Not "nano_cpus", of which the engine makes a quota that it rounds down: what is read back is ours.
+        "cpu_period": None if limits.cpus is None else PERIOD,
+        "cpu_quota": limits.quota,
         "cpuset_cpus": limits.cpuset,
         "cpu_shares": limits.cpu_shares,
         "mem_limit": limits.memory,

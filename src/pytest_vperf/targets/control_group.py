@@ -76,7 +76,7 @@ class ControlGroup:
     def _write(self, controller: str, folder: Path, version: int) -> None:
         for setting in self._limits.settings(controller, version):
             path = folder / setting.file
-            if setting.optional and not path.exists():
+            if not setting.written or (setting.optional and not path.exists()):
                 continue
             try:
                 path.write_text(setting.value)

@@ -8,6 +8,8 @@ documentation, admin-guide/cgroup-v1 (cpusets, memory, blkio-controller), schedu
 from __future__ import annotations
 
 import math
+import re
+import resource
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
 
 #: The period of a CPU quota in µs: what engines use, and the kernel's default.
 PERIOD = 100_000
-_PAGE = 4096
+_PAGE = resource.getpagesize()
+#: Of a CPU; Linux has at most 8192 (NR_CPUS).
+_NUMBER = re.compile("[0-9]{1,5}")
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,7 @@ class Setting:
         value: what is written.
         same: whether what was read back is what was asked for.
         optional: the file need not be there.
+        written: whether the file is written to, and not only read back.
     """
 
     name: str
@@ -70,6 +75,7 @@ class Setting:
     value: str
     same: Callable[[str], bool]
     optional: bool = False
+    written: bool = True
 
 
 @dataclass(frozen=True)
@@ -117,6 +123,11 @@ class Limits:
         return make[controller](version)
 
     @property
+    def quota(self) -> int | None:
+        """The CPU time of one `PERIOD`, in µs; ``None`` is no quota."""
+        return None if self.cpus is None else round(self.cpus * PERIOD)
+
+    @property
     def controllers(self) -> tuple[str, ...]:
         """The controllers that are needed, by their names in version 2."""
         return tuple(name for name in ("cpu", "cpuset", "memory", "io") if self.settings(name, 1))
@@ -124,14 +135,13 @@ class Limits:
     def _cpu(self, version: int) -> list[Setting]:
         found = []
         if self.cpus is not None:
-            quota = round(self.cpus * PERIOD)
             if version == 1:
                 found += [
                     _exact("cpu_period", "cpu.cfs_period_us", str(PERIOD)),
-                    _exact("cpu_quota", "cpu.cfs_quota_us", str(quota)),
+                    _exact("cpu_quota", "cpu.cfs_quota_us", str(self.quota)),
                 ]
             else:
-                found.append(_exact("cpu_quota", "cpu.max", f"{quota} {PERIOD}"))
+                found.append(_exact("cpu_quota", "cpu.max", f"{self.quota} {PERIOD}"))
         if self.cpu_shares is not None:
             if version == 1:
                 found.append(_exact("cpu_shares", "cpu.shares", str(self.cpu_shares)))
@@ -148,7 +158,20 @@ class Limits:
         if self.cpuset is None:
             return []
         wanted = cpus_of(self.cpuset)
-        return [Setting("cpuset", "cpuset.cpus", self.cpuset, lambda text: cpus_of(text) == wanted)]
+
+        def same(found: str) -> bool:
+            try:
+                return cpus_of(found) == wanted
+            except ValueError:  # an empty file, or none
+                return False
+
+        # What is written need not be in force: version 2 takes CPUs that the group above does not have, and the
+        # group then runs on others (admin-guide/cgroup-v2, "cpuset.cpus.effective").
+        force = "cpuset.effective_cpus" if version == 1 else "cpuset.cpus.effective"
+        return [
+            Setting("cpuset", "cpuset.cpus", self.cpuset, same),
+            Setting("cpuset_in_force", force, self.cpuset, same, optional=True, written=False),
+        ]
 
     def _memory(self, version: int) -> list[Setting]:
         if self.memory is None:
@@ -226,11 +249,12 @@ def cpus_of(text: str) -> set[int]:
     found: set[int] = set()
     for part in text.strip().split(","):
         first, dash, last = part.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
+        if not _NUMBER.fullmatch(first) or (dash and not _NUMBER.fullmatch(last)):
             raise ValueError("not a list of CPUs such as 0-2,4")
-        found.update(range(int(first), int(last if dash else first) + 1))
-    if not found:
-        raise ValueError("not a list of CPUs such as 0-2,4")
+        several = range(int(first), int(last if dash else first) + 1)
+        if not several:
+            raise ValueError("not a list of CPUs such as 0-2,4")
+        found.update(several)
     return found
 
 
@@ -275,7 +299,8 @@ def check(
                 f" in {path}{unenforced}",
                 target=target,
             )
-        found[setting.name] = _line(text, setting.value)
+        if setting.written:  # else it says again what another file says
+            found[setting.name] = _line(text, setting.value)
     return found
 
 
@@ -293,4 +318,5 @@ def names(limits: Limits) -> Sequence[str]:
         setting.name
         for controller in limits.controllers
         for setting in limits.settings(controller, 1)
+        if setting.written
     ]

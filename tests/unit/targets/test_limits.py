@@ -24,6 +24,7 @@ def written(limits: Limits, version: int) -> dict[str, str]:
         setting.file: setting.value
         for controller in limits.controllers
         for setting in limits.settings(controller, version)
+        if setting.written
     }
 
 
@@ -53,7 +54,8 @@ def test_the_files_of_version_2() -> None:
 
 def test_the_arguments_of_an_engine() -> None:
     assert host_config(ALL) == {
-        "nano_cpus": 500_000_000,
+        "cpu_period": 100_000,
+        "cpu_quota": 50_000,
         "cpuset_cpus": "0,1",
         "cpu_shares": 512,
         "mem_limit": 209_715_200,
@@ -79,6 +81,8 @@ def test_only_what_is_asked_for_needs_a_controller() -> None:
         ({"cpuset": "0-"}, "cpuset is '0-': not a list of CPUs such as 0-2,4"),
         ({"cpuset": ""}, "cpuset is ''"),
         ({"cpuset": "3-1"}, "cpuset is '3-1'"),
+        ({"cpuset": "0,3-1"}, "cpuset is '0,3-1'"),
+        ({"cpuset": "0-99999999999"}, "cpuset is '0-99999999999'"),
         ({"cpu_shares": 1}, "cpu_shares is 1, not between 2 and 262144"),
         ({"memory": 100}, "memory is 100 bytes, less than a page"),
     ],
@@ -135,6 +139,33 @@ def test_another_value_is_an_error_with_both(
     with pytest.raises(CannotStart, match=message) as caught:
         check(ALL.settings("cpu", 1), tmp_path, "pod tcg")
     assert caught.value.target == "pod tcg"
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        # A runtime that did not set it, under version 2; and one whose file is not there.
+        ({"cpuset.cpus": ""}, "asked for cpuset '0,1', the system has '' in "),
+        ({}, "asked for cpuset '0,1', the system has 'nothing: No such file or directory' in "),
+        # Version 2 keeps what was written, and takes other CPUs where there are none of these.
+        (
+            {"cpuset.cpus": "0-1", "cpuset.cpus.effective": "0"},
+            "asked for cpuset_in_force '0,1', the system has '0' in .*/cpuset.cpus.effective",
+        ),
+    ],
+)
+def test_pinning_that_is_not_in_force_is_an_error(
+    tmp_path: Path, files: dict[str, str], message: str
+) -> None:
+    lay_out(tmp_path, files)
+    with pytest.raises(CannotStart, match=message):
+        check(ALL.settings("cpuset", 2), tmp_path, "container runc")
+
+
+def test_a_quota_is_the_same_number_for_an_engine_and_for_a_group_of_ours() -> None:
+    two_thirds = Limits(cpus=2 / 3)
+    assert host_config(two_thirds) == {"cpu_period": 100_000, "cpu_quota": 66_667}
+    assert written(two_thirds, 2) == {"cpu.max": "66667 100000"}
 
 
 def test_a_cap_of_another_disk_is_none(tmp_path: Path) -> None:
