@@ -19,12 +19,13 @@ def attach(file: Path) -> str:
     Raises:
         OSError: there is none, or this user may not; in losetup's words.
     """
-    found = _losetup("--find", "--show", "--direct-io=on", str(file))
-    if found.returncode:  # some versions refuse, others go on without
-        found = _losetup("--find", "--show", str(file))
-    if found.returncode:
-        raise OSError(f"losetup: {found.stderr.strip()}")
-    return found.stdout.strip().splitlines()[-1]
+    for options in (["--direct-io=on"], []):
+        done = _losetup("--find", "--show", *options, str(file))
+        # Without direct I/O below, some versions refuse the device; others attach it first, name it, and then fail.
+        device = done.stdout.strip()
+        if device:
+            return device.splitlines()[-1]
+    raise OSError(done.stderr.strip() or f"losetup ended with status {done.returncode}")
 
 
 def detach(device: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -31,6 +32,12 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.scope import Scope
 
 _CHUNK = 1 << 20
+#: What is needed, with the package of each.
+_PROGRAMS = {"losetup": "mount", "mount": "mount", "umount": "mount", "mkfs.ext4": "e2fsprogs"}
+_CONTROL = Path("/dev/loop-control")
+#: Root's in a container, who is not the machine's.
+_NOT_ALLOWED = re.compile("permission denied|not permitted", re.IGNORECASE)
+_ALLOW = "run as the machine's root; in a container, run it with --privileged"
 
 
 class Disk:
@@ -163,10 +170,12 @@ class Disk:
         deadline = time.monotonic() + 5
         while os.path.ismount(point):
             # A container that ended a moment ago may still hold it; then it is detached lazily.
-            done = subprocess.run(["umount", str(point)], capture_output=True, check=False)
-            if done.returncode and time.monotonic() > deadline:
-                mounts.unmount(point)
-            elif done.returncode:
+            try:
+                _call("umount", str(point))
+            except (CannotStart, Unavailable, OSError):
+                if time.monotonic() > deadline:
+                    mounts.unmount(point)
+                    break
                 time.sleep(0.05)
         if loops.backing(self.device) == str(self._folder / "image"):
             loops.detach(self.device)
@@ -225,11 +234,16 @@ class Disks:
             raise Unavailable(
                 "a disk of the run is a loop device, which needs root", remedy="run as root"
             )
-        for program, package in (("losetup", "mount"), ("mkfs.ext4", "e2fsprogs")):
-            if find_program(program) is None and (format or program == "losetup"):
+        for program, package in _PROGRAMS.items():
+            if find_program(program) is None and (format or program != "mkfs.ext4"):
                 raise Unavailable(
                     f"{program} is not installed", remedy=f"apt-get install {package}"
                 )
+        if not _CONTROL.exists():
+            raise Unavailable(
+                f"this machine has no loop devices: there is no {_CONTROL}",
+                remedy="modprobe loop; in a container, run it with --privileged",
+            )
         length = round(Quantity.parse(size).to("byte").value) // 4096 * 4096
         if length < 1 << 20:
             raise CannotStart(f"a disk of {size} is too small: at least 1 MiB")
@@ -251,7 +265,10 @@ class Disks:
                 loops.detach(device)
             _remove(folder)
             if isinstance(error, OSError):
-                raise CannotStart(f"a disk of {size} cannot be made: {error}") from error
+                why = f"a disk of {size} cannot be made: {error.strerror or error}"
+                if _NOT_ALLOWED.search(str(error)):
+                    raise Unavailable(why, remedy=_ALLOW) from error
+                raise CannotStart(why) from error
             raise
         self._scope.keep(disk)
         return disk
@@ -278,9 +295,14 @@ def _remove(folder: Path) -> None:
 
 
 def _call(*argv: str) -> None:
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    # By its path: root's search path may lack /usr/sbin, where `su` was called without "-".
+    program = find_program(argv[0]) or argv[0]
+    done = subprocess.run([program, *argv[1:]], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise CannotStart(f"{' '.join(argv)} failed: {done.stderr.strip()[-300:]}")
+        why = f"{' '.join(argv)} failed: {done.stderr.strip()[-300:]}"
+        if _NOT_ALLOWED.search(done.stderr):
+            raise Unavailable(why, remedy=_ALLOW)
+        raise CannotStart(why)
 
 
 def _file_system(folder: Path) -> str:
