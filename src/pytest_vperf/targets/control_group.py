@@ -7,8 +7,10 @@ else of version 2. A process is put into it before it executes its program. Ever
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,11 +64,13 @@ class ControlGroup:
                 _make(point, self._name, controller, version)
                 self._write(controller, point / self._name, version)
             self.details = self.read_back()
-        except PermissionError as error:
+        except OSError as error:
             self.close()
+            # Root of a container is refused, too: its control groups are read-only, or belong to processes (EBUSY).
+            remedy = "in a container, run it with --privileged --cgroupns=host"
             raise Unavailable(
                 f"limits need a control group, and {error.filename} cannot be written: {error.strerror}",
-                remedy="run as root",
+                remedy="run as root" if os.geteuid() else remedy,
                 target=target,
             ) from error
         except BaseException:
@@ -80,9 +84,9 @@ class ControlGroup:
                 continue
             try:
                 path.write_text(setting.value)
-            except PermissionError:
-                raise
             except OSError as error:
+                if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+                    raise
                 raise CannotStart(
                     f"{self._target}: {setting.name} {setting.value!r} is refused: {path}: {error.strerror}",
                     target=self._target,
@@ -111,7 +115,13 @@ class ControlGroup:
         Raises:
             CannotStart: it is not.
         """
-        for thread in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            threads = list(Path(f"/proc/{pid}/task").iterdir())
+        except OSError:
+            raise CannotStart(
+                f"{self._target}: process {pid} has ended", target=self._target
+            ) from None
+        for thread in threads:
             paths = cgroups.paths_of(f"{pid}/task/{thread.name}")
             for controller, (_, version) in self._places.items():
                 path = paths.get("" if version == 2 else _old(controller), "")
@@ -123,13 +133,28 @@ class ControlGroup:
                     )
 
     def close(self) -> None:
-        """Remove the group, and the run's if it is empty. Safe to repeat."""
+        """End what is still in the group, remove it, and the run's if it is empty. Safe to repeat."""
         for folder in self._folders:
             if folder.is_dir():
+                _end_members(folder)
                 cgroups.remove(folder)
         for folder in self._run_folders:
             with contextlib.suppress(OSError):  # others of the run are in it, or it is gone
                 folder.rmdir()
+
+
+def _end_members(folder: Path) -> None:
+    """Kill what is in a group: a process that dropped its environment is known as the run's by nothing else."""
+    for _ in range(10):  # a process may fork between the look and the signal
+        try:
+            members = (folder / "cgroup.procs").read_text().split()
+        except OSError:
+            return
+        if not members:
+            return
+        for pid in members:
+            with contextlib.suppress(OSError):
+                os.kill(int(pid), signal.SIGKILL)
 
 
 def _old(controller: str) -> str:
