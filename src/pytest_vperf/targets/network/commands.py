@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,16 @@ if TYPE_CHECKING:
 
 _TIMEOUT = 20.0
 _REMEDY = "apt-get install iproute2"
+#: What this machine, and not the request, lacks: how it is said by the kernel and by iproute2, and what mends it.
+_CANNOT = {
+    re.compile(r"not permitted|[Pp]ermission denied|Read-only file system"): (
+        "run as the machine's root; in a container, run it with --privileged"
+    ),
+    re.compile(
+        "Unknown device type|Operation not supported|qdisc kind is unknown|TC classifier not found"
+        "|Failed to load TC action"
+    ): "a kernel with this part, or as root: modprobe -a veth bridge ifb sch_tbf sch_ingress cls_u32 act_mirred",
+}
 
 
 def ip(*words: str, namespace: Path | None = None) -> str:
@@ -25,7 +36,7 @@ def ip(*words: str, namespace: Path | None = None) -> str:
         namespace: the file of the network namespace it works in; ``None`` is this process's own.
 
     Raises:
-        Unavailable: it is not installed.
+        Unavailable: it is not installed, or this kernel or user cannot do such a thing at all.
         TargetError: it refuses; with its words.
     """
     return _run("ip", words, namespace)
@@ -39,8 +50,11 @@ def ip_json(*words: str, namespace: Path | None = None) -> list[dict[str, Any]]:
         TargetError: it refuses.
     """
     printed = ip("-j", *words, namespace=namespace)
-    # Some versions print an empty object where a family has nothing.
-    return [entry for entry in json.loads(printed or "[]") if entry]
+    try:
+        # Some versions print an empty object where a family has nothing.
+        return [entry for entry in json.loads(printed or "[]") if entry]
+    except ValueError:
+        raise TargetError(f"what ip says is not understood: {printed[:200]}") from None
 
 
 def tc(*words: str, namespace: Path) -> str:
@@ -57,8 +71,14 @@ def entering(namespace: Path) -> tuple[str, ...]:
     """The words before a command that is to run in a network namespace.
 
     Not ``ip netns exec``: that gives the command other mounts too, by which it is in another place.
+
+    Raises:
+        Unavailable: there is no ``nsenter``.
     """
-    return ("nsenter", f"--net={namespace}", "--")
+    program = find_program("nsenter")
+    if program is None:
+        raise Unavailable("nsenter is not installed", remedy="apt-get install util-linux")
+    return (program, f"--net={namespace}", "--")
 
 
 def _run(name: str, words: Sequence[str], namespace: Path | None) -> str:
@@ -78,5 +98,9 @@ def _run(name: str, words: Sequence[str], namespace: Path | None) -> str:
         raise TargetError(f"{name} {' '.join(words)} took longer than {_TIMEOUT:g} s") from None
     if done.returncode:
         said = " ".join(done.stderr.split()) or f"status {done.returncode}"
-        raise TargetError(f"{name} {' '.join(words)}: {said}")
+        refused = f"{name} {' '.join(words)}: {said}"
+        for sign, remedy in _CANNOT.items():
+            if sign.search(said):
+                raise Unavailable(refused, remedy=remedy)
+        raise TargetError(refused)
     return done.stdout

@@ -63,6 +63,21 @@ def limit(port: Port, rate: str) -> Quantity:
     lift(port)
     burst = max(LEAST_BURST, round(wanted / 8 * BURST_TIME))
     bucket = ("tbf", "rate", f"{wanted}bit", "burst", f"{burst}b", "latency", f"{LATENCY}ms")
+    try:
+        _set_up(port, bucket)
+        found = read_back(port)
+        # The kernel counts in whole bytes per second.
+        if found is None or abs(found.value - wanted) > 8:
+            raise TargetError(
+                f"{port.link} was limited to {wanted} bit/s, but the kernel says {found}"
+            )
+    except BaseException:
+        lift(port)  # a link that is limited one way only would be measured as one that is not
+        raise
+    return found
+
+
+def _set_up(port: Port, bucket: tuple[str, ...]) -> None:
     inside = port.namespace
     ip("link", "add", port.mirror, "type", "ifb", namespace=inside)
     ip("link", "set", port.mirror, "up", namespace=inside)
@@ -73,12 +88,6 @@ def limit(port: Port, rate: str) -> Quantity:
     redirect = ("action", "mirred", "egress", "redirect", "dev", port.mirror)
     arriving = ("dev", port.link, "parent", "ffff:", "protocol", "all", *everything)
     tc("filter", "add", *arriving, *redirect, namespace=inside)
-    found = read_back(port)
-    if (
-        found is None or abs(found.value - wanted) > 8
-    ):  # the kernel counts in whole bytes per second
-        raise TargetError(f"{port.link} was limited to {wanted} bit/s, but the kernel says {found}")
-    return found
 
 
 def read_back(port: Port) -> Quantity | None:
@@ -95,16 +104,28 @@ def read_back(port: Port) -> Quantity | None:
 
 
 def lift(port: Port) -> None:
-    """Take the limit away, if there is one.
+    """Take the limit away, if there is one, or what there is of one.
 
     Raises:
         TargetError: the kernel refuses.
     """
-    if _rate(port.namespace, port.link) is None:
-        return
-    tc("qdisc", "delete", "dev", port.link, "root", namespace=port.namespace)
-    tc("qdisc", "delete", "dev", port.link, "ingress", namespace=port.namespace)
-    ip("link", "delete", port.mirror, namespace=port.namespace)
+    inside = port.namespace
+    links = {entry["ifname"] for entry in ip_json("link", "show", namespace=inside)}
+    if port.link in links:
+        printed = tc("-j", "qdisc", "show", "dev", port.link, namespace=inside)
+        for place in _places(printed):
+            tc("qdisc", "delete", "dev", port.link, place, namespace=inside)
+    if port.mirror in links:
+        ip("link", "delete", port.mirror, namespace=inside)
+
+
+def _places(printed: str) -> list[str]:
+    """Where on a link there is a queue of ours, of what ``tc -j qdisc show`` prints."""
+    try:
+        kinds = {entry["kind"] for entry in json.loads(printed or "[]")}
+    except (ValueError, KeyError, TypeError):
+        raise TargetError(f"what tc says of a link is not understood: {printed[:200]}") from None
+    return [place for kind, place in (("tbf", "root"), ("ingress", "ingress")) if kind in kinds]
 
 
 def _rate(namespace: Path, link: str) -> float | None:
