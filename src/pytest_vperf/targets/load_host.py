@@ -28,7 +28,7 @@ class EmbeddedHost(Host):
     """A network namespace of this machine as a target.
 
     Args:
-        namespace: where its commands run; it belongs to the switch, and goes with it.
+        namespace: where its commands run; it goes with this target.
         link: its link to the switch.
         run: as of `Host`, like the rest.
     """
@@ -82,3 +82,12 @@ class EmbeddedHost(Host):
             self.name,
             {**found.details, "placement": "network namespace on this machine"},
         )
+
+    def close(self) -> None:
+        """End what commands left running, and take link and namespace away."""
+        super().close()
+        if (
+            self._group is None and self.link is not None
+        ):  # a limited one is in the namespace of this one
+            self.link.close()
+            self._namespace.delete()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import deque
 from ipaddress import IPv4Interface, IPv4Network
 from typing import TYPE_CHECKING
 
-from pytest_vperf.targets.base import Unavailable
+from pytest_vperf.targets.base import TargetError, Unavailable
 from pytest_vperf.targets.network.commands import ip_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
 #: Where subnets are looked for, in this order: the block reserved for benchmarks of network devices (RFC 2544,
 #: appendix C.2.2), and then the one shared by carriers (RFC 6598), which some private networks use.
@@ -58,6 +59,40 @@ def taken() -> list[IPv4Network]:
     return found
 
 
-def hosts(subnet: IPv4Network) -> Iterator[str]:
-    """The addresses of a subnet, one after the other, each given out once."""
-    return (str(address) for address in subnet.hosts())
+class Addresses:
+    """The addresses of a subnet, given out one after the other.
+
+    One that is given back is given out again after all others: what still has it in mind forgets it meanwhile.
+
+    Args:
+        subnet: its first and last address are never given out.
+    """
+
+    def __init__(self, subnet: IPv4Network) -> None:
+        self.subnet = subnet
+        self._free = deque(subnet.hosts())
+
+    def take(self) -> IPv4Interface:
+        """The next one, with the length of the subnet.
+
+        Raises:
+            TargetError: all are in use.
+        """
+        try:
+            found = self._free.popleft()
+        except IndexError:
+            raise TargetError(f"all addresses of {self.subnet} are in use by this run") from None
+        return IPv4Interface((found, self.subnet.prefixlen))
+
+    def give_back(self, address: IPv4Interface) -> None:
+        """It is used no more. Safe to repeat."""
+        if address.ip not in self._free:
+            self._free.append(address.ip)
+
+
+def mac(address: IPv4Interface) -> str:
+    """The link-layer address of the link that has an address: always the same, so that no table of them gets wrong.
+
+    It is locally administered (the second-lowest bit of the first octet, IEEE 802).
+    """
+    return "02:76:70:66:" + ":".join(f"{byte:02x}" for byte in address.ip.packed[2:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import threading
@@ -42,12 +43,17 @@ class Namespace:
             raise Unavailable(
                 "only root can make network namespaces and links", remedy="run as root"
             )
-        ip("netns", "add", name)
         made = cls(name)
+        if made.exists:
+            raise TargetError(f"there is a network namespace {name} already")
         try:
+            ip("netns", "add", name)
             ip("link", "set", "lo", "up", namespace=made.path)
         except BaseException:
-            made.delete()
+            with contextlib.suppress(TargetError):
+                made.delete()
+            with contextlib.suppress(OSError):  # half made, it is a file and no namespace
+                made.path.unlink()
             raise
         return made
 

@@ -24,6 +24,9 @@ from pytest_vperf.targets.network.rate import Port
 from pytest_vperf.targets.network.tap import open_tap
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from ipaddress import IPv4Interface
+
     from pytest_vperf.machine.runs import Run
 
 BRIDGE = "br0"
@@ -58,7 +61,7 @@ class Switch:
             ip("link", "set", BRIDGE, "up", namespace=inside)
             chosen = addresses.free_subnet(addresses.taken(), start=int(run.id, 16))
             self.subnet = str(chosen)
-            self._free = addresses.hosts(chosen)
+            self._addresses = addresses.Addresses(chosen)
             self.host = self._join(Path(f"/proc/{os.getpid()}/ns/net"), link_name(run.id, "h"))
         except BaseException:
             self.close()
@@ -72,30 +75,30 @@ class Switch:
             note: for the record.
 
         Raises:
-            TargetError: the kernel refuses; or all addresses are given out.
+            TargetError: the kernel refuses; or all addresses are in use.
         """
         return self._join(namespace, "eth0", note)
 
     def _join(self, namespace: Path, name: str, note: str = "") -> SwitchLink:
         with self._lock:
-            number, address = next(self._numbers), self._address()
+            address = self._addresses.take()
+        number = _number(address)
         port = link_name(self._run, f"p{number}")
         inside = self._namespace.path
         draft = link_name(self._run, f"d{number}")
-        # Made whole in the switch's namespace, then one end is handed over: a name is taken in no other meanwhile.
-        ip("link", "add", port, "type", "veth", "peer", "name", draft, namespace=inside)
         try:
-            ip("link", "set", draft, "address", _mac(number), namespace=inside)
+            # Made whole in the switch's namespace, then one end is handed over: no name is taken elsewhere meanwhile.
+            ip("link", "add", port, "type", "veth", "peer", "name", draft, namespace=inside)
+            ip("link", "set", draft, "address", addresses.mac(address), namespace=inside)
             ip("link", "set", port, "master", BRIDGE, "up", namespace=inside)
             ip("link", "set", draft, "netns", str(namespace), "name", name, namespace=inside)
-            length = self.subnet.partition("/")[2]
-            ip("address", "add", f"{address}/{length}", "dev", name, namespace=namespace)
+            ip("address", "add", str(address), "dev", name, namespace=namespace)
             ip("link", "set", "lo", "up", namespace=namespace)
             ip("link", "set", name, "up", namespace=namespace)
         except BaseException:
-            self._remove(port)
+            self._unplug(address, port)
             raise
-        return self._link("veth", address, port, number, note)
+        return self._link("veth", address, port, note)
 
     def card(self, *, vhost: bool = False) -> Card:
         """A network card for a virtual machine, with a tap that is plugged in.
@@ -105,38 +108,44 @@ class Switch:
 
         Raises:
             Unavailable: the kernel has no taps, or no vhost-net.
-            TargetError: the kernel refuses; or all addresses are given out.
+            TargetError: the kernel refuses; or all addresses are in use.
         """
         if vhost:
             need_vhost()
         with self._lock:
-            number, address = next(self._numbers), self._address()
-        name = link_name(self._run, f"t{number}")
-        descriptor = open_tap(self._namespace, name)
+            address = self._addresses.take()
+        name = link_name(self._run, f"t{_number(address)}")
+        descriptor = -1
         try:
+            descriptor = open_tap(self._namespace, name)
             ip("link", "set", name, "master", BRIDGE, "up", namespace=self._namespace.path)
         except BaseException:
-            os.close(descriptor)
+            if descriptor >= 0:
+                os.close(descriptor)
+            self._unplug(address, name)
             raise
         how = "vhost-net moves the packets" if vhost else "QEMU moves the packets"
-        length = self.subnet.partition("/")[2]
         return Card(
             f"tap,id={BACKEND},fd={descriptor},vhost={'on' if vhost else 'off'}",
-            _mac(number),
-            f"{address}/{length}",
-            self._link("tap", address, name, number, how),
+            addresses.mac(address),
+            str(address),
+            self._link("tap", address, name, how),
             descriptor,
         )
 
     def new_host(self) -> tuple[Namespace, SwitchLink]:
-        """Another host: a namespace of its own, joined to the switch; it goes with the switch.
+        """Another host: a namespace of its own, joined to the switch; it goes with the switch at the latest.
 
         Raises:
-            TargetError: the kernel refuses; or all addresses are given out.
+            TargetError: the kernel refuses; or all addresses are in use.
         """
-        made = Namespace.create(namespace_name(self._run, f"host{len(self._hosts) + 1}"))
+        made = Namespace.create(namespace_name(self._run, f"host{next(self._numbers)}"))
         self._hosts.append(made)
-        return made, self.join(made.path)
+        try:
+            return made, self.join(made.path)
+        except BaseException:
+            made.delete()
+            raise
 
     def close(self) -> None:
         """Remove it with everything plugged in. Safe to repeat.
@@ -146,37 +155,47 @@ class Switch:
         """
         with contextlib.suppress(TargetError):  # not made, or gone
             ip("link", "delete", link_name(self._run, "h"))
-        for namespace in [*self._hosts, self._namespace]:
-            namespace.delete()
+        with (
+            contextlib.ExitStack() as all_of_them
+        ):  # one that cannot be removed does not spare the others
+            for namespace in [self._namespace, *self._hosts]:
+                all_of_them.callback(namespace.delete)
         self._hosts.clear()
 
-    def _link(self, kind: str, address: str, port: str, number: int, note: str) -> SwitchLink:
-        mirror = link_name(self._run, f"i{number}")
+    def _link(self, kind: str, address: IPv4Interface, port: str, note: str) -> SwitchLink:
+        mirror = self._mirror(address)
         return SwitchLink(
             kind,
-            address,
+            str(address.ip),
             self.subnet,
             Port(self._namespace.path, port, mirror),
             note,
-            unplug=lambda: self._unplug(port, mirror),
+            unplug=_once(lambda: self._unplug(address, port)),
         )
 
-    def _unplug(self, port: str, mirror: str) -> None:
-        for name in (port, mirror):
-            self._remove(name)
+    def _mirror(self, address: IPv4Interface) -> str:
+        return link_name(self._run, f"i{_number(address)}")
 
-    def _remove(self, name: str) -> None:
-        # A pair goes with either end, a tap with its last descriptor: often it is gone already.
-        with contextlib.suppress(TargetError):
-            ip("link", "delete", name, namespace=self._namespace.path)
-
-    def _address(self) -> str:
-        found = next(self._free, None)
-        if found is None:
-            raise TargetError(f"all addresses of {self.subnet} have been given out in this run")
-        return found
+    def _unplug(self, address: IPv4Interface, port: str) -> None:
+        for name in (port, self._mirror(address)):
+            # A pair goes with either end, a tap with its last descriptor: often it is gone already.
+            with contextlib.suppress(TargetError):
+                ip("link", "delete", name, namespace=self._namespace.path)
+        with self._lock:
+            self._addresses.give_back(address)
 
 
-def _mac(number: int) -> str:
-    """A link-layer address, locally administered (the second-lowest bit of the first octet, IEEE 802)."""
-    return f"02:76:70:66:{number >> 8:02x}:{number & 0xFF:02x}"
+def _number(address: IPv4Interface) -> int:
+    """Which address of its subnet it is; by it the links are named that have it."""
+    return int(address.ip) - int(address.network.network_address)
+
+
+def _once(work: Callable[[], None]) -> Callable[[], None]:
+    """The work at the first call, and nothing later, when the address may be another link's."""
+    waiting = [work]
+
+    def call() -> None:
+        while waiting:
+            waiting.pop()()
+
+    return call

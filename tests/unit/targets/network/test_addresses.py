@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vperf.targets.base import Unavailable
+from pytest_vperf.targets.base import TargetError, Unavailable
 from pytest_vperf.targets.network import addresses
 
 NETWORKS = st.builds(
@@ -50,7 +50,24 @@ def test_machine_whose_routes_cover_everything_has_none() -> None:
         addresses.free_subnet([IPv4Network("128.0.0.0/1"), IPv4Network("0.0.0.0/1")])
 
 
-def test_addresses_are_given_out_once() -> None:
-    given_out = list(addresses.hosts(IPv4Network("198.18.3.0/24")))
-    assert given_out[0] == "198.18.3.1"
-    assert len(given_out) == len(set(given_out)) == 254
+def test_addresses_come_round_again_after_all_others() -> None:
+    subnet = IPv4Network("198.18.3.0/24")
+    pool = addresses.Addresses(subnet)
+    all_of_them = [pool.take() for _ in range(254)]
+    assert str(all_of_them[0]) == "198.18.3.1/24"
+    assert len(set(all_of_them)) == len({addresses.mac(each) for each in all_of_them}) == 254
+    with pytest.raises(
+        TargetError, match=r"all addresses of 198\.18\.3\.0/24 are in use by this run"
+    ):
+        pool.take()
+    first, last = all_of_them[0], all_of_them[-1]
+    for each in (last, first, last):
+        pool.give_back(each)
+    assert [pool.take(), pool.take()] == [last, first]
+    with pytest.raises(TargetError, match="are in use"):
+        pool.take()
+
+
+def test_an_address_has_one_link_layer_address() -> None:
+    address = addresses.Addresses(IPv4Network("198.18.3.0/24")).take()
+    assert addresses.mac(address) == "02:76:70:66:03:01"
