@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -36,6 +36,7 @@ class Card:
     address: str
     link: Link
     descriptor: int = -1
+    _given: list[bool] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def arguments(self) -> tuple[str, ...]:
         """For QEMU's command line."""
@@ -44,8 +45,9 @@ class Card:
         return ("-netdev", self.backend, "-device", device)
 
     def given(self) -> None:
-        """QEMU has inherited the descriptor, or was not started: this process's own is closed."""
-        if self.descriptor >= 0:
+        """QEMU has inherited the descriptor, or was not started: this process's own is closed. Safe to repeat."""
+        if self.descriptor >= 0 and not self._given:
+            self._given.append(True)  # its number may be another file's from now on
             with contextlib.suppress(OSError):
                 os.close(self.descriptor)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from pytest_vperf.quantity import Quantity
@@ -114,26 +115,28 @@ class Pods:
         accelerator = self.accelerator
         # Pods on Xen have no firmware: the hypervisor loads the kernel itself.
         name = f"pod {accelerator}" if accelerator == "xen" else f"pod {accelerator} {firmware}"
-        card = None
-        try:
-            readiness = probe(accelerator, self._assets, self._run)
-            if not readiness.usable:
-                raise Unavailable(f"{accelerator}: {readiness.why}", remedy=readiness.remedy)
-            card = network.card(vhost=vhost) if network is not None else None
-            config = self._assets().config(
-                accelerator,
-                firmware,
-                vcpus=_positive("vcpus", vcpus),
-                memory_mib=_positive("memory", round(Quantity.parse(memory).to("MiB").value)),
-                machine=machine,
-                cpu=cpu,
-                disks=tuple((serial(disk), disk.device) for disk in present),
-                card=card,
-            )
-        except Unavailable as error:
-            error.target = name
-            raise
-        try:
+        with contextlib.ExitStack() as undo:
+            try:
+                readiness = probe(accelerator, self._assets, self._run)
+                if not readiness.usable:
+                    raise Unavailable(f"{accelerator}: {readiness.why}", remedy=readiness.remedy)
+                card = network.card(vhost=vhost) if network is not None else None
+                if card is not None:
+                    undo.callback(card.link.close)
+                    undo.callback(card.given)
+                config = self._assets().config(
+                    accelerator,
+                    firmware,
+                    vcpus=_positive("vcpus", vcpus),
+                    memory_mib=_positive("memory", round(Quantity.parse(memory).to("MiB").value)),
+                    machine=machine,
+                    cpu=cpu,
+                    disks=tuple((serial(disk), disk.device) for disk in present),
+                    card=card,
+                )
+            except Unavailable as error:
+                error.target = name
+                raise
             pod = boot(
                 self._assets(),
                 config,
@@ -145,11 +148,11 @@ class Pods:
                 limits=limits,
                 disks=present,
             )
-            if card is not None:
-                plug_in(pod, card)
-        finally:
+            undo.callback(pod.close)
             if card is not None:
                 card.given()
+                plug_in(pod, card)
+            undo.pop_all()
         return self._scope.own(pod)
 
 
