@@ -132,3 +132,35 @@ def test_timeout_grows_with_the_work() -> None:
     assert SysbenchCpu(time=10).timeout == 90
     assert SysbenchCpu(max_prime=50_000).timeout > 10 * 85.3706
     assert SysbenchMemory(total_size="150 GiB").timeout > 10 * 49.4274
+
+
+def old_style(minimum: str, average: str, maximum: str) -> str:
+    """The same with the unit beside each figure, as 0.4 and 0.5 print it."""
+    before, rest = GENERAL.split("Latency (ms):\n")
+    rest = rest.replace("9.90", minimum).replace("10.00\n", f"{average}\n", 1)
+    rest = rest.replace("11.00", maximum).replace("95th percentile", "approx.  95 percentile")
+    return f"{before}    response time:\n{rest.replace('10.50', '0.0105s')}"
+
+
+def test_latency_in_seconds_is_told_from_milliseconds() -> None:
+    latency = (
+        SysbenchCpu(events=1000).parse(Output(old_style("0.0099s", "0.0100s", "0.0110s"))).latency
+    )
+    assert (str(latency.minimum), str(latency.average)) == ("9.9 ms", "10 ms")
+    assert str(latency.percentile_95) == "10.5 ms"
+
+
+def test_latencies_of_two_units_are_an_error() -> None:
+    with pytest.raises(ParseError, match="its latencies have more than one unit"):
+        SysbenchCpu(events=1000).parse(Output(old_style("9.90ms", "10.00ms", "11.00ms")))
+
+
+def test_memory_that_threads_cannot_share_evenly() -> None:
+    text = GENERAL.replace("Number of threads: 1", "Number of threads: 3").replace(
+        "Prime numbers limit: 10000",
+        "Total operations: {} (100.00 per second)\n\n1.00 MiB transferred (0.10 MiB/sec)",
+    )
+    test = SysbenchMemory(total_size="1 MiB", threads=3)
+    assert test.parse(Output(text.format(1023))).operations_per_second.value == 100
+    with pytest.raises(ParseError, match="it did 1022 operations, not the 1024 asked for"):
+        test.parse(Output(text.format(1022).replace("1.00 MiB tr", "0.998 MiB tr")))
