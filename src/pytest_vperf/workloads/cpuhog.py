@@ -89,7 +89,7 @@ class StressCpu:
         """
         reader = Reader(self.tool, Output(output.stderr + output.stdout, "", output.version))
         match = reader.need(
-            r"^stress-ng: (?:info|metrc): +\[\S+\] cpu +\S+ +(\S+) +(\S+) +(\S+)(?: +\S+)+$",
+            r"^stress-ng: (?:info|metrc): +\[\S+\] cpu +\S+ +(\S+) +(\S+) +(\S+)(?: +[0-9]\S*)+$",
             "line of cpu metrics",
         )
         reader.number(match[1], "real time", positive=True)

@@ -156,8 +156,10 @@ class NetlibDhrystone:
         reader = Reader(self.tool, output)
         if reader.find(r"^Measured time too small to obtain meaningful results", "apology"):
             raise reader.error("the run was too short to be measured")
+        # R. Longbottom's edition says "C or C++", and 2.2 "Version C, Version 2.2".
         version = reader.need(
-            rf"^Dhrystone Benchmark, Version ({TOKEN}) \(Language: C\)[ \t]*$", "version"
+            r"^Dhrystone Benchmark, Version (?:C, Version )?([0-9]\S*)(?: \(Language: C(?: or C\+\+)?\))?[ \t]*$",
+            "version",
         )
         match = reader.need(
             rf"^Dhrystones per Second:[ \t]*({TOKEN})[ \t]*$", "number of Dhrystones per second"

@@ -82,7 +82,7 @@ class Free:
             r"^[ \t]+total[ \t]+used[ \t]+free[ \t]+shared((?:[ \t]+[a-z/]+)*)[ \t]*$", "heading"
         )
         columns = ["total", "used", "free", "shared", *heading[1].split()]
-        figures = reader.need(r"^Mem:((?:[ \t]+\S+)+)[ \t]*$", "line of memory")[1].split()
+        figures = reader.need(r"^[ \t]*Mem:((?:[ \t]+\S+)+)[ \t]*$", "line of memory")[1].split()
         if len(figures) != len(columns):
             raise reader.error(f"there are {len(figures)} figures below {len(columns)} names")
         sizes = {
@@ -95,8 +95,11 @@ class Free:
         second = reader.find(
             rf"^-/\+ buffers(?:/cache)?:[ \t]+({TOKEN})[ \t]+({TOKEN})[ \t]*$", "second line"
         )
-        # Only where available memory is printed is the second line gone; else the output was cut.
-        if "available" not in columns and second is None and "buff/cache" not in columns:
+        # Only where available memory is printed is the second line gone; else the output was cut. BusyBox until 1.17
+        # has a line of totals instead.
+        totals = reader.find(r"^[ \t]*Total:(?:[ \t]+[0-9]+){3}[ \t]*$", "line of totals")
+        cut = "available" not in columns and "buff/cache" not in columns and totals is None
+        if cut and second is None:
             raise reader.error("there is neither available memory nor the line -/+ buffers/cache")
         without = None
         if second:

@@ -159,9 +159,10 @@ class TcpRr:
         return RoundTrips(rate, mean, p50, p90, p99)
 
     def _table(self, reader: Reader) -> RoundTrips:
-        # Sizes of the sockets, of request and response, seconds, transactions per second.
+        # Sizes of the sockets, of request and response, seconds, transactions per second; with -c and -C four
+        # figures of CPU use besides.
         row = reader.need(
-            rf"^({TOKEN}) +({TOKEN}) +({TOKEN}) +({TOKEN}) +([0-9.,]+) +({TOKEN}) *$",
+            rf"^({TOKEN}) +({TOKEN}) +({TOKEN}) +({TOKEN}) +([0-9.,]+) +({TOKEN})(?:(?: +-?[0-9.]+){{4}})? *$",
             "row of a TCP_RR table",
         )
         self._check(reader, row[3], row[4], row[5])
