@@ -1,37 +1,27 @@
 """The container target: a container of a Docker engine, started by any OCI runtime that it knows.
 
-The clock of a start runs from before the engine is asked to make the container until it has answered that
-the container's process runs. Engine, image and runtime are looked after before, and the connection is open.
+Engine, image and runtime are looked after before the clock of a start runs, which is in
+`pytest_vperf.targets.container_start`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_vperf.quantity import Quantity
 from pytest_vperf.targets import oci_runtimes
-from pytest_vperf.targets.base import (
-    CannotConnect,
-    CannotStart,
-    CommandFailed,
-    Completed,
-    Facts,
-    TargetError,
-    Unavailable,
-    Usage,
-)
+from pytest_vperf.targets.base import CommandFailed, Completed, Facts, Unavailable, Usage
 from pytest_vperf.targets.container_exec import Exec
+from pytest_vperf.targets.container_facts import facts_in_common
 from pytest_vperf.targets.container_files import Files
 from pytest_vperf.targets.container_limits import host_config, read_back
 from pytest_vperf.targets.container_network import attach
+from pytest_vperf.targets.container_start import discard, running, timed_start
 from pytest_vperf.targets.container_usage import usage
 from pytest_vperf.targets.disks import attached
 from pytest_vperf.targets.engine_address import answering
-from pytest_vperf.targets.image import LABEL_ROOTFS
 from pytest_vperf.targets.limits import Limits, bytes_of
 
 if TYPE_CHECKING:
@@ -40,6 +30,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pytest_vperf.machine.runs import Run
+    from pytest_vperf.quantity import Quantity
     from pytest_vperf.targets.base import Link
     from pytest_vperf.targets.disks import CappedDisk, Disk
     from pytest_vperf.targets.engine import Engine
@@ -49,9 +40,6 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.scope import Scope
 
 _numbers = itertools.count(1)
-# Seconds after the clock was stopped in which a process that ends has "ended at once". An engine notices
-# the end of a process in a sandbox a little after its start has returned.
-_SETTLED = 0.05
 
 
 class Container:
@@ -155,9 +143,9 @@ class Container:
         """Remove the container with its volumes. Safe to repeat; quiet if it or its engine is gone."""
         if not self._closed:
             self._closed = True
-            _discard(self._engine, self.id)
+            discard(self._engine, self.id)
             if self._holder:
-                _discard(self._engine, self._holder)
+                discard(self._engine, self._holder)
             if self.link is not None:
                 self.link.close()
 
@@ -242,7 +230,7 @@ class Containers:
         with answering(engine.url, target=self.name), contextlib.ExitStack() as undo:
             with _named(self.name):
                 image = self._rootfs(engine)
-                plug = attach(network, self.runtime, engine, image, self._run)
+                plug = attach(network, self.runtime, engine, image, self._run, self.name)
             undo.callback(plug.abandon, engine)
             options = api.create_host_config(
                 network_mode=plug.mode,
@@ -266,98 +254,40 @@ class Containers:
                 host_config=options,
             )
             api.ping()  # opens the connection
-            identity, startup = self._timed_start(engine, request)
-            try:
-                state = self._running(engine, identity)
-                facts = self._facts(engine, image, identity, state, limits)
-                with _named(self.name):
-                    link = plug.complete(identity, int(state["State"]["Pid"]))
-                container = Container(
-                    engine,
-                    identity,
-                    state,
-                    name=self.name,
-                    startup_time=startup,
-                    facts=facts,
-                    shares_files=self.runtime in oci_runtimes.SHARES_FILES,
-                    link=link,
-                    holder=plug.holder,
-                    disks=present,
-                    tree=self._tree,
-                )
-                container.check_devices()
-            except BaseException:
-                _discard(engine, identity)
-                raise
+            name = f"vperf-{self._run.id}-{next(_numbers)}"
+            identity, startup = timed_start(engine, request, name, self.name)
+            undo.callback(discard, engine, identity)
+            state = running(engine, identity, self.name)
+            facts = self._facts(engine, image, identity, state, limits)
+            with _named(self.name):
+                link = plug.complete(identity, int(state["State"]["Pid"]))
+            container = Container(
+                engine,
+                identity,
+                state,
+                name=self.name,
+                startup_time=startup,
+                facts=facts,
+                shares_files=self.runtime in oci_runtimes.SHARES_FILES,
+                link=link,
+                holder=plug.holder,
+                disks=present,
+                tree=self._tree,
+            )
+            undo.callback(container.close)  # with a link that was made once it ran
+            container.check_devices()
             undo.pop_all()
         return self._scope.own(container)
-
-    def _timed_start(self, engine: Engine, request: Mapping[str, Any]) -> tuple[str, Quantity]:
-        """Make the container and start its process; nothing else happens between the clock's readings."""
-        from docker.errors import APIError
-
-        api: Any = engine.client.api
-        name = f"vperf-{self._run.id}-{next(_numbers)}"
-        identity = ""
-        try:
-            begin = time.perf_counter()
-            identity = api.create_container_from_config(request, name)["Id"]
-            created = time.perf_counter()
-            api.start(identity)
-            started = time.perf_counter()
-        except APIError as error:
-            _discard(engine, identity or name)
-            raise CannotStart(
-                f"{self.name} did not start: {_words(error)}", target=self.name
-            ) from error
-        except BaseException:
-            _discard(engine, identity or name)
-            raise
-        create, start = (created - begin) * 1e3, (started - created) * 1e3
-        return identity, Quantity(create + start, "ms", (("create", create), ("start", start)))
-
-    def _running(self, engine: Engine, identity: str) -> dict[str, Any]:
-        api: Any = engine.client.api
-        deadline = time.monotonic() + _SETTLED
-        state: dict[str, Any] = api.inspect_container(identity)
-        while state["State"]["Running"] and time.monotonic() < deadline:
-            time.sleep(0.01)
-            state = api.inspect_container(identity)
-        if not state["State"]["Running"]:
-            said = api.logs(identity, tail=20).decode("utf-8", "replace").strip()
-            raise CannotStart(
-                f"{self.name} ended at once with status {state['State']['ExitCode']}"
-                + (f":\n{said}" if said else " and no output"),
-                target=self.name,
-            )
-        return state
 
     def _facts(
         self, engine: Engine, image: str, identity: str, state: Mapping[str, Any], limits: Limits
     ) -> Facts:
         if self._common.get("image") != image:
-            self._common = self._ask(engine, image, identity)
+            self._common = facts_in_common(
+                engine, self.runtime, image, identity, self.name, self._tree
+            )
         limited = read_back(limits, int(state["State"]["Pid"]), identity, self.name)
         return Facts("container", self.name, {**self._common, **limited})
-
-    def _ask(self, engine: Engine, image: str, identity: str) -> dict[str, str]:
-        """What all containers of this runtime and image have in common, asked of the first one."""
-        api: Any = engine.client.api
-        details = {
-            "runtime": self.runtime,
-            "runtime_version": oci_runtimes.version(engine.runtimes().get(self.runtime, "")),
-            "engine_version": engine.version,
-            "storage_driver": str(engine.info.get("Driver", "")),
-            "image": image,
-            "rootfs": self._tree().name if self._tree else "",
-            "rootfs_sha256": (api.inspect_image(image)["Config"].get("Labels") or {}).get(
-                LABEL_ROOTFS, ""
-            ),
-        }
-        with contextlib.suppress(TargetError):
-            asked = Exec(engine, identity, self.name).run(["uname", "-r"], timeout=10)
-            details["kernel"] = asked.text.strip() if asked.returncode == 0 else ""
-        return {name: value for name, value in details.items() if value}
 
 
 @contextlib.contextmanager
@@ -368,17 +298,3 @@ def _named(target: str) -> Iterator[None]:
     except Unavailable as error:
         error.target = target
         raise
-
-
-def _words(error: Any) -> str:
-    """The runtime's own words in an engine's answer."""
-    return str(error.explanation or error).strip().removesuffix(": unknown")
-
-
-def _discard(engine: Engine, container: str) -> None:
-    """Remove a container by ID or name; quiet if it, or the engine, is gone."""
-    from docker.errors import APIError
-
-    api: Any = engine.client.api
-    with contextlib.suppress(CannotConnect, APIError), answering(engine.url):
-        api.remove_container(container, force=True, v=True)

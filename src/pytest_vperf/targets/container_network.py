@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_vperf.machine.cgroups import paths_of
 from pytest_vperf.targets import oci_runtimes
 from pytest_vperf.targets.base import TargetError, Unavailable
+from pytest_vperf.targets.container_start import discard, timed_start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -67,10 +68,12 @@ class Attachment:
         if self.link is not None:
             self.link.close()
         if self.holder:
-            engine.client.api.remove_container(self.holder, force=True, v=True)
+            discard(engine, self.holder)
 
 
-def attach(network: str | Switch, runtime: str, engine: Engine, image: str, run: Run) -> Attachment:
+def attach(
+    network: str | Switch, runtime: str, engine: Engine, image: str, run: Run, target: str
+) -> Attachment:
     """Prepare a container's network, outside the clock.
 
     Args:
@@ -79,25 +82,28 @@ def attach(network: str | Switch, runtime: str, engine: Engine, image: str, run:
         engine: will run the container.
         image: of the container.
         run: owns what is started.
+        target: the container's name, for messages.
 
     Raises:
         Unavailable: the engine's containers cannot be plugged in from here.
+        CannotStart: the container that is to hold the namespace did not start; with runc's words.
     """
     if isinstance(network, str):
         return Attachment(network, runtime)
     if runtime in oci_runtimes.SHARES_FILES:
         return Attachment("none", runtime, network)
-    holder, pid = _start_holder(engine, image, run)
+    holder = _start_holder(engine, image, run, target)
     try:
+        pid = int(engine.client.api.inspect_container(holder)["State"]["Pid"])
         link = network.join(namespace_of(holder, pid), note=_HOLDS.format(runtime=runtime))
     except BaseException:
-        engine.client.api.remove_container(holder, force=True, v=True)
+        discard(engine, holder)
         raise
     known = oci_runtimes.networked(runtime, engine.runtimes())
     return Attachment(f"container:{holder}", known, None, link, holder)
 
 
-def _start_holder(engine: Engine, image: str, run: Run) -> tuple[str, int]:
+def _start_holder(engine: Engine, image: str, run: Run, target: str) -> str:
     api: Any = engine.client.api
     request: Mapping[str, Any] = api.create_container_config(
         image,
@@ -107,13 +113,8 @@ def _start_holder(engine: Engine, image: str, run: Run) -> tuple[str, int]:
         host_config=api.create_host_config(network_mode="none", runtime="runc"),
     )
     name = f"vperf-{run.id}-network{next(_numbers)}"
-    identity = str(api.create_container_from_config(request, name)["Id"])
-    try:
-        api.start(identity)
-        return identity, int(api.inspect_container(identity)["State"]["Pid"])
-    except BaseException:
-        api.remove_container(identity, force=True, v=True)
-        raise
+    identity, _ = timed_start(engine, request, name, f"the holder of the network of {target}")
+    return identity
 
 
 def namespace_of(identity: str, pid: int) -> Path:

@@ -1,0 +1,135 @@
+"""A container that does not come to its end of the start leaves nothing: asked of an engine that writes down."""
+
+from __future__ import annotations
+
+import os
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from docker.errors import APIError
+
+from pytest_vperf.machine.runs import Run
+from pytest_vperf.targets import container_network
+from pytest_vperf.targets.base import CannotStart, Unavailable
+from pytest_vperf.targets.container import Container, Containers
+from pytest_vperf.targets.scope import Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class Api:
+    """An engine's answers; containers are called by the names that they were given."""
+
+    def __init__(self, *refused: str) -> None:
+        self.refused = refused
+        self.there: set[str] = set()
+
+    def create_host_config(self, **given: object) -> dict[str, object]:
+        return given
+
+    def create_container_config(self, *_: object, **given: object) -> dict[str, object]:
+        return given
+
+    def create_container_from_config(self, _: object, name: str) -> dict[str, str]:
+        identity = name.split("-")[2]
+        self.there.add(identity)
+        return {"Id": identity}
+
+    def start(self, identity: str) -> None:
+        if identity.startswith(self.refused):
+            raise APIError("500 Server Error", explanation="cannot do that: unknown")
+
+    def remove_container(self, identity: str, **_: object) -> None:
+        if identity not in self.there:
+            raise APIError("404 Not Found")
+        self.there.remove(identity)
+
+    def inspect_container(self, _: str) -> dict[str, Any]:
+        return {"State": {"Running": True, "Pid": os.getpid()}}
+
+    def inspect_image(self, _: str) -> dict[str, Any]:
+        return {"Config": {"Labels": None}}
+
+    def exec_create(self, *_: object, **__: object) -> None:
+        raise APIError("no")
+
+    def ping(self) -> None:
+        """Answer."""
+
+
+class Link:
+    """A link that tells whether it was closed."""
+
+    closed = False
+
+    def details(self) -> dict[str, str]:
+        return {}
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+    monkeypatch.setenv("VPERF_RUNS_DIR", str(tmp_path / "runs"))
+    monkeypatch.setattr(container_network, "namespace_of", lambda *_: tmp_path)
+    with Run.begin() as run:
+        yield run
+
+
+def starting(api: Api, run: Run, runtime: str) -> Containers:
+    engine: Any = SimpleNamespace(
+        client=SimpleNamespace(api=api),
+        url="unix:///none",
+        version="1",
+        info={},
+        runtimes=lambda: {},
+        require_runtime=lambda _: None,
+    )
+    return Containers(lambda: engine, run, Scope(), runtime=runtime, rootfs=lambda _: "image")
+
+
+@pytest.mark.parametrize("runtime", ["runc", "runsc"])
+@pytest.mark.parametrize("error", [Unavailable("no disk"), KeyboardInterrupt()])
+def test_the_last_step_fails(
+    run: Run, monkeypatch: pytest.MonkeyPatch, runtime: str, error: BaseException
+) -> None:
+    def fail(_: object) -> None:
+        assert api.there
+        raise error
+
+    api, link = Api(), Link()
+    network: Any = SimpleNamespace(join=lambda *_, **__: link)
+    monkeypatch.setattr(Container, "check_devices", fail)
+    with pytest.raises(type(error)):
+        starting(api, run, runtime).start(network=network)
+    assert api.there == set()
+    assert link.closed
+
+
+def test_the_holder_of_a_network_is_refused(run: Run) -> None:
+    api = Api("network")
+    network: Any = SimpleNamespace()
+    with pytest.raises(CannotStart) as caught:
+        starting(api, run, "runsc").start(network=network)
+    words = "the holder of the network of container runsc did not start: cannot do that"
+    assert str(caught.value) == words
+    assert api.there == set()
+
+
+def test_the_container_is_refused_and_its_holder_goes(run: Run) -> None:
+    api, link = Api(), Link()
+
+    def join(*_: object, **__: object) -> Link:
+        assert [name.startswith("network") for name in api.there] == [True]
+        api.refused = ("0", "1", "2", "3", "4", "5", "6", "7", "8", "9")
+        return link
+
+    network: Any = SimpleNamespace(join=join)
+    with pytest.raises(CannotStart, match=r"^container runsc did not start: cannot do that$"):
+        starting(api, run, "runsc").start(network=network)
+    assert api.there == set()
+    assert link.closed
