@@ -104,7 +104,7 @@ def asks_for_claim(item: pytest.Item) -> bool:
 def vperf_run() -> Iterator[Run]:
     """The run that owns every process, container and file this session starts.
 
-    What runs that were killed have left behind is removed first.
+    What runs that were killed have left behind is removed first; what nobody closed, last.
     """
     from pytest_vperf.interrupt import sigterm_as_interrupt
     from pytest_vperf.machine import leftovers
@@ -113,7 +113,10 @@ def vperf_run() -> Iterator[Run]:
     with sigterm_as_interrupt():
         leftovers.sweep()
         with Run.begin() as run:
-            yield run
+            try:
+                yield run
+            finally:
+                run.close(keep=bool(leftovers.end_of_run(run.folder)))
 
 
 @pytest.fixture

@@ -126,6 +126,14 @@ def sweep() -> list[Leftover]:
     return removed
 
 
+def end_of_run(folder: Path) -> list[str]:
+    """Remove what a run that is ending still has, its folder apart; one line for each thing that stays.
+
+    Everything was closed before; but a Ctrl-C between two steps may have hit what nobody owned yet.
+    """
+    return remove(leftover for leftover in _of_run(folder) if leftover.kind != "folder")
+
+
 def run_id(folder: Path) -> str:
     """The ID in a run folder's name."""
     return folder.name.removeprefix(".").removeprefix("run-")

@@ -67,7 +67,8 @@ def runs_folder() -> Path:
         )
     if not named and stat.S_IMODE(status.st_mode) != 0o700:
         folder.chmod(0o700)
-    return folder
+    # As the kernel names it: mounts and loop devices are found by it, also where a folder above is a link.
+    return folder.resolve()
 
 
 def place() -> str:
@@ -137,11 +138,16 @@ class Run:
             return folder
         raise OSError(f"too many folders in {self.folder}")
 
-    def close(self) -> None:
-        """Remove the folder and let go of the lock. Safe to repeat."""
+    def close(self, *, keep: bool = False) -> None:
+        """Remove the folder and let go of the lock. Safe to repeat.
+
+        Args:
+            keep: leave the folder, by which the next run finds what could not be removed.
+        """
         if self._lock >= 0:
             with contextlib.suppress(OSError):
-                remove_tree(self.folder)
+                if not keep:
+                    remove_tree(self.folder)
             os.close(self._lock)
             self._lock = -1
 

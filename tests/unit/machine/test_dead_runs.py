@@ -263,3 +263,34 @@ def test_reading_the_mount_table() -> None:
         Path("/mnt/c\\d"), "/a b", "cgroup", ("rw", "cpu", "cpuacct")
     )
     assert Path("/proc") in [mount.point for mount in mounts.mounts()]
+
+
+def test_a_run_that_ends_takes_along_what_nobody_closed() -> None:
+    with Run.begin() as run, Run.begin() as other:
+        child = subprocess.Popen(["sleep", "600"], env=run.environment, start_new_session=True)
+        others = subprocess.Popen(["sleep", "600"], env=other.environment, start_new_session=True)
+        try:
+            assert leftovers.end_of_run(run.folder) == []
+            assert child.wait(5) == -9
+            assert others.poll() is None
+            assert run.folder.is_dir()
+        finally:
+            for process in (child, others):
+                process.kill()
+                process.wait()
+
+
+def test_what_stays_is_found_by_the_next_run(home: Path) -> None:
+    run = Run.begin()
+    (run.folder / "held").touch()
+    run.close(keep=True)
+    run.close()
+    assert (run.folder / "held").exists()
+    assert kinds(leftovers.sweep()) == [(run.id, "folder")]
+
+
+def test_a_link_above_the_runs_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    monkeypatch.setenv("VPERF_RUNS_DIR", str(tmp_path / "link" / "runs"))
+    assert runs_folder() == tmp_path / "real" / "runs"
