@@ -8,13 +8,13 @@ only: the environment, entry point and user of the image it came from are not ke
 from __future__ import annotations
 
 import contextlib
-import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vperf.machine import cache
 from pytest_vperf.targets.base import CannotStart
+from pytest_vperf.targets.tar_members import members
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 #: The repository of imported root file systems in an engine, and the label with their whole hash.
 REPOSITORY = "pytest-vperf/rootfs"
 LABEL_ROOTFS = "pytest-vperf.rootfs"
-# How gzip, bzip2, xz and zstd files begin.
-_COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
 
 
 @dataclass(frozen=True)
@@ -69,13 +67,7 @@ def from_tar(path: Path) -> Rootfs:
     Raises:
         CannotStart: the file is not there, not a whole tar, compressed, or an image as ``docker save`` has it.
     """
-    try:
-        with tarfile.open(path, "r:") as archive:
-            names = {member.name.removeprefix("./") for member in archive}
-    except OSError as error:
-        raise CannotStart(f"the image {path} cannot be read: {error.strerror}") from error
-    except (tarfile.TarError, EOFError) as error:
-        raise CannotStart(f"the image {path} is not {_what_is_wrong(path, error)}") from error
+    names = {member.name.removeprefix("./") for member in members(path)}
     if not names:
         raise CannotStart(f"the image {path} is an empty tar archive")
     if "manifest.json" in names and not {"bin", "usr"} & names:
@@ -84,14 +76,6 @@ def from_tar(path: Path) -> Rootfs:
             " docker export writes the files that are wanted here"
         )
     return Rootfs(path.absolute(), cache.file_sha256(path), str(path))
-
-
-def _what_is_wrong(path: Path, error: Exception) -> str:
-    with path.open("rb") as stream:
-        compressed = stream.read(8).startswith(_COMPRESSED)
-    if compressed:
-        return "a plain tar archive: it is compressed; unpack the compression first"
-    return f"a whole tar archive: {error}"
 
 
 def export(

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import posixpath
 import shutil
-import tarfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_vperf.targets.base import CannotStart
+from pytest_vperf.targets.tar_members import members
 
 if TYPE_CHECKING:
+    import tarfile
     from pathlib import Path
 
 #: As Linux has it (path_resolution(7)).
@@ -54,12 +55,8 @@ class Tree:
     def __init__(self, tar: Path) -> None:
         self.tar = tar
         self._entries: dict[str, Entry] = {"": Entry("folder")}
-        try:
-            with tarfile.open(tar, "r:") as archive:
-                for member in archive:
-                    self._add(member)
-        except (tarfile.TarError, EOFError) as error:
-            raise CannotStart(f"the image {tar} is not a whole tar archive: {error}") from error
+        for member in members(tar):
+            self._add(member)
 
     def _add(self, member: tarfile.TarInfo) -> None:
         parts = [part for part in member.name.split("/") if part not in ("", ".")]
