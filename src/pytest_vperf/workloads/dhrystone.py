@@ -127,6 +127,12 @@ class UnixBenchDhrystone:
         reader = Reader(self.tool, Output(output.stderr + output.stdout, "", output.version))
         match = reader.need(rf"^COUNT\|({TOKEN})\|1\|lps$", "COUNT of loops")
         count = reader.whole(match[1], "the COUNT of loops", positive=True)
+        # UnixBench 4 says how long it ran.
+        lasted = reader.find(rf"^TIME\|({TOKEN})$", "TIME")
+        if lasted:
+            seconds = reader.number(lasted[1], "the TIME", positive=True)
+            if abs(seconds - self.time) > 0.1 * self.time:
+                raise reader.error(f"it ran {seconds:g} s, not {self.time}")
         return _result(reader, "unixbench", count / self.time)
 
     @classmethod

@@ -22,10 +22,16 @@ _SENT = rf"{_STREAM}Sent ({TOKEN}) datagrams$"
 _ENHANCED = r"(?: +[0-9]+/[0-9]+ +[0-9]+ pps.*)?"
 _SENDING = rf"{_STREAM}{_INTERVAL}({TOKEN}) [KMGT]?Bytes +({TOKEN}) [KMGT]?bits/sec{_ENHANCED} *$"
 _ARRIVED = (
-    rf"{_STREAM}{_INTERVAL}({TOKEN}) [KMGT]?Bytes +({TOKEN}) [KMGT]?bits/sec +({TOKEN}) ms +"
+    rf"{_STREAM}{_INTERVAL}({TOKEN}) [KMGT]?Bytes +({TOKEN}) ([KMGT]?)bits/sec +({TOKEN}) ms +"
     rf"({TOKEN})/ *({TOKEN}) \(({TOKEN})%\)"
 )
+#: Only the client's: a server says how much it would take.
+_LENGTH = rf"^Sending ({TOKEN}) byte datagrams"
 _LATE = rf"{_STREAM}{_INTERVAL}({TOKEN}) datagrams received out-of-order$"
+
+_PREFIXES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+#: How far the rate that is printed, in three digits and maybe by 1024, may be from that of the packets.
+_ROUNDING = 0.1
 
 
 @dataclass(frozen=True)
@@ -106,6 +112,9 @@ class Report:
             ParseError: a stream is missing or is there twice, or a figure makes no sense.
         """
         reader = self.reader
+        length = reader.find(_LENGTH, "length of packets")
+        if length and reader.whole(length[1], "the length of packets") != self.length:
+            raise reader.error(f"its packets have {length[1]} bytes, not {self.length}")
         sent = {
             match[1]: reader.whole(match[2], "Sent", positive=True)
             for match in self._one_each(self._found(_SENT), "Sent")
@@ -140,14 +149,22 @@ class Report:
         for line in lines:
             seconds = reader.number(line[2], "the interval", positive=True)
             self._long_enough(seconds)
-            lost = reader.whole(line[6], "Lost")
-            packets = reader.whole(line[7], "Total Datagrams", positive=True)
-            share = reader.number(line[8], "the share of lost packets")
+            lost = reader.whole(line[7], "Lost")
+            packets = reader.whole(line[8], "Total Datagrams", positive=True)
+            share = reader.number(line[9], "the share of lost packets")
             if lost > packets or abs(lost / packets * 100 - share) > 0.05 * share + 0.6:
                 raise reader.error(f"{lost} of {packets} packets are not {share:g} %")
             rate += (packets - lost) / seconds
             total, missing = total + packets, missing + lost
-            jitters.append(reader.number(line[5], "Jitter"))
+            jitters.append(reader.number(line[6], "Jitter"))
+            said = reader.number(line[4], "the bandwidth") * _PREFIXES[line[5]]
+            moved = (packets - lost) * self.length * 8
+            # A last packet may be in one of the counts only.
+            if abs(moved - said * seconds) > _ROUNDING * moved + 2 * self.length * 8:
+                raise reader.error(
+                    f"{packets - lost} packets of {self.length} bytes in {seconds:g} s are not "
+                    f"{said:g} bits per second"
+                )
         if missing == total:
             raise reader.error(f"of {total:g} packets none arrived")
         late = [

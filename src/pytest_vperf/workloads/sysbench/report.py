@@ -98,13 +98,17 @@ def general(reader: Reader, threads: int) -> Run:
     events = reader.need(
         rf"^[ \t]+total number of events:[ \t]*({TOKEN})[ \t]*$", "total number of events"
     )
-    return Run(
+    run = Run(
         "work",
         reader.quantity(elapsed[1], "the total time", "s", "lower", positive=True),
         reader.whole(events[1], "the total number of events", positive=True),
         _latency(reader),
         _fairness(reader),
     )
+    # By far: the two clocks do not start together.
+    if run.latency.maximum.value > 2000 * run.elapsed.value + 100:
+        raise reader.error("its longest event took longer than the run")
+    return run
 
 
 def _latency(reader: Reader) -> Latency:
