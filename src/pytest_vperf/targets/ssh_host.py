@@ -111,14 +111,16 @@ class SshHost:
                 [*self._ssh, *words], env=self._run.environment, input=input, timeout=timeout
             )
         except OutOfTime as error:
-            with contextlib.suppress(TargetError):
-                self.run(["sh", "-c", _END_MARKED, "sh", mark], timeout=20.0, check=False)
+            self._end(mark)
             raise TimedOut(
                 f"{' '.join(argv)} did not end within {timeout:g} s on {self.name} and was killed",
                 target=self.name,
                 stdout=error.stdout,
                 stderr=error.stderr,
             ) from None
+        except BaseException:  # the command there does not notice that nobody waits for it any more
+            self._end(mark)
+            raise
         stderr = done.stderr
         if done.returncode == _FAILED:
             if not stderr.endswith(mark.encode()):
@@ -128,6 +130,13 @@ class SshHost:
         if check and completed.returncode != 0:
             raise CommandFailed(completed, target=self.name)
         return completed
+
+    def _end(self, mark: str) -> None:
+        """End everything there that carries a mark."""
+        line = remote_line(["sh", "-c", _END_MARKED, "sh", mark], {}, None, "")
+        words = [*self._ssh, *self._destination, "--", line]
+        with contextlib.suppress(OutOfTime, OSError):
+            run_process(words, env=self._run.environment, timeout=20.0)
 
     def program(self, name: str) -> Program:
         """A program that is installed there; see `pytest_vperf.targets.base.Target.program`."""
@@ -242,8 +251,9 @@ def parse_url(url: str) -> list[str]:
 def remote_line(argv: Sequence[str], env: Mapping[str, str], cwd: str | None, mark: str) -> str:
     """The line that the login shell there is given: no word of the command means anything to a shell.
 
-    The command is not put in place of the shell, which then tells the number of a signal that ended it. Where the
-    command itself ends with the status that ``ssh`` has for a lost connection, the shell says so by a mark.
+    The login shell need not be a POSIX one, so it has nothing to do but to start one. That one stays, and tells the
+    number of a signal that ended the command. Where the command itself ends with the status that ``ssh`` has for a
+    lost connection, the shell says so by a mark.
 
     Args:
         argv: the command.
@@ -255,7 +265,7 @@ def remote_line(argv: Sequence[str], env: Mapping[str, str], cwd: str | None, ma
     line = shlex.join(["env", *settings, *argv])
     place = f"cd -- {shlex.quote(cwd)} && " if cwd else ""
     own = f"[ $s -ne {_FAILED} ] || printf %s {shlex.quote(mark)} >&2"
-    return f"{place}{line}; s=$?; {own}; exit $s"
+    return shlex.join(["exec", "sh", "-c", f"{place}{line}; s=$?; {own}; exit $s"])
 
 
 def _seen(said: str) -> tuple[Link, RouteLink, dict[str, str]]:

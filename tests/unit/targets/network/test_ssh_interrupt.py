@@ -1,0 +1,57 @@
+"""Ctrl-C ends what was started on another machine: with a program in place of ssh that runs it on this one."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from pytest_vperf.machine.runs import Run
+from pytest_vperf.targets.base import TimedOut
+from pytest_vperf.targets.ssh_host import SshHost
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+# As sshd does it: a session of its own, which does not end with the client.
+SSH = """#!/bin/sh
+for word; do last=$word; done
+case "$*" in *" -M "*|*" -O "*) exit 0;; esac
+SSH_CONNECTION="192.0.2.1 1 192.0.2.2 2" exec setsid --wait sh -c "$last"
+"""
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshHost]:
+    program = tmp_path / "ssh"
+    program.write_text(SSH)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("VPERF_RUNS_DIR", str(tmp_path / "runs"))
+    with Run.begin() as run, SshHost("ssh://load", run) as host:
+        yield host
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("interrupted", [True, False])
+def test_nothing_goes_on_there(host: SshHost, tmp_path: Path, interrupted: bool) -> None:
+    note = tmp_path / "pid"
+    # Nobody's child: what waits here does not know of it.
+    script = '(setsid sh -c "echo \\$\\$ >$1; exec sleep 60" <&- >&- 2>&- &); sleep 60'
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        if interrupted:
+            signal.setitimer(signal.ITIMER_REAL, 0.7)
+        with pytest.raises(KeyboardInterrupt if interrupted else TimedOut):
+            host.run(["sh", "-c", script, "sh", str(note)], timeout=1.0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    pid = int(note.read_text())
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
