@@ -178,19 +178,10 @@ def rootfs_for(
         return image.export(found.client, reference, labels=vperf_run.labels, where=found.url)
 
     def with_tools() -> Rootfs:
+        from pytest_vperf import tools_image
         from pytest_vperf.reporting import notice
-        from pytest_vperf.targets import debian_image
-        from pytest_vperf.targets.base import Unavailable
-        from pytest_vperf.workloads import programs
 
-        say = functools.partial(notice.say, request.config)
-        try:
-            ours = programs.build()
-        except Unavailable as error:
-            # Without a compiler there are still the tools of the distribution.
-            lacking = dict.fromkeys(programs.PROGRAMS, str(error))
-            return debian_image.tools_rootfs(without=lacking, say=say)
-        return debian_image.tools_rootfs(ours, say=say)
+        return tools_image.make(functools.partial(notice.say, request.config))
 
     small = Once(named)
     tools = small if reference else Once(with_tools)

@@ -150,6 +150,8 @@ def _run(command: list[str], folder: Path) -> None:
     is in ``folder``. An ordinary user's tree belongs to users of its own: mmdebstrap is told to take it away itself.
     """
     environment = {**os.environ, "SOURCE_DATE_EPOCH": _EPOCH, "LC_ALL": "C.UTF-8"}
+    # dpkg refuses to work where it does not see the administrator's programs, as after `su` without "-".
+    environment["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin"
     alone = _NAMESPACES if os.geteuid() == 0 and _can_be_alone() else []
     end = signal.SIGKILL if alone else signal.SIGTERM
     if os.geteuid() == 0:

@@ -184,9 +184,12 @@ def write_base(apt: PrivateApt, sources: Sources, plan: Plan, folder: Path) -> N
 def _add_programs(package: Path, within: str, archive: TarWriter, folder: Path) -> None:
     unpacked = folder / "package.tar"
     with unpacked.open("wb") as stream:
-        subprocess.run(
-            ["dpkg-deb", "--fsys-tarfile", str(package)], stdout=stream, check=True, timeout=120
-        )
+        try:
+            subprocess.run(
+                ["dpkg-deb", "--fsys-tarfile", str(package)], stdout=stream, check=True, timeout=120
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            raise Unavailable(f"{package.name} cannot be unpacked: {error}") from error
     archive.folder(within)
     archive.copy(unpacked, lambda name: name.startswith(f"{within}/"))
     unpacked.unlink()

@@ -7,7 +7,6 @@ Ubuntu keep netperf and lmbench, from the same sources, for the build alone; not
 from __future__ import annotations
 
 import re
-import shlex
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,10 +72,14 @@ def configured() -> Sources:
         raise Unavailable(f"apt's sources cannot be read: {words[-1]}")
     trust = _trust()
     lines, releases, lists, names = set(), set(), set(), {}
+    others = set()
     for line in done.stdout.splitlines():
         uri, suite, origin, codename, architecture, file = (*line.split(" ", 5), *6 * [""])[:6]
         release = _release_file(Path(file), suite)
-        if origin not in COMPONENTS or release is None or architecture != _ARCHITECTURE:
+        if origin not in COMPONENTS or release is None:
+            continue
+        if architecture != _ARCHITECTURE:
+            others.add(architecture)
             continue
         options = " ".join([f"arch={architecture}", *trust.get(uri.rstrip("/"), ())])
         lines.add(f"deb [{options}] {uri} {suite} {' '.join(COMPONENTS[origin])}")
@@ -84,6 +87,12 @@ def configured() -> Sources:
         lists |= {release, Path(file)}
         # "bookworm" comes before "bookworm-security", which only has some of the packages.
         names[codename] = origin
+    if others and not lines:
+        found = ", ".join(sorted(others))
+        raise Unavailable(
+            f"the packages of this machine are for {found}, and the image with the tools is made for"
+            f" {_ARCHITECTURE} alone"
+        )
     if not lines:
         raise Unavailable(
             "apt has no package lists of Debian or Ubuntu", remedy="apt-get update, as root"
@@ -147,5 +156,5 @@ def _of_stanzas(text: str) -> Iterable[tuple[str, dict[str, str]]]:
         if "-----BEGIN" in fields.get("signed-by", ""):
             del fields["signed-by"]
         fields["signed-by"] = ",".join(fields.get("signed-by", "").replace(",", " ").split())
-        for uri in shlex.split(fields.get("uris", "")):
+        for uri in fields.get("uris", "").split():
             yield uri, fields

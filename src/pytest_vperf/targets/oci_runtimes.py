@@ -22,11 +22,12 @@ ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "kata-runtime": (),
 }
 #: How runtimes are started for containers that find a link in their namespace, where that is another way. gVisor
-#: refuses to take over the links of the host's own namespace, and tells it by a file that, before Linux 6.9, was in
-#: no other (runsc/sandbox/network.go, isRootNetNS). Newer kernels have the file in every namespace, so that releases
-#: of gVisor from before then never start with a network: the file is hidden, from the one command that looks, within
-#: mounts of its own. With all of /proc/sys, because what is below its "net" is another folder in each namespace;
-#: gVisor asks for one file more, which is given. The namespace is not the host's: it is that of a container.
+#: refuses to take over the links of the host's own namespace, and older releases tell it by a file that older kernels
+#: (6.6) have in no other, and newer ones (6.11) in every one: with those they never start with a network
+#: (https://github.com/google/gvisor/issues/10704; runsc/sandbox/network.go, isRootNS). The file is hidden, from the
+#: one command that looks, within mounts of its own. With all of /proc/sys, because what is below its "net" is another
+#: folder in each namespace; gVisor asks for one file more, which is given. The namespace is not the host's: it is a
+#: container's.
 NETWORKED: Mapping[str, str] = {
     "runsc": """#!/bin/sh
 hidden='

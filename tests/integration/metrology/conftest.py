@@ -16,8 +16,9 @@ if str(FOLDER) not in sys.path:
 from known_truth import Table  # noqa: E402 - found beside this file
 from lab import Lab  # noqa: E402
 
+from pytest_vperf import tools_image  # noqa: E402
 from pytest_vperf.machine import cgroups  # noqa: E402
-from pytest_vperf.targets import debian_image, image  # noqa: E402
+from pytest_vperf.targets import image  # noqa: E402
 from pytest_vperf.targets.base import Unavailable  # noqa: E402
 from pytest_vperf.targets.container import Containers  # noqa: E402
 from pytest_vperf.targets.control_group import ControlGroup  # noqa: E402
@@ -60,9 +61,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 @pytest.fixture(scope="session")
 def tools() -> Rootfs:
-    """The image with the tools."""
+    """The image with the tools: the one that the fixtures give."""
     try:
-        return debian_image.tools_rootfs()
+        return tools_image.make()
     except Unavailable as error:
         pytest.skip(str(error))
 

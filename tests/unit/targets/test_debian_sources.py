@@ -122,3 +122,22 @@ def test_an_apt_that_fails(machine: Callable[[list[str]], None], tmp_path: Path)
         Unavailable, match=r"^apt's sources cannot be read: E: The list of sources is bad$"
     ):
         debian_sources.configured()
+
+
+def test_a_machine_of_another_architecture_is_told_so(
+    machine: Callable[[list[str]], None], tmp_path: Path
+) -> None:
+    line = target(tmp_path, "http://mirror/debian/", "trixie", "Debian", architecture="arm64")
+    machine([line])
+    with pytest.raises(
+        Unavailable, match=r"packages of this machine are for arm64, and .* for amd64 alone$"
+    ):
+        debian_sources.configured()
+
+
+def test_a_source_with_a_quote_is_no_riddle(
+    machine: Callable[[list[str]], None], tmp_path: Path
+) -> None:
+    (tmp_path / "sources.list.d" / "odd.sources").write_text("Types: deb\nURIs: http://it's/one\n")
+    machine([target(tmp_path, "http://local/ubuntu", "noble", "Ubuntu")])
+    assert debian_sources.configured().codename == "noble"
