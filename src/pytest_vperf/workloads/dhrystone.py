@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 #: Dhrystones per second of one DMIPS.
 VAX = 1757.0
 
+#: What netlib's program prints of a variable that has one right value.
+_CHECKED = r"^[ \t]*(\w+):[ \t]+([0-9]+)[ \t]*\n[ \t]*should be:[ \t]+([0-9]+)[ \t]*$"
+
 
 @dataclass(frozen=True)
 class DhrystoneResult:
@@ -167,6 +170,9 @@ class NetlibDhrystone:
             r"^Dhrystone Benchmark, Version (?:C, Version )?([0-9]\S*)(?: \(Language: C(?: or C\+\+)?\))?[ \t]*$",
             "version",
         )
+        for name, found, right in re.findall(_CHECKED, reader.text, re.MULTILINE | re.ASCII):
+            if found != right:
+                raise reader.error(f"its {name} is {found}, and should be {right}")
         match = reader.need(
             rf"^Dhrystones per Second:[ \t]*({TOKEN})[ \t]*$", "number of Dhrystones per second"
         )
