@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -13,8 +15,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+#: How a compiler (gcc, clang) says that it lacks the C library's headers, and a linker (ld, lld) the static library.
+_NO_LIBRARY = re.compile(
+    r"fatal error: '?std\w+\.h'?:? (No such file|file not found)"
+    r"|cannot find -l[cm]\b|unable to find library -l[cm]\b|cannot find crt\w+\.o"
+)
+_LIBRARY = "apt-get install libc6-dev; elsewhere its name may be glibc-static"
+
+
 class CompilerMissing(Exception):
-    """There is no C compiler here.
+    """There is no C compiler here, or it has no static C library.
 
     Attributes:
         remedy: the command that installs one.
@@ -54,7 +64,7 @@ def build(
         libraries: e.g. ``-lm``.
 
     Raises:
-        CompilerMissing: there is no compiler.
+        CompilerMissing: there is no compiler, or no static C library.
         CompilerFailed: it failed.
     """
     compiler = check()
@@ -71,14 +81,16 @@ def build(
         done = subprocess.run(
             [*command, "-s", "-o", name, *files, *libraries],
             cwd=folder,
+            env={**os.environ, "LC_ALL": "C"},  # its words are read
             capture_output=True,
             text=True,
             check=False,
         )
+        if done.returncode and _NO_LIBRARY.search(done.stderr):
+            raise CompilerMissing(f"{compiler.why} has no static C library", _LIBRARY)
         if done.returncode:
             raise CompilerFailed(
-                f"{name} does not compile with {compiler.why}; a static C library is needed "
-                f"(apt-get install libc6-dev):\n{done.stderr.strip()[-800:]}"
+                f"{name} does not compile with {compiler.why}:\n{done.stderr.strip()[-800:]}"
             )
 
     return cache.entry(kind, key, compile_into) / name
