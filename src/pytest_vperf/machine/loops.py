@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -65,4 +66,10 @@ def _attribute(device: str, name: str) -> str:
 
 def _losetup(*arguments: str) -> subprocess.CompletedProcess[str]:
     program = find_program("losetup") or "losetup"
-    return subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [program, *arguments],
+        env={**os.environ, "LC_ALL": "C"},  # its words are read
+        capture_output=True,
+        text=True,
+        check=False,
+    )

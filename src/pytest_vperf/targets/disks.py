@@ -297,7 +297,10 @@ def _remove(folder: Path) -> None:
 def _call(*argv: str) -> None:
     # By its path: root's search path may lack /usr/sbin, where `su` was called without "-".
     program = find_program(argv[0]) or argv[0]
-    done = subprocess.run([program, *argv[1:]], capture_output=True, text=True, check=False)
+    words = {**os.environ, "LC_ALL": "C"}
+    done = subprocess.run(
+        [program, *argv[1:]], env=words, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         why = f"{' '.join(argv)} failed: {done.stderr.strip()[-300:]}"
         if _NOT_ALLOWED.search(done.stderr):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from typing import TYPE_CHECKING, Any
@@ -88,6 +89,7 @@ def _run(name: str, words: Sequence[str], namespace: Path | None) -> str:
     try:
         done = subprocess.run(
             [*(entering(namespace) if namespace else ()), program, *words],
+            env={**os.environ, "LC_ALL": "C"},  # its words are read
             capture_output=True,
             text=True,
             errors="replace",
