@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from pytest_vperf.machine import cgroups, mounts
-from pytest_vperf.machine.leftovers import owned_by
+from pytest_vperf.machine.owned import owned_by
 from pytest_vperf.machine.preflight import find_program
 from pytest_vperf.machine.runs import LABEL_FOLDER, LABEL_RUN, MARK_FOLDER, Run
 from pytest_vperf.targets import image, private_engine

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from pytest_vperf.machine import cgroups, leftovers, mounts
-from pytest_vperf.machine.leftovers import owned_by
+from pytest_vperf.machine.owned import owned_by
 from pytest_vperf.machine.preflight import find_program
 from pytest_vperf.machine.runs import LABEL_FOLDER, LABEL_PLACE, LABEL_RUN, MARK_FOLDER, Run, place
 from pytest_vperf.targets import leftover_containers

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from pytest_vperf.machine import cgroups
 from pytest_vperf.targets.base import Unavailable
-from pytest_vperf.targets.limits import CAPS, PERIOD, Limits, check, names
+from pytest_vperf.targets.limits import CAPS, PERIOD, Limits, names
+from pytest_vperf.targets.setting import check
 
 
 def host_config(limits: Limits) -> dict[str, object]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from pytest_vperf.machine import cgroups
 from pytest_vperf.targets.base import CannotStart, Unavailable
-from pytest_vperf.targets.limits import check
+from pytest_vperf.targets.setting import check
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

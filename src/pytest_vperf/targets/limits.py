@@ -1,8 +1,8 @@
-"""Resource control, by one set of names on every kind of target, and what the system really has of it.
+"""Resource control, by one set of names on every kind of target: what of it is in which file of a control group.
 
-A limit that was asked for is read back from the control group's files before the target is used (design rule 11): the
-engine of a container, and even a kernel, may take a request and not enforce it. Files and their meaning: kernel
-documentation, admin-guide/cgroup-v1 (cpusets, memory, blkio-controller), scheduler/sched-bwc, admin-guide/cgroup-v2.
+A limit that was asked for is read back before the target is used, see `pytest_vperf.targets.setting`. Files and their
+meaning: kernel documentation, admin-guide/cgroup-v1 (cpusets, memory, blkio-controller), scheduler/sched-bwc,
+admin-guide/cgroup-v2.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from pytest_vperf.quantity import Quantity
 from pytest_vperf.targets.base import CannotStart
+from pytest_vperf.targets.setting import Setting, among_lines, exact
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
+    from collections.abc import Sequence
 
 #: The period of a CPU quota in µs: what engines use, and the kernel's default.
 PERIOD = 100_000
@@ -55,27 +55,6 @@ CAPS = {
     "read_bytes": ("blkio.throttle.read_bps_device", "rbps", "device_read_bps"),
     "write_bytes": ("blkio.throttle.write_bps_device", "wbps", "device_write_bps"),
 }
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One file of a control group.
-
-    Attributes:
-        name: under which it is found in a target's facts.
-        file: its name.
-        value: what is written.
-        same: whether what was read back is what was asked for.
-        optional: the file need not be there.
-        written: whether the file is written to, and not only read back.
-    """
-
-    name: str
-    file: str
-    value: str
-    same: Callable[[str], bool]
-    optional: bool = False
-    written: bool = True
 
 
 @dataclass(frozen=True)
@@ -137,14 +116,14 @@ class Limits:
         if self.cpus is not None:
             if version == 1:
                 found += [
-                    _exact("cpu_period", "cpu.cfs_period_us", str(PERIOD)),
-                    _exact("cpu_quota", "cpu.cfs_quota_us", str(self.quota)),
+                    exact("cpu_period", "cpu.cfs_period_us", str(PERIOD)),
+                    exact("cpu_quota", "cpu.cfs_quota_us", str(self.quota)),
                 ]
             else:
-                found.append(_exact("cpu_quota", "cpu.max", f"{self.quota} {PERIOD}"))
+                found.append(exact("cpu_quota", "cpu.max", f"{self.quota} {PERIOD}"))
         if self.cpu_shares is not None:
             if version == 1:
-                found.append(_exact("cpu_shares", "cpu.shares", str(self.cpu_shares)))
+                found.append(exact("cpu_shares", "cpu.shares", str(self.cpu_shares)))
             else:
                 known = weights(self.cpu_shares)
                 found.append(
@@ -202,29 +181,13 @@ class Limits:
                 file, key, _ = CAPS[name]
                 if version == 1:
                     line = f"{disk.number} {value}"
-                    found.append(_among_lines(f"disk_{name}", file, line, {line}))
+                    found.append(among_lines(f"disk_{name}", file, line, {line}))
                 else:
                     line = f"{disk.number} {key}={value}"
                     found.append(
-                        _among_lines(
-                            f"disk_{name}", "io.max", line, {disk.number, f"{key}={value}"}
-                        )
+                        among_lines(f"disk_{name}", "io.max", line, {disk.number, f"{key}={value}"})
                     )
         return found
-
-
-def _exact(name: str, file: str, value: str) -> Setting:
-    return Setting(name, file, value, lambda found: found == value)
-
-
-def _among_lines(name: str, file: str, line: str, words: set[str]) -> Setting:
-    """A file with a line for each disk: one of them has to be, or to have, the words."""
-    return Setting(
-        name,
-        file,
-        line,
-        lambda found: any(words <= {each, *each.split(" ")} for each in found.splitlines()),
-    )
 
 
 def weights(shares: int) -> list[int]:
@@ -265,51 +228,6 @@ def bytes_of(memory: int | str | None) -> int | None:
         QuantityError: the text is no size.
     """
     return round(Quantity.parse(memory).to("byte").value) if isinstance(memory, str) else memory
-
-
-def check(
-    settings: Iterable[Setting], folder: Path, target: str, *, unenforced: str = ""
-) -> dict[str, str]:
-    """Read settings back from a control group.
-
-    Args:
-        settings: what was asked for.
-        folder: the group's, of one controller.
-        target: the target's name, for messages.
-        unenforced: added to the message, where it is known why a setting may not be there.
-
-    Returns:
-        Setting → the text of its file.
-
-    Raises:
-        CannotStart: a file has something else than was asked for, or cannot be read; with both values.
-    """
-    found = {}
-    for setting in settings:
-        path = folder / setting.file
-        try:
-            text = path.read_text().strip()
-        except OSError as error:
-            if setting.optional:
-                continue
-            text = f"nothing: {error.strerror}"
-        if not setting.same(text):
-            raise CannotStart(
-                f"{target}: asked for {setting.name} {setting.value!r}, the system has {text!r}"
-                f" in {path}{unenforced}",
-                target=target,
-            )
-        if setting.written:  # else it says again what another file says
-            found[setting.name] = _line(text, setting.value)
-    return found
-
-
-def _line(text: str, asked: str) -> str:
-    """Of a file with a line for each disk, the disk's own."""
-    number = asked.partition(" ")[0]
-    if ":" not in number:
-        return text
-    return next(line for line in text.splitlines() if line.partition(" ")[0] == number)
 
 
 def names(limits: Limits) -> Sequence[str]:

@@ -16,8 +16,9 @@ import time
 from typing import TYPE_CHECKING
 
 from pytest_vperf.machine import cgroups, mounts
-from pytest_vperf.machine.leftovers import owned_by, remove_folder, shim_sockets
+from pytest_vperf.machine.leftovers import remove_folder, shim_sockets
 from pytest_vperf.machine.marks import end
+from pytest_vperf.machine.owned import owned_by
 from pytest_vperf.machine.preflight import find_program
 from pytest_vperf.targets import oci_runtimes
 from pytest_vperf.targets.base import CannotStart, TargetError, Unavailable
