@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
-import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pytest_vperf.machine import loops, mounts
-from pytest_vperf.machine.preflight import find_program
 from pytest_vperf.quantity import Quantity
 from pytest_vperf.targets.base import CannotStart, TargetError, Unavailable
+from pytest_vperf.targets.disk_programs import call, check, refusal
 from pytest_vperf.targets.limits import DiskCaps
 
 if TYPE_CHECKING:
@@ -32,12 +30,6 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.scope import Scope
 
 _CHUNK = 1 << 20
-#: What is needed, with the package of each.
-_PROGRAMS = {"losetup": "mount", "mount": "mount", "umount": "mount", "mkfs.ext4": "e2fsprogs"}
-_CONTROL = Path("/dev/loop-control")
-#: Root's in a container, who is not the machine's.
-_NOT_ALLOWED = re.compile("permission denied|not permitted", re.IGNORECASE)
-_ALLOW = "run as the machine's root; in a container, run it with --privileged"
 
 
 class Disk:
@@ -115,7 +107,7 @@ class Disk:
             )
         if not os.path.ismount(point):
             point.mkdir(exist_ok=True)
-            _call("mount", "-t", self.format, self.device, str(point))
+            call("mount", "-t", self.format, self.device, str(point))
         return point
 
     def lend(self, machine: str) -> None:
@@ -171,7 +163,7 @@ class Disk:
         while os.path.ismount(point):
             # A container that ended a moment ago may still hold it; then it is detached lazily.
             try:
-                _call("umount", str(point))
+                call("umount", str(point))
             except (CannotStart, Unavailable, OSError):
                 if time.monotonic() > deadline:
                     mounts.unmount(point)
@@ -230,20 +222,7 @@ class Disks:
             Unavailable: this user may not make loop devices, or a program is missing.
             CannotStart: there is no room, or a program failed.
         """
-        if os.geteuid() != 0:
-            raise Unavailable(
-                "a disk of the run is a loop device, which needs root", remedy="run as root"
-            )
-        for program, package in _PROGRAMS.items():
-            if find_program(program) is None and (format or program != "mkfs.ext4"):
-                raise Unavailable(
-                    f"{program} is not installed", remedy=f"apt-get install {package}"
-                )
-        if not _CONTROL.exists():
-            raise Unavailable(
-                f"this machine has no loop devices: there is no {_CONTROL}",
-                remedy="modprobe loop; in a container, run it with --privileged",
-            )
+        check(formatted=bool(format))
         length = round(Quantity.parse(size).to("byte").value) // 4096 * 4096
         if length < 1 << 20:
             raise CannotStart(f"a disk of {size} is too small: at least 1 MiB")
@@ -252,13 +231,13 @@ class Disks:
         try:
             if below == "memory":
                 room = f"size={length + (1 << 20)},mode=700"
-                _call("mount", "-t", "tmpfs", "-o", room, "vperf-disk", str(folder))
+                call("mount", "-t", "tmpfs", "-o", room, "vperf-disk", str(folder))
             _write(folder / "image", length)
             device = loops.attach(folder / "image")
             if format:
                 # Without lazy initialisation: the kernel would write in the background while something is measured.
                 options = "lazy_itable_init=0,lazy_journal_init=0"
-                _call("mkfs.ext4", "-q", "-F", "-E", options, device)
+                call("mkfs.ext4", "-q", "-F", "-E", options, device)
             disk = Disk(folder.name, folder, device, length, format)
         except BaseException as error:
             if device:
@@ -266,9 +245,7 @@ class Disks:
             _remove(folder)
             if isinstance(error, OSError):
                 why = f"a disk of {size} cannot be made: {error.strerror or error}"
-                if _NOT_ALLOWED.search(str(error)):
-                    raise Unavailable(why, remedy=_ALLOW) from error
-                raise CannotStart(why) from error
+                raise refusal(why) from error
             raise
         self._scope.keep(disk)
         return disk
@@ -288,24 +265,8 @@ def _write(path: Path, length: int) -> None:
 
 def _remove(folder: Path) -> None:
     if os.path.ismount(folder):
-        mounts.unmount(
-            folder
-        )  # lazily: a loop device that is still in use holds its file until it is not
+        mounts.unmount(folder)  # lazily: a loop device that is still in use holds its file
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def _call(*argv: str) -> None:
-    # By its path: root's search path may lack /usr/sbin, where `su` was called without "-".
-    program = find_program(argv[0]) or argv[0]
-    words = {**os.environ, "LC_ALL": "C"}
-    done = subprocess.run(
-        [program, *argv[1:]], env=words, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        why = f"{' '.join(argv)} failed: {done.stderr.strip()[-300:]}"
-        if _NOT_ALLOWED.search(done.stderr):
-            raise Unavailable(why, remedy=_ALLOW)
-        raise CannotStart(why)
 
 
 def _file_system(folder: Path) -> str:
