@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pytest_vperf.machine.preflight import Readiness
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _signals_arrive() -> None:
+    """What tests start is to be interrupted, also where the tests run in the background and ignore it themselves.
+
+    A shell without job control has background jobs ignore SIGINT, and what ignores it hands that on (signal(7)).
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def require(kind: str, readiness: Readiness) -> None:
