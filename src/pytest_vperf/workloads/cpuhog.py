@@ -20,6 +20,7 @@ from pytest_vperf.targets.base import CannotStart, TargetError
 from pytest_vperf.workloads.base import Output, ParseError
 from pytest_vperf.workloads.bench import ENVIRONMENT
 from pytest_vperf.workloads.figures import Reader
+from pytest_vperf.workloads.parameters import check_whole
 from pytest_vperf.workloads.threadcpu import StatFile, ThreadStat
 
 if TYPE_CHECKING:
@@ -59,8 +60,7 @@ class StressCpu:
     time: float = _LONGEST
 
     def __post_init__(self) -> None:
-        if isinstance(self.workers, bool) or not isinstance(self.workers, int) or self.workers < 1:
-            raise ValueError(f"workers is {self.workers!r}, not a whole number of at least 1")
+        check_whole("workers", self.workers)
         if not 1 <= self.time <= 86_400:
             raise ValueError(f"time is {self.time!r}, not seconds from 1 to 86400")
 

@@ -57,29 +57,11 @@ def _result(reader: Reader, implementation: str, rate: float) -> DhrystoneResult
 
 
 @dataclass(frozen=True)
-class VperfDhrystone:
-    """The program of ours.
-
-    Attributes:
-        time: how long to run, in s, to 60.
-    """
+class VperfDhrystone(own_program.TimedProgram):
+    """The program of ours; see `TimedProgram` for its parameter."""
 
     tool: ClassVar[str] = "vperf-dhrystone"
-    version_argv: ClassVar[Sequence[str]] = ("--version",)
-
-    time: float = 2.0
-
-    def __post_init__(self) -> None:
-        own_program.check_time(self.time, 60)
-
-    def argv(self, version: str) -> tuple[str, ...]:
-        """See `Workload.argv`."""
-        return (f"--seconds={self.time:g}",)
-
-    @property
-    def timeout(self) -> float:
-        """See `Workload.timeout`."""
-        return 60.0 + 4 * self.time
+    longest: ClassVar[float] = 60
 
     def parse(self, output: Output) -> DhrystoneResult:
         """Read what a run printed; see `Workload.parse`."""
@@ -92,11 +74,6 @@ class VperfDhrystone:
         if abs(runs / seconds - rate) > 0.06 + rate * 1e-6 / seconds:
             raise reader.error(f"{runs:g} runs in {seconds:g} s are not {rate:g} a second")
         return _result(reader, name, rate)
-
-    @classmethod
-    def version_of(cls, output: Output) -> str:
-        """See `Workload.version_of`."""
-        return own_program.version_of(cls.tool, output)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from pytest_vperf.quantity import Quantity
 from pytest_vperf.workloads.base import Output, Unsupported
 from pytest_vperf.workloads.figures import TOKEN, Reader
 from pytest_vperf.workloads.network_server import Server, serving
+from pytest_vperf.workloads.parameters import check_address, check_whole, release
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -85,8 +86,7 @@ class TcpRr:
     version_argv: ClassVar[Sequence[str]] = ("-V",)
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"[0-9A-Za-z.:_%-]+", self.server) or self.server.startswith("-"):
-            raise ValueError(f"server is {self.server!r}, not an address")
+        check_address("server", self.server)
         for name, value, least, most in (
             ("port", self.port, 1, 65_535),
             ("data_port", self.data_port, 0, 65_535),
@@ -94,8 +94,7 @@ class TcpRr:
             ("request", self.request, 1, 1 << 20),
             ("response", self.response, 1, 1 << 20),
         ):
-            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-                raise ValueError(f"{name} is {value!r}, not a whole number from {least} to {most}")
+            check_whole(name, value, least, most)
 
     def argv(self, version: str) -> tuple[str, ...]:
         """The test as options.
@@ -103,8 +102,7 @@ class TcpRr:
         Raises:
             Unsupported: the version is older than 2.4.
         """
-        match = re.match(r"([0-9]+)\.([0-9]+)", version)
-        known = (int(match[1]), int(match[2])) if match else (99, 0)
+        known = release(version)
         if known < _OLDEST:
             raise Unsupported("netperf before 2.4 prints other tables")
         omni = known >= _OMNI

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 from pytest_vperf.workloads.base import Output, ParseError
 from pytest_vperf.workloads.figures import TOKEN
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pytest_vperf.workloads.figures import Reader
 
 
@@ -57,3 +60,36 @@ def check_time(time: float, most: float) -> None:
     number = isinstance(time, (int, float)) and not isinstance(time, bool)
     if not number or not math.isfinite(time) or not 0.01 <= time <= most:
         raise ValueError(f"time is {time!r}, not a number of seconds from 0.01 to {most:g}")
+
+
+@dataclass(frozen=True)
+class TimedProgram:
+    """The part of a workload that runs one of our programs for a time.
+
+    Attributes:
+        longest: the longest time that the program takes, in s.
+        time: how long to run, in s.
+    """
+
+    tool: ClassVar[str]
+    version_argv: ClassVar[Sequence[str]] = ("--version",)
+    longest: ClassVar[float]
+
+    time: float = 2.0
+
+    def __post_init__(self) -> None:
+        check_time(self.time, self.longest)
+
+    def argv(self, version: str) -> tuple[str, ...]:
+        """See `Workload.argv`."""
+        return (f"--seconds={self.time:g}",)
+
+    @property
+    def timeout(self) -> float:
+        """See `Workload.timeout`."""
+        return 60.0 + 4 * self.time
+
+    @classmethod
+    def version_of(cls, output: Output) -> str:
+        """See `Workload.version_of`."""
+        return version_of(cls.tool, output)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pytest_vperf.workloads import own_program
 from pytest_vperf.workloads.base import Output, ParseError, Unsupported
 from pytest_vperf.workloads.figures import TOKEN, Reader
+from pytest_vperf.workloads.parameters import check_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,8 +61,7 @@ def _result(reader: Reader, implementation: str, text: Callable[[str], str]) -> 
 
 def _check(elements: int, repetitions: int, most: int) -> None:
     for name, value, least in (("elements", elements, 1000), ("repetitions", repetitions, 2)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise ValueError(f"{name} is {value!r}, not a whole number of at least {least}")
+        check_whole(name, value, least)
     if repetitions > most:
         raise ValueError(f"repetitions is {repetitions}, more than {most}")
 

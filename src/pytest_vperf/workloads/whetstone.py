@@ -17,6 +17,7 @@ from pytest_vperf.workloads import own_program
 from pytest_vperf.workloads.base import Output, ParseError
 from pytest_vperf.workloads.dhrystone import unixbench_version
 from pytest_vperf.workloads.figures import TOKEN, Reader
+from pytest_vperf.workloads.parameters import check_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,29 +63,11 @@ def _result(
 
 
 @dataclass(frozen=True)
-class VperfWhetstone:
-    """The program of ours.
-
-    Attributes:
-        time: how long to run, in s, to 3600.
-    """
+class VperfWhetstone(own_program.TimedProgram):
+    """The program of ours; see `TimedProgram` for its parameter."""
 
     tool: ClassVar[str] = "vperf-whetstone"
-    version_argv: ClassVar[Sequence[str]] = ("--version",)
-
-    time: float = 2.0
-
-    def __post_init__(self) -> None:
-        own_program.check_time(self.time, 3600)
-
-    def argv(self, version: str) -> tuple[str, ...]:
-        """See `Workload.argv`."""
-        return (f"--seconds={self.time:g}",)
-
-    @property
-    def timeout(self) -> float:
-        """See `Workload.timeout`."""
-        return 60.0 + 4 * self.time
+    longest: ClassVar[float] = 3600
 
     def parse(self, output: Output) -> WhetstoneResult:
         """Read what a run printed; see `Workload.parse`."""
@@ -101,11 +84,6 @@ class VperfWhetstone:
             for module in _MODULES
         ]
         return _result(reader, name, mwips, rates)
-
-    @classmethod
-    def version_of(cls, output: Output) -> str:
-        """See `Workload.version_of`."""
-        return own_program.version_of(cls.tool, output)
 
 
 @dataclass(frozen=True)
@@ -169,8 +147,7 @@ class NetlibWhetstone:
     loops: int = 1_000_000
 
     def __post_init__(self) -> None:
-        if isinstance(self.loops, bool) or not isinstance(self.loops, int) or self.loops < 1:
-            raise ValueError(f"loops is {self.loops!r}, not a whole number of at least 1")
+        check_whole("loops", self.loops)
 
     def argv(self, version: str) -> tuple[str, ...]:
         """See `Workload.argv`."""

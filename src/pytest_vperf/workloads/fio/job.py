@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 from pytest_vperf.workloads.base import Output, Unsupported
 from pytest_vperf.workloads.figures import Reader
 from pytest_vperf.workloads.fio.result import PERCENTILES, Direction, FioResult, result
+from pytest_vperf.workloads.parameters import check_whole, release
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,8 +74,7 @@ class FioJob:
             ("iodepth", self.iodepth),
             ("jobs", self.jobs),
         ):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"{name} is {value!r}, not a whole number of at least 1")
+            check_whole(name, value)
         if self.size is not None and self.size < self.block_size:
             raise ValueError(f"size is {self.size}, less than a block ({self.block_size})")
         if not 0 < self.runtime <= 86_400:
@@ -88,7 +88,7 @@ class FioJob:
         Raises:
             Unsupported: the version is older than 2.1, which has no JSON; or than 3.0, and a time is not in seconds.
         """
-        known = _numbers(version)
+        known = release(version)
         if known < _JSON:
             raise Unsupported("fio before 2.1 does not print JSON")
         times = [_time(value, known) for value in (self.runtime, self.ramp_time)]
@@ -146,12 +146,6 @@ class FioJob:
     def version_of(cls, output: Output) -> str:
         """``3.33`` of ``fio-3.33``."""
         return Reader(cls.tool, output).need(r"^fio-([0-9]+\.[0-9]\S*)$", "version")[1]
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    match = re.match(r"([0-9]+)\.([0-9]+)", version)
-    # A version nobody asked for is a new one.
-    return (int(match[1]), int(match[2])) if match else (99, 0)
 
 
 def _time(seconds: float, version: tuple[int, ...]) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from pytest_vperf.workloads.base import Output, Unsupported
 from pytest_vperf.workloads.figures import Reader
 from pytest_vperf.workloads.iperf.report import Arrival, Report, UdpResult
+from pytest_vperf.workloads.parameters import check_address, check_whole, release
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,8 +43,7 @@ class IperfUdp:
     version_argv: ClassVar[Sequence[str]] = ("--version",)
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"[0-9A-Za-z.:_%-]+", self.server) or self.server.startswith("-"):
-            raise ValueError(f"server is {self.server!r}, not an address")
+        check_address("server", self.server)
         for name, value, least, most in (
             ("port", self.port, 1, 65_535),
             ("rate", self.rate, 1000, 10**12),
@@ -53,8 +52,7 @@ class IperfUdp:
             # A packet begins with a number and a time (Settings.hpp, UDP_datagram), in 2.1 of 16 bytes.
             ("length", self.length, 52, 65_507),
         ):
-            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-                raise ValueError(f"{name} is {value!r}, not a whole number from {least} to {most}")
+            check_whole(name, value, least, most)
 
     def argv(self, version: str) -> tuple[str, ...]:
         """The test as options.
@@ -62,8 +60,7 @@ class IperfUdp:
         Raises:
             Unsupported: the version is older than 2.0.
         """
-        match = re.match(r"([0-9]+)\.([0-9]+)", version)
-        if match and (int(match[1]), int(match[2])) < _OLDEST:
+        if release(version) < _OLDEST:
             raise Unsupported("iperf before 2.0 prints other figures")
         return (
             *("-c", self.server, "-p", str(self.port), "-u"),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pytest_vperf.workloads.base import Output, Unsupported
 from pytest_vperf.workloads.figures import Reader
+from pytest_vperf.workloads.parameters import check_address, check_whole, release
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,16 +48,14 @@ class Client:
     version_argv: ClassVar[Sequence[str]] = ("--version",)
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"[0-9A-Za-z.:_%-]+", self.server) or self.server.startswith("-"):
-            raise ValueError(f"server is {self.server!r}, not an address")
+        check_address("server", self.server)
         for name, value, least, most in (
             ("port", self.port, 1, 65_535),
             ("time", self.time, 1, 86_400),
             ("omit", self.omit, 0, 60),
             ("streams", self.streams, 1, 128),
         ):
-            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-                raise ValueError(f"{name} is {value!r}, not a whole number from {least} to {most}")
+            check_whole(name, value, least, most)
 
     def arguments(self, version: str) -> tuple[str, ...]:
         """The options of any test.
@@ -64,8 +63,7 @@ class Client:
         Raises:
             Unsupported: the version is older than 3.1.
         """
-        match = re.match(r"([0-9]+)\.([0-9]+)", version)
-        if match and (int(match[1]), int(match[2])) < _OLDEST:
+        if release(version) < _OLDEST:
             raise Unsupported("iperf3 before 3.1 has no JSON that can be relied on")
         return (
             *("-c", self.server, "-p", str(self.port), "-J"),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_vperf.quantity import Quantity
 from pytest_vperf.workloads.figures import Reader
 from pytest_vperf.workloads.iperf3.client import Client, part_of
+from pytest_vperf.workloads.parameters import check_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,8 +62,7 @@ class Iperf3Udp(Client):
             ("rate", self.rate, 0, 10**12),
             ("length", self.length, 16, 65_507),
         ):
-            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-                raise ValueError(f"{name} is {value!r}, not a whole number from {least} to {most}")
+            check_whole(name, value, least, most)
 
     def argv(self, version: str) -> tuple[str, ...]:
         """The test as options.

@@ -42,13 +42,3 @@ def version_of(output: Output) -> str:
     if match is None:
         raise ParseError("sysbench", "there is no version in what --version printed", output)
     return match[1]
-
-
-def check_whole(name: str, value: object, least: int = 1) -> None:
-    """Refuse a parameter that is no whole number.
-
-    Raises:
-        ValueError: with its name.
-    """
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{name} is {value!r}, not a whole number of at least {least}")

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pytest_vperf.quantity import Quantity, QuantityError
 from pytest_vperf.workloads.figures import TOKEN, Reader
-from pytest_vperf.workloads.sysbench.command import check_whole, command, version_of
+from pytest_vperf.workloads.parameters import check_whole
+from pytest_vperf.workloads.sysbench.command import command, version_of
 from pytest_vperf.workloads.sysbench.report import Run, general
 
 if TYPE_CHECKING:
