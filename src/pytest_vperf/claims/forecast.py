@@ -11,9 +11,8 @@ if TYPE_CHECKING:
 #: From this many samples (of a comparison: pairs) on a forecast is shown, and from twice as many it may end a claim.
 SHOWN_FROM = 8
 BELIEVED_FROM = 16
-#: A claim is hopeless when it needs this many times the time that is left. The forecast is a square of a spread
-#: over a distance, so it is easily wrong by half or double, seldom by three times.
-MARGIN = 3.0
+#: A claim is hopeless when it needs this many times the time that is left, even at best: the pace is not steady.
+MARGIN = 1.5
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,7 @@ class Need:
     Attributes:
         samples: samples or pairs in all.
         seconds: sampling time in all.
-        hopeless: whether it is far more than the time that is left.
+        hopeless: whether it is more than the time that is left even if the truth is kinder than it seems.
     """
 
     samples: int
@@ -42,7 +41,8 @@ def need(state: State, spent: float, budget: float) -> Need | None:
     if state.forecast is None or state.samples < SHOWN_FROM or state.forecast <= state.samples:
         return None
     pace = spent / state.samples
-    rest = pace * (state.forecast - state.samples)
+    at_best = state.forecast if state.forecast_at_best is None else state.forecast_at_best
+    rest = pace * (at_best - state.samples)
     hopeless = state.samples >= BELIEVED_FROM and rest > MARGIN * max(budget - spent, 0.0)
     return Need(state.forecast, pace * state.forecast, hopeless)
 

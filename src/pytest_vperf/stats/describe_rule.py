@@ -78,6 +78,7 @@ class DescribeRule(Ending):
             samples=len(values),
             forecast=self._size,
             cause=self.cause,
+            forecast_at_best=self._size,
         )
 
     @property

@@ -35,13 +35,27 @@ def forecast(count: int, spread: float, distance: float, error: float) -> int | 
     return max(count + 1, math.ceil(need)) if need < 1e9 else None
 
 
-def hopeless(count: int, most: int, spread: float, distance: float, error: float) -> bool:
-    """Whether ``most`` pairs would not decide even if the truth lay well farther away than it seems.
+def forecast_at_best(count: int, spread: float, distance: float, error: float) -> int | None:
+    """`forecast` if the truth lies farther away than it seems, by 2 standard errors of a median.
 
-    "Well farther" is 2.5 standard errors of a median, each 1.25 spread / sqrt(count) (for normal noise: Kendall and
-    Stuart, The Advanced Theory of Statistics, 14.6).
+    Few pairs say little about the distance, and the forecast goes with its inverse square: of a comparison whose
+    first pairs happen to lie near the threshold it is thousands, and means nothing.
     """
+    if count < FORECAST_FROM:
+        return None
+    return forecast(count, spread, _farther(count, spread, distance, 2), error)
+
+
+def hopeless(count: int, most: int, spread: float, distance: float, error: float) -> bool:
+    """Whether ``most`` pairs would not decide even if the truth lay 2.5 standard errors farther than it seems."""
     if count < _GIVE_UP_FROM:
         return False
-    farther = distance + 2.5 * 1.25 * spread / math.sqrt(count)
-    return pairs_needed(spread, farther, error) > most
+    return pairs_needed(spread, _farther(count, spread, distance, 2.5), error) > most
+
+
+def _farther(count: int, spread: float, distance: float, errors: float) -> float:
+    """A distance and some standard errors of a median.
+
+    Each is 1.25 spread / sqrt(count) (for normal noise: Kendall and Stuart, The Advanced Theory of Statistics, 14.6).
+    """
+    return distance + errors * 1.25 * spread / math.sqrt(count)

@@ -175,6 +175,7 @@ class PairRule(Ending):
             samples=size,
             forecast=self._forecast(),
             cause=self.cause,
+            forecast_at_best=need.forecast_at_best(size, *self._outlook()),
         )
 
     @property

@@ -34,6 +34,8 @@ class State:
         samples: how many samples (of a pair rule: pairs) the judgement stands on, warm-up not counted.
         forecast: how many samples in all a decision is expected to need; ``None`` where not known.
         cause: of a decided ``inconclusive``, which kind it is; empty for every other state.
+        forecast_at_best: the forecast if the truth lies well farther from the threshold than it seems; ``None`` where
+            not known.
     """
 
     decided: bool
@@ -46,6 +48,7 @@ class State:
     samples: int
     forecast: int | None = None
     cause: Cause = ""
+    forecast_at_best: int | None = None
 
 
 class Rule(Protocol):

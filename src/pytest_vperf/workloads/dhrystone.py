@@ -37,7 +37,7 @@ class DhrystoneResult:
     """What a run measured.
 
     Attributes:
-        implementation: ``vperf-dhrystone 1.0``, ``unixbench`` or ``netlib 2.1``.
+        implementation: ``vperf-dhrystone 1.1``, ``unixbench`` or ``netlib 2.1``.
         dhrystones_per_second: turns of the loop in a second.
         dmips: the same by 1757.
     """
@@ -58,7 +58,7 @@ def _result(reader: Reader, implementation: str, rate: float) -> DhrystoneResult
 
 @dataclass(frozen=True)
 class VperfDhrystone(own_program.TimedProgram):
-    """The program of ours; see `TimedProgram` for its parameter."""
+    """The program of ours; see `TimedProgram` for its parameters."""
 
     tool: ClassVar[str] = "vperf-dhrystone"
     longest: ClassVar[float] = 60
@@ -194,6 +194,7 @@ class Dhrystone:
         target: Target,
         *,
         time: float = 2.0,
+        warmup: float = 0.0,
         implementation: Literal["vperf", "unixbench"] = "vperf",
     ) -> DhrystoneResult:
         """Run it for ``time`` seconds; see `Bench.run` for the errors.
@@ -201,12 +202,15 @@ class Dhrystone:
         Args:
             target: where.
             time: in s; whole seconds for UnixBench's.
+            warmup: what our program runs before, in s, which does not count; see `TimedProgram`.
             implementation: our program, or UnixBench's where the image has it.
         """
         if implementation == "vperf":
-            return self._bench.run(target, VperfDhrystone(time))
+            return self._bench.run(target, VperfDhrystone(time, warmup))
         if implementation != "unixbench":
             raise ValueError(f"implementation is {implementation!r}, not vperf or unixbench")
+        if warmup:
+            raise ValueError(f"warmup is {warmup:g}: UnixBench's program has none")
         if time != int(time):
             raise ValueError(f"time is {time!r}, not a whole number of seconds")
         return self._bench.run(target, UnixBenchDhrystone(int(time)))

@@ -51,15 +51,15 @@ def version_of(tool: str, output: Output) -> str:
     return match[1]
 
 
-def check_time(time: float, most: float) -> None:
+def check_time(name: str, time: float, least: float, most: float) -> None:
     """Refuse a run's length that the programs refuse.
 
     Raises:
         ValueError: with the limits.
     """
     number = isinstance(time, (int, float)) and not isinstance(time, bool)
-    if not number or not math.isfinite(time) or not 0.01 <= time <= most:
-        raise ValueError(f"time is {time!r}, not a number of seconds from 0.01 to {most:g}")
+    if not number or not math.isfinite(time) or not least <= time <= most:
+        raise ValueError(f"{name} is {time!r}, not a number of seconds from {least:g} to {most:g}")
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,8 @@ class TimedProgram:
     Attributes:
         longest: the longest time that the program takes, in s.
         time: how long to run, in s.
+        warmup: what it runs before, which does not count, in s: a sample that is shorter than some 0.1 s would
+            otherwise have in it what the start of a process leaves behind, e.g. an engine that is still busy.
     """
 
     tool: ClassVar[str]
@@ -76,18 +78,21 @@ class TimedProgram:
     longest: ClassVar[float]
 
     time: float = 2.0
+    warmup: float = 0.0
 
     def __post_init__(self) -> None:
-        check_time(self.time, self.longest)
+        check_time("time", self.time, 0.01, self.longest)
+        check_time("warmup", self.warmup, 0, 5)
 
     def argv(self, version: str) -> tuple[str, ...]:
         """See `Workload.argv`."""
-        return (f"--seconds={self.time:g}",)
+        warmup = (f"--warmup={self.warmup:g}",) if self.warmup else ()
+        return (f"--seconds={self.time:g}", *warmup)
 
     @property
     def timeout(self) -> float:
         """See `Workload.timeout`."""
-        return 60.0 + 4 * self.time
+        return 60.0 + 4 * (self.time + self.warmup)
 
     @classmethod
     def version_of(cls, output: Output) -> str:

@@ -38,7 +38,7 @@ class WhetstoneResult:
     """What a run measured.
 
     Attributes:
-        implementation: ``vperf-whetstone 1.0``, ``unixbench`` or ``netlib``.
+        implementation: ``vperf-whetstone 1.1``, ``unixbench`` or ``netlib``.
         mwips: million Whetstone instructions a second.
         mflops: geometric mean of the three floating point modules; ``None`` from netlib's program, which does not
             time its modules.
@@ -64,7 +64,7 @@ def _result(
 
 @dataclass(frozen=True)
 class VperfWhetstone(own_program.TimedProgram):
-    """The program of ours; see `TimedProgram` for its parameter."""
+    """The program of ours; see `TimedProgram` for its parameters."""
 
     tool: ClassVar[str] = "vperf-whetstone"
     longest: ClassVar[float] = 3600
@@ -194,6 +194,7 @@ class Whetstone:
         target: Target,
         *,
         time: float = 2.0,
+        warmup: float = 0.0,
         implementation: Literal["vperf", "unixbench", "netlib"] = "vperf",
         loops: int = 1_000_000,
     ) -> WhetstoneResult:
@@ -202,15 +203,18 @@ class Whetstone:
         Args:
             target: where.
             time: how long our program runs, in s.
+            warmup: what our program runs before, in s, which does not count; see `TimedProgram`.
             implementation: our program, or a classic one where the image has it.
             loops: of netlib's program.
         """
         if implementation == "vperf":
-            return self._bench.run(target, VperfWhetstone(time))
-        if implementation == "unixbench":
-            return self._bench.run(target, UnixBenchWhetstone())
-        if implementation != "netlib":
+            return self._bench.run(target, VperfWhetstone(time, warmup))
+        if implementation not in ("unixbench", "netlib"):
             raise ValueError(
                 f"implementation is {implementation!r}, not vperf, unixbench or netlib"
             )
+        if warmup:
+            raise ValueError(f"warmup is {warmup:g}: only our program has one")
+        if implementation == "unixbench":
+            return self._bench.run(target, UnixBenchWhetstone())
         return self._bench.run(target, NetlibWhetstone(loops))

@@ -10,28 +10,46 @@ from pytest_vperf.claims.forecast import Need, need, rough_time
 from pytest_vperf.stats.rule import State
 
 
-def state(samples: int, forecast: int | None) -> State:
-    return State(False, "inconclusive", "", None, None, None, 0.98, samples, forecast)
+def state(samples: int, forecast: int | None, at_best: int | None) -> State:
+    return State(
+        False,
+        "inconclusive",
+        "",
+        None,
+        None,
+        None,
+        0.98,
+        samples,
+        forecast,
+        forecast_at_best=at_best,
+    )
 
 
 @pytest.mark.parametrize(
-    ("samples", "forecast", "spent", "budget", "expected"),
+    ("samples", "forecast", "at_best", "spent", "budget", "expected"),
     [
-        (10, None, 1.0, 60.0, None),
-        (7, 100, 1.0, 60.0, None),  # too early to say
-        (8, 120, 4.0, 60.0, Need(120, 60.0, hopeless=False)),
-        (10, 10, 4.0, 60.0, None),  # nothing more is needed
-        (15, 9000, 15.0, 60.0, Need(9000, 9000.0, hopeless=False)),  # too early to give up
-        (16, 900, 16.0, 60.0, Need(900, 900.0, hopeless=True)),
-        (20, 140, 20.0, 60.0, Need(140, 140.0, hopeless=False)),  # 120 s to go, 40 s left
-        (20, 141, 20.0, 60.0, Need(141, 141.0, hopeless=True)),
-        (16, 32, 16.0, 16.0, Need(32, 32.0, hopeless=True)),
+        (10, None, None, 1.0, 60.0, None),
+        (7, 100, 20, 1.0, 60.0, None),  # too early to say
+        (8, 120, 20, 4.0, 60.0, Need(120, 60.0, hopeless=False)),
+        (10, 10, 10, 4.0, 60.0, None),  # nothing more is needed
+        (15, 9000, 900, 15.0, 60.0, Need(9000, 9000.0, hopeless=False)),  # too early to give up
+        (16, 9000, 900, 16.0, 60.0, Need(9000, 9000.0, hopeless=True)),
+        (16, 9000, 80, 16.0, 60.0, Need(9000, 9000.0, hopeless=False)),  # it may be decided sooner
+        (20, 140, None, 20.0, 90.0, Need(140, 140.0, hopeless=True)),
+        (20, 140, 80, 20.0, 60.0, Need(140, 140.0, hopeless=False)),  # 60 s to go, 40 s left
+        (20, 140, 81, 20.0, 60.0, Need(140, 140.0, hopeless=True)),
+        (16, 40, 32, 16.0, 16.0, Need(40, 40.0, hopeless=True)),
     ],
 )
 def test_the_need(
-    samples: int, forecast: int | None, spent: float, budget: float, expected: Need | None
+    samples: int,
+    forecast: int | None,
+    at_best: int | None,
+    spent: float,
+    budget: float,
+    expected: Need | None,
 ) -> None:
-    assert need(state(samples, forecast), spent, budget) == expected
+    assert need(state(samples, forecast, at_best), spent, budget) == expected
 
 
 @pytest.mark.parametrize(

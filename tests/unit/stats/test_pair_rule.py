@@ -283,6 +283,19 @@ def test_a_forecast_comes_after_eight_pairs_and_grows_with_the_noise() -> None:
     assert 8 < calm < loud
 
 
+def test_few_pairs_that_lie_near_the_threshold_leave_hope() -> None:
+    rule = PairRule.at_most(1.01, seed=4)
+    for taken in range(2 + 2 * 16):
+        arm = rule.next()
+        level = (0.03, -0.04, 0.01, 0.05, -0.03, -0.01, 0.04, -0.05)[taken // 2 % 8]
+        rule.add(math.exp(level) * 1.009 if arm == "a" else 1.0)
+    state = rule.state
+    assert not state.decided
+    assert state.forecast is None or state.forecast > 500
+    assert state.forecast_at_best is not None
+    assert state.forecast_at_best < 100
+
+
 def test_stopping_keeps_what_is_known() -> None:
     rule, sample = PairRule.at_most(1.02, seed=4), two_arms(4, 1.3)
     for taken in range(2 + 2 * 6):

@@ -6,6 +6,7 @@ import math
 import re
 import struct
 import subprocess
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,9 @@ def run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     "work",
     [
         VperfDhrystone(0.02),
+        VperfDhrystone(0.02, warmup=0.02),
         VperfWhetstone(0.02),
+        VperfWhetstone(0.02, warmup=0.02),
         VperfStream(10_000, 3),
         VperfStream(10_000, 3, grouped=True),
     ],
@@ -53,10 +56,26 @@ def run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_program_runs_and_is_read(built: Mapping[str, Path], work: Any) -> None:
     program = built[f"/usr/local/bin/{work.tool}"]
     version = work.version_of(Output(run(program, *work.version_argv).stdout))
-    assert version == "1.0"
     done = run(program, *work.argv(version))
     assert (done.returncode, done.stderr) == (0, "")
-    assert work.parse(Output(done.stdout, "", version)).implementation == f"{work.tool} 1.0"
+    assert work.parse(Output(done.stdout, "", version)).implementation == f"{work.tool} {version}"
+
+
+@pytest.mark.parametrize("name", ["vperf-dhrystone", "vperf-whetstone"])
+def test_a_warm_up_is_run_and_does_not_count(built: Mapping[str, Path], name: str) -> None:
+    began = time.monotonic()
+    done = run(built[f"/usr/local/bin/{name}"], "--seconds=0.02", "--warmup=0.4")
+    lasted = time.monotonic() - began
+    assert (done.returncode, done.stderr) == (0, "")
+    counted = re.search(r"^seconds: ([0-9.]+)$", done.stdout, re.MULTILINE)
+    assert counted is not None
+    assert lasted - float(counted[1]) >= 0.4
+
+
+def test_a_fixed_number_of_runs_is_run(built: Mapping[str, Path]) -> None:
+    done = run(built["/usr/local/bin/vperf-dhrystone"], "--runs=12345", "--warmup=0.02")
+    assert "\nruns: 12345\n" in done.stdout
+    assert done.stdout.endswith("\nchecked: yes\n")
 
 
 def test_programs_are_static(built: Mapping[str, Path]) -> None:
@@ -87,7 +106,8 @@ def test_same_sources_are_built_once(
         (["--runs=x"], "--runs is 'x', not a number from 1 to 2e+09\n"),
         (["--runs=0"], "--runs is '0', not a number from 1 to 2e+09\n"),
         (["--runs=nan"], "--runs is 'nan', not a number from 1 to 2e+09\n"),
-        (["--loops=1"], "vperf-dhrystone 1.0: there is no option '--loops=1'\n"),
+        (["--warmup=6"], "--warmup is '6', not a number from 0 to 5\n"),
+        (["--loops=1"], "vperf-dhrystone 1.1: there is no option '--loops=1'\n"),
     ],
 )
 def test_program_refuses_what_it_does_not_know(

@@ -2,7 +2,7 @@
 
 They are static, so that host, container and machine run the same bytes, and are compiled once with the host's
 compiler. Each checks its own results and ends with another status than 0 where one is wrong; each measures on the
-monotonic clock of the system it runs in. They are named as what they are: ``vperf-dhrystone 1.0``.
+monotonic clock of the system it runs in. They are named as what they are: ``vperf-dhrystone 1.1``.
 """
 
 from __future__ import annotations

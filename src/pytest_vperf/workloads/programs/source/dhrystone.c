@@ -3,7 +3,7 @@
  * Every variable is looked at in the end and has to be what the statements make of it. As the rules ask, procedures
  * are not merged (see APART) and the program is of two source files.
  *
- *     vperf-dhrystone [--seconds=S | --runs=N]
+ *     vperf-dhrystone [--seconds=S | --runs=N] [--warmup=S]
  */
 #include "dhrystone.h"
 #include "measure.h"
@@ -12,7 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME "vperf-dhrystone 1.0"
+#define NAME "vperf-dhrystone 1.1"
+
+/* The element that counts the runs is an int: both together are less than 2^31. */
+#define MOST 2000000000L
+#define MOST_WARMUP 100000000L
+#define FIRST_TURNS 1000
 
 /* 30 letters each; they differ at the twentieth. */
 #define WORDS_1 "THIRTY CHARACTERS, 1ST STRING!"
@@ -172,28 +177,31 @@ static void check(const struct locals *found, int runs)
     same("the second text", strcmp(found->second, WORDS_2), 0);
 }
 
+static struct locals found;
+static int done;
+
+static void turns(long count)
+{
+    dhrystones(&found, done + 1, done + (int)count);
+    done += (int)count;
+}
+
 int main(int argc, char **argv)
 {
     double seconds = option(argc, argv, "seconds", 2, 0.01, 60);
-    /* The element that counts the runs is an int. */
-    double fixed = option(argc, argv, "runs", 0, 1, 2e9);
+    double warmup = option(argc, argv, "warmup", 0, 0, 5);
+    double fixed = option(argc, argv, "runs", 0, 1, MOST);
     no_other_options(argc, argv, NAME);
 
-    struct locals found;
     begin(&found);
-    int done = 0, next = fixed > 0 ? (int)fixed : 1000;
-    double start = now(), elapsed = 0;
-    /* Twice as many before each look at the clock, until another doubling would be too long. */
-    do {
-        dhrystones(&found, done + 1, done + next);
-        done += next;
-        elapsed = now() - start;
-        if (fixed > 0)
-            break;
-        double rest = (seconds - elapsed) * done / elapsed;
-        next = rest < 1000 ? 1000 : rest > done ? done : (int)rest;
-    } while (elapsed < seconds && done <= 2000000000 - next);
+    repeat_for(warmup, FIRST_TURNS, MOST_WARMUP, turns);
+    struct timed all;
+    if (fixed > 0)
+        all = repeat_for(1e9, (long)fixed, (long)fixed, turns);
+    else
+        all = repeat_for(seconds, FIRST_TURNS, MOST, turns);
     check(&found, done);
-    printf("%s\nruns: %d\nseconds: %.6f\ndhrystones per second: %.1f\nchecked: yes\n", NAME, done, elapsed, done / elapsed);
+    printf("%s\nruns: %ld\nseconds: %.6f\ndhrystones per second: %.1f\nchecked: yes\n", NAME, all.turns, all.seconds,
+           (double)all.turns / all.seconds);
     return 0;
 }

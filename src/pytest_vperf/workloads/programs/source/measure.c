@@ -15,6 +15,22 @@ double now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
+struct timed repeat_for(double seconds, long first, long most, void (*work)(long turns))
+{
+    struct timed all = {0, 0};
+    double start = now();
+    for (long next = first < most ? first : most; all.seconds < seconds && next > 0;) {
+        work(next);
+        all.turns += next;
+        all.seconds = now() - start;
+        double rest = (seconds - all.seconds) * (double)all.turns / all.seconds;
+        next = rest < (double)first ? first : rest > (double)all.turns ? all.turns : (long)rest;
+        if (next > most - all.turns)
+            next = most - all.turns;
+    }
+    return all;
+}
+
 double option(int argc, char **argv, const char *name, double fallback, double least, double most)
 {
     size_t length = strlen(name);

@@ -13,6 +13,16 @@
 /* Seconds on the monotonic clock. */
 double now(void);
 
+/* How much was done, and in which time. */
+struct timed {
+    long turns;
+    double seconds;
+};
+
+/* Does `work` for a time, or for as many turns as are allowed: `first` turns, then twice as many before each look at
+ * the clock, until another doubling would be too long. No turns in no time for a time of 0. */
+struct timed repeat_for(double seconds, long first, long most, void (*work)(long turns));
+
 /* The value of --NAME=VALUE as a number between least and most, or the default; ends the program with status 2 for
  * a value that is none. Options are taken away from those that `no_other_options` complains about. */
 double option(int argc, char **argv, const char *name, double fallback, double least, double most);

@@ -6,14 +6,15 @@
  * from the same beginning each time: numbers do not drift towards zero in a long run, and each pass has to end with
  * the same known results.
  *
- *     vperf-whetstone [--seconds=S | --passes=N]
+ *     vperf-whetstone [--seconds=S | --passes=N] [--warmup=S]
  */
 #include "measure.h"
 
 #include <math.h>
 #include <stdio.h>
 
-#define NAME "vperf-whetstone 1.0"
+#define NAME "vperf-whetstone 1.1"
+#define MOST 1000000000L
 
 enum { TURNS = 10 };
 
@@ -165,31 +166,26 @@ static void passes_of_all(long passes)
 int main(int argc, char **argv)
 {
     double seconds = option(argc, argv, "seconds", 2, 0.01, 3600);
-    double passes = option(argc, argv, "passes", 0, 1, 1e9);
+    double warmup = option(argc, argv, "warmup", 0, 0, 5);
+    double passes = option(argc, argv, "passes", 0, 1, MOST);
     no_other_options(argc, argv, NAME);
 
     passes_of_all(1);
+    repeat_for(warmup, 1, MOST, passes_of_all);
     for (size_t m = 0; m < COUNT; m++)
         taken[m] = 0;
-    long done = 0, next = passes > 0 ? (long)passes : 1;
-    double start = now(), elapsed = 0;
-    /* Twice as many before each look at the clock, until another doubling would be too long. */
-    do {
-        passes_of_all(next);
-        done += next;
-        elapsed = now() - start;
-        if (passes > 0)
-            break;
-        double rest = (seconds - elapsed) * (double)done / elapsed;
-        next = rest < 1 ? 1 : rest > (double)done ? done : (long)rest;
-    } while (elapsed < seconds);
+    struct timed all;
+    if (passes > 0)
+        all = repeat_for(1e9, (long)passes, (long)passes, passes_of_all);
+    else
+        all = repeat_for(seconds, 1, MOST, passes_of_all);
     /* TURNS turns of 10^5 instructions are a million: passes per second are MWIPS. */
-    printf("%s\npasses: %ld\nseconds: %.6f\nmillion Whetstone instructions per second: %.3f\n", NAME, done, elapsed,
-           (double)done * TURNS / 10 / elapsed);
+    printf("%s\npasses: %ld\nseconds: %.6f\nmillion Whetstone instructions per second: %.3f\n", NAME, all.turns,
+           all.seconds, (double)all.turns * TURNS / 10 / all.seconds);
     for (size_t m = 0; m < COUNT; m++)
         if (MODULES[m].operations > 0)
             printf("million floating point operations per second of %s: %.3f\n", MODULES[m].name,
-                   MODULES[m].operations * MODULES[m].weight * TURNS * (double)done / 1e6 / taken[m]);
+                   MODULES[m].operations * MODULES[m].weight * TURNS * (double)all.turns / 1e6 / taken[m]);
     printf("checked: yes\n");
     return 0;
 }

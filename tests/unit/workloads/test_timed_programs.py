@@ -1,0 +1,41 @@
+"""Dhrystone and Whetstone as a test asks for them: what is refused, and with which words."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pytest_vperf.workloads.dhrystone import Dhrystone, VperfDhrystone
+from pytest_vperf.workloads.whetstone import VperfWhetstone, Whetstone
+
+#: Refused before anything is run: neither a bench nor a target is needed.
+NOTHING: Any = SimpleNamespace(run=None)
+
+
+@pytest.mark.parametrize("work", [VperfDhrystone, VperfWhetstone])
+def test_a_warm_up_is_an_argument_only_where_there_is_one(work: Any) -> None:
+    assert work(0.5).argv("1.1") == ("--seconds=0.5",)
+    assert work(0.5, warmup=0.1).argv("1.1") == ("--seconds=0.5", "--warmup=0.1")
+
+
+@pytest.mark.parametrize(
+    ("tool", "parameters", "message"),
+    [
+        (Dhrystone, {"time": 0.001}, "time is 0.001, not a number of seconds from 0.01 to 60"),
+        (Dhrystone, {"time": True}, "time is True, not a number of seconds from 0.01 to 60"),
+        (Whetstone, {"time": 1e9}, "time is 1000000000.0, not a number of seconds from 0.01 to 3600"),
+        (Whetstone, {"warmup": -1}, "warmup is -1, not a number of seconds from 0 to 5"),
+        (Dhrystone, {"warmup": float("nan")}, "warmup is nan, not a number of seconds from 0 to 5"),
+        (Dhrystone, {"implementation": "netlib", "warmup": 1}, "implementation is 'netlib', not vperf or unixbench"),
+        (Whetstone, {"implementation": "c"}, "implementation is 'c', not vperf, unixbench or netlib"),
+        (Dhrystone, {"implementation": "unixbench", "warmup": 1}, "warmup is 1: UnixBench's program has none"),
+        (Whetstone, {"implementation": "netlib", "warmup": 0.5}, "warmup is 0.5: only our program has one"),
+        (Dhrystone, {"implementation": "unixbench", "time": 1.5}, "time is 1.5, not a whole number of seconds"),
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_is_refused(tool: Any, parameters: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=r".") as caught:
+        tool(NOTHING).run(NOTHING, **parameters)
+    assert str(caught.value) == message
