@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 #: From this many samples (of a comparison: pairs) on a forecast is shown, and from twice as many it may end a claim.
 SHOWN_FROM = 8
 BELIEVED_FROM = 16
-#: A claim is hopeless when it needs this many times the time that is left, even at best: the pace is not steady.
-MARGIN = 1.5
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ def need(state: State, spent: float, budget: float) -> Need | None:
     pace = spent / state.samples
     at_best = state.forecast if state.forecast_at_best is None else state.forecast_at_best
     rest = pace * (at_best - state.samples)
-    hopeless = state.samples >= BELIEVED_FROM and rest > MARGIN * max(budget - spent, 0.0)
+    hopeless = state.samples >= BELIEVED_FROM and rest > max(budget - spent, 0.0)
     return Need(state.forecast, pace * state.forecast, hopeless)
 
 
