@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vperf.machine.preflight import find_program
+from pytest_vperf.machine.preflight import Readiness, find_program
 from pytest_vperf.targets.base import (
     CannotConnect,
     CommandFailed,
@@ -27,17 +27,22 @@ from pytest_vperf.workloads.bench import Bench
 from pytest_vperf.workloads.iperf3 import Iperf3
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pytest_vperf.machine.runs import Run
 
 
 @pytest.fixture(scope="module")
-def sshd(short_folder: Path) -> Iterator[tuple[int, Path]]:
+def sshd(
+    short_folder: Path, require: Callable[[str, Readiness], None]
+) -> Iterator[tuple[int, Path]]:
     """The port of a server for this user, and a configuration for clients."""
     program = find_program("sshd")
-    if program is None or find_program("ssh-keygen") is None:
-        pytest.skip("sshd is not installed (to mend it: apt-get install openssh-server)")
+    there = program is not None and find_program("ssh-keygen") is not None
+    require(
+        "host", Readiness("sshd", there, "it is not installed", "apt-get install openssh-server")
+    )
+    assert program is not None
     folder = short_folder / "ssh"
     folder.mkdir(mode=0o700)
     for name in ("host", "user"):

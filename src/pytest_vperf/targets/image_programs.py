@@ -126,9 +126,7 @@ class ImagePrograms:
         loaded: list[Path] = []
         for _ in range(_ROUNDS):
             path = ":".join(str(root / folder) for folder in folders)
-            loaded, problem = self._loaded(
-                [*loader, "--library-path", path, "--list", program], root, found
-            )
+            loaded, problem = self._loaded([*loader, "--library-path", path], root, program, found)
             more = [
                 folder
                 for library in (Path(program), *loaded)
@@ -149,11 +147,26 @@ class ImagePrograms:
         places = (self.tree.resolve(folder) for folder in named if folder.startswith("/"))
         return [place for place in places if place and self.tree.names(place)]
 
-    def _loaded(self, command: list[str], root: Path, found: Program) -> tuple[list[Path], str]:
-        """What the loader takes of the image, and what is wrong; a line is ``NAME => PATH (0x…)``, as of ldd(1)."""
+    def _loaded(
+        self, loader: list[str], root: Path, program: str, found: Program
+    ) -> tuple[list[Path], str]:
+        """What the loader takes of the image, and what is wrong; a line is ``NAME => PATH (0x…)``, as of ldd(1).
+
+        glibc's loader is asked as ldd(1) asks it: with ``--list`` it tells nothing at all where a library is missing,
+        and those that it found may say where that one is. musl's knows ``--list`` only, and tells all it can.
+        """
+        glibc = "--inhibit-cache" in loader
+        command = [*loader, program] if glibc else [*loader, "--list", program]
+        environment = {"LC_ALL": "C", **({"LD_TRACE_LOADED_OBJECTS": "1"} if glibc else {})}
         try:
             done = subprocess.run(
-                command, capture_output=True, text=True, errors="replace", check=False, timeout=30
+                command,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                timeout=30,
+                env=environment,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise self._refusal(found, f"its loader does not run: {error}") from error
@@ -174,6 +187,7 @@ class ImagePrograms:
         return Unavailable(
             f"the host cannot run {found.path} of the image {self.rootfs.name}: {why}",
             remedy="--host-tools takes the tools that are installed on the host",
+            target="host",
         )
 
 

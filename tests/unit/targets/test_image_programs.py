@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_vperf.machine import compiler
 from pytest_vperf.machine.cache import file_sha256
 from pytest_vperf.targets.base import Unavailable
 from pytest_vperf.targets.elf import read_elf
@@ -140,6 +141,54 @@ def test_a_library_of_the_host_s_is_not_taken(image: Callable[..., Rootfs]) -> N
         "libc.so.6 is not where the image's loader looks for it"
     )
     assert "--host-tools" in caught.value.remedy
+
+
+def test_libraries_that_name_folders_with_libraries(
+    image: Callable[..., Rootfs], tmp_path: Path
+) -> None:
+    """As fio's: librados names a folder of its own, which on the host does not exist."""
+    if not compiler.check().usable:
+        pytest.skip(compiler.check().why)
+
+    def build(name: str, code: str, *words: str) -> bytes:
+        (tmp_path / f"{name}.c").write_text(code)
+        command = ["cc", "-o", str(tmp_path / name), str(tmp_path / f"{name}.c"), *words]
+        subprocess.run(command, check=True, cwd=tmp_path)
+        return (tmp_path / name).read_bytes()
+
+    far = "/usr/lib/vperf-far"
+    shared = ("-shared", "-fPIC", "-L.", "-Wl,--enable-new-dtags")
+    deepest = build("libdeepest.so", "int deepest(void) { return 7; }", *shared)
+    deep = build(
+        *("libdeep.so", "int deepest(void); int deep(void) { return deepest(); }"),
+        *(*shared, "-ldeepest", f"-Wl,-rpath,{far}/deepest"),
+    )
+    near = build(
+        *("libnear.so", "int deep(void); int near_by(void) { return deep(); }"),
+        *(*shared, "-ldeep", f"-Wl,-rpath,{far}", "-Wl,--allow-shlib-undefined"),
+    )
+    seven = build(
+        *("seven", "int near_by(void); int main(void) { return near_by(); }"),
+        *("-L.", "-lnear", "-Wl,--allow-shlib-undefined"),
+    )
+    files = {
+        "usr/bin/seven": seven,
+        "opt/libs/libnear.so": near,
+        f"{far[1:]}/libdeep.so": deep,
+        f"{far[1:]}/deepest/libdeepest.so": deepest,
+        "etc/ld.so.conf": b"/opt/libs\n",
+    }
+    rootfs = image({**files, **libraries(Path(shutil.which("cat") or "").resolve())})
+    program = ImagePrograms(rootfs).in_place("seven")
+    assert subprocess.run(program.argv, check=False).returncode == 7
+    del files[f"{far[1:]}/deepest/libdeepest.so"]
+    rootfs = image({**files, **libraries(Path(shutil.which("cat") or "").resolve())})
+    with pytest.raises(Unavailable) as caught:
+        ImagePrograms(rootfs).in_place("seven")
+    assert caught.value.reason.endswith(
+        ": libdeepest.so is not where the image's loader looks for it"
+    )
+    assert caught.value.target == "host"
 
 
 def test_programs_that_the_host_cannot_run(image: Callable[..., Rootfs]) -> None:
