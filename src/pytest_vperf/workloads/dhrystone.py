@@ -28,8 +28,11 @@ if TYPE_CHECKING:
 #: Dhrystones per second of one DMIPS.
 VAX = 1757.0
 
-#: What netlib's program prints of a variable that has one right value.
-_CHECKED = r"^[ \t]*(\w+):[ \t]+([0-9]+)[ \t]*\n[ \t]*should be:[ \t]+([0-9]+)[ \t]*$"
+#: What netlib's program prints of a variable that has one right value: a number, a letter or a text.
+_CHECKED = (
+    r"^[ \t]*([\w\[\]]+):[ \t]+(\S.*?)[ \t]*\n"
+    r"[ \t]*should be:[ \t]+(?!Number_Of_Runs|\(implementation-dependent)(\S.*?)[ \t]*$"
+)
 
 
 @dataclass(frozen=True)
@@ -150,6 +153,10 @@ class NetlibDhrystone:
         for name, found, right in re.findall(_CHECKED, reader.text, re.MULTILINE | re.ASCII):
             if found != right:
                 raise reader.error(f"its {name} is {found}, and should be {right}")
+        # R. Longbottom's edition compares itself.
+        wrong = re.search(r"(\S+):[ \t]+WRONG\b", reader.text)
+        if wrong:
+            raise reader.error(f"its {wrong[1]} is wrong, as it says itself")
         match = reader.need(
             rf"^Dhrystones per Second:[ \t]*({TOKEN})[ \t]*$", "number of Dhrystones per second"
         )

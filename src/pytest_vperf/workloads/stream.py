@@ -159,6 +159,11 @@ class McCalpinStream:
         # Since 5.0; before, there is no such line, and no validation.
         if version:
             reader.need(r"^Solution Validates", "word that the solution validates")
+        # Not of McCalpin's, but of HPC Challenge's edition, which prints GB/s in the same table.
+        reader.need(
+            r"^Function[ \t]+(?:Best[ \t]+)?Rate[ \t]+\(?MB/s\)?[ \t]",
+            "heading with a rate in MB/s",
+        )
 
         def text(kernel: str) -> str:
             # Function, rate, and average, least and most time (root mean square instead of average in 4.0).
@@ -217,8 +222,10 @@ class LmbenchStream:
         reader = Reader(self.tool, Output(output.stderr + output.stdout, "", output.version))
 
         def text(kernel: str) -> str:
+            # Add was called sum before the third version.
+            name = "(?:add|sum)" if kernel == "add" else kernel
             match = reader.need(
-                rf"^STREAM {kernel} bandwidth: ({TOKEN}) MB/sec[ \t]*$", f"bandwidth of {kernel}"
+                rf"^STREAM {name} bandwidth: ({TOKEN}) MB/sec[ \t]*$", f"bandwidth of {kernel}"
             )
             return match[1]
 

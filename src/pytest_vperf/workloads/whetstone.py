@@ -32,6 +32,9 @@ _MODULES = (
     "module 8, procedure calls",
 )
 
+#: What netlib's program and its later editions print before "IPS", in millions.
+_MILLIONS = {"K": 1e-3, "M": 1.0, "G": 1e3}
+
 
 @dataclass(frozen=True)
 class WhetstoneResult:
@@ -108,6 +111,8 @@ class UnixBenchWhetstone:
     def parse(self, output: Output) -> WhetstoneResult:
         """Read what a run printed; see `Workload.parse`."""
         reader = Reader(self.tool, Output(output.stderr + "\n" + output.stdout, "", output.version))
+        if reader.find(r"^Wrong answer", "complaint about the answer"):
+            raise reader.error("it found a wrong answer itself")
         match = reader.need(rf"^COUNT\|({TOKEN})\|0\|MWIPS$", "COUNT of MWIPS")
         rates = [
             reader.number(
@@ -164,11 +169,12 @@ class NetlibWhetstone:
         if reader.find(r"^Insufficient duration", "complaint about the duration"):
             raise reader.error("the run was too short for its clock of whole seconds")
         match = reader.need(
-            rf"^C Converted [Dd]ouble Precision Whetstones:[ \t]*({TOKEN}) ([KM])IPS[ \t]*$",
+            rf"^C Converted [Dd]ouble Precision Whetstones:[ \t]*({TOKEN}) ([KMG])W?IPS[ \t]*$",
             "number of Whetstones",
         )
         figure = reader.number(match[1], "Whetstones", positive=True)
-        mwips = reader.checked(figure / (1000 if match[2] == "K" else 1), "MWIPS", positive=True)
+        # G is of editions for faster machines, as the W for Whetstone.
+        mwips = reader.checked(figure * _MILLIONS[match[2]], "MWIPS", positive=True)
         return _result(reader, "netlib", mwips, ())
 
     @classmethod

@@ -37,6 +37,19 @@ def test_server_of_iperf_says_what_arrived() -> None:
     assert found.loss.better == "lower"
 
 
+def test_what_a_repeated_last_packet_begins_is_no_stream() -> None:
+    # As a published log of a server of iperf 2.1 has it, whose answer to the last packet was lost.
+    ghost = (
+        "[  3] WARNING: ack of last datagram failed.\n"
+        "[  4] local 198.19.247.2 port 6002 connected with 198.19.247.1 port 38110\n"
+        "[  4] 0.0000-0.0110 sec  1.00 KBytes   745 Kbits/sec   0.690 ms 1796/1798 (1e+02%)\n"
+    )
+    test = IperfUdp("198.19.247.2", 6002, time=2, streams=2, length=512)
+    assert test.parse_server(Output(SERVER + ghost)) == test.parse_server(Output(SERVER))
+    with pytest.raises(ParseError, match="it has the server's report of 3 of 2 streams"):
+        test.parse_server(Output(SERVER + ghost.replace("-0.0110", "-2.0110")))
+
+
 def test_report_of_one_stream_is_not_that_of_two() -> None:
     text = SERVER.replace("[  3] 0.0000", "[  3] x")
     with pytest.raises(ParseError, match="it has the server's report of 1 of 2 streams"):

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
     from pytest_vperf.workloads.figures import Reader
 
+#: What fio was told, which is not read: an option that may be given again, such as filename, is a key that is there
+#: again (issue 1571 of fio).
+_OPTIONS = re.compile(r'("(?:global|job) options" : )\{(?:[^{}"]|"(?:[^"\\]|\\.)*")*\}')
+
 Direction = Literal["read", "write"]
 
 #: The percentiles that a job asks for.
@@ -106,7 +110,8 @@ def _document(reader: Reader) -> Mapping[str, Any]:
     except (ValueError, RecursionError) as error:
         raise reader.error(f"its JSON cannot be read: {error or 'too deep'}") from None
     # Until 3.1 the unused places of the list of percentiles are printed too, all as "0.00" (json.c, stat.c).
-    return reader.json_document(re.sub(r',\s*"0\.00" : 0(?=\s*[,}])', "", text[:end]))
+    text = re.sub(r',\s*"0\.00" : 0(?=\s*[,}])', "", text[:end])
+    return reader.json_document(_OPTIONS.sub(r"\1{}", text))
 
 
 def _transfer(reader: Reader, job: Mapping[str, Any], name: Direction) -> Transfer:
@@ -136,14 +141,19 @@ def _latency(reader: Reader, part: Mapping[str, Any], name: str) -> Latency:
     completion = _object(reader, part, f"clat{ending}", name)
     percentiles = _object(reader, completion, "percentile", f"{name} clat{ending}")
 
-    def time(value: object, what: str) -> Quantity:
-        number = reader.json_number(value, f"{name} {what}")
+    def time(value: object, what: str, *, positive: bool = False) -> Quantity:
+        number = reader.json_number(value, f"{name} {what}", positive=positive)
         return Quantity(number * factor, "us", better="lower")
 
+    # It is 0 where fio was told not to measure it (disable_lat). A percentile of fio 2 may be: it is in whole µs.
+    mean = time(whole.get("mean"), "mean latency", positive=True)
     p50, p95, p99, p99_9 = (
-        time(percentiles.get(f"{float(each):.6f}"), f"percentile {each}") for each in PERCENTILES
+        time(percentiles.get(f"{float(each):.6f}"), f"percentile {each}", positive=factor < 1)
+        for each in PERCENTILES
     )
-    return Latency(time(whole.get("mean"), "mean latency"), p50, p95, p99, p99_9)
+    if not p50.value <= p95.value <= p99.value <= p99_9.value:
+        raise reader.error(f"the percentiles of its {name} latency fall")
+    return Latency(mean, p50, p95, p99, p99_9)
 
 
 def _object(reader: Reader, parent: Mapping[str, Any], key: str, of: str) -> Mapping[str, Any]:

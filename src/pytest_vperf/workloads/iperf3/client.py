@@ -76,7 +76,9 @@ class Client:
         """Seconds for the test three times over, and a minute."""
         return 60.0 + 3 * (self.time + self.omit)
 
-    def end(self, reader: Reader, protocol: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    def end(
+        self, reader: Reader, protocol: str, *, reverse: bool = False
+    ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         """The parts ``start.test_start`` and ``end`` of the document, which is of this test.
 
         Raises:
@@ -91,6 +93,9 @@ class Client:
             raise reader.error(
                 f"it is a test of {str(test.get('protocol'))[:20]}, not of {protocol}"
             )
+        # 0 or 1; "bidir" is there since 3.7, and its sums are of one direction of two.
+        if bool(test.get("reverse")) != reverse or test.get("bidir"):
+            raise reader.error("it is a test of another direction")
         streams = end.get("streams")
         if not isinstance(streams, list) or len(streams) != self.streams:
             raise reader.error(f"it does not have the figures of {self.streams} streams")

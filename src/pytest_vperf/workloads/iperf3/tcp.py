@@ -62,7 +62,7 @@ class Iperf3Tcp(Client):
             ParseError: there is none, it is of another test, it has an error, or nothing arrived.
         """
         reader = Reader(self.tool, output)
-        _, end = self.end(reader, "TCP")
+        _, end = self.end(reader, "TCP", reverse=self.reverse)
         sent, received = (part_of(reader, end, name) for name in ("sum_sent", "sum_received"))
         retransmits = sent.get("retransmits")
         return TcpResult(

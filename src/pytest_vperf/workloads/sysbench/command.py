@@ -10,11 +10,14 @@ from pytest_vperf.workloads.base import Output, ParseError, Unsupported
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+#: More events than any run does, and the most that an option of 0.4 and 0.5 can hold.
+_MANY = 2**31 - 1
+
 
 def command(
     version: str, test: str, own: Sequence[str], threads: int, events: int, time: int
 ) -> tuple[str, ...]:
-    """The arguments: 1.0 has other names (ChangeLog of 1.0.0); 0 is no limit in all versions.
+    """The arguments: 1.0 has other names (ChangeLog of 1.0.0); 0 is no limit.
 
     Raises:
         Unsupported: this version's options are not known.
@@ -26,6 +29,9 @@ def command(
         return (test, *own, f"--threads={threads}", f"--events={events}", f"--time={time}", "run")
     if (int(major[1]), int(major[2])) < (0, 4):
         raise Unsupported("the output of versions before 0.4 is not known")
+    # For cpu there 0 is no event at all, and the run ends at once (cpu_get_request in sb_cpu.c of 0.4.12 and 0.5).
+    if test == "cpu" and not events:
+        events = _MANY
     limits = (f"--max-requests={events}", f"--max-time={time}")
     return (f"--test={test}", *own, f"--num-threads={threads}", *limits, "run")
 

@@ -13,7 +13,7 @@ from pytest_vperf.quantity import Quantity, QuantityError
 from pytest_vperf.workloads.figures import TOKEN, Reader
 from pytest_vperf.workloads.parameters import check_whole
 from pytest_vperf.workloads.sysbench.command import command, version_of
-from pytest_vperf.workloads.sysbench.report import Run, general
+from pytest_vperf.workloads.sysbench.report import Run, check_rate, general
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -128,16 +128,25 @@ class SysbenchMemory:
         count = reader.whole(operations[1], "the number of operations", positive=True)
         transferred = reader.number(moved[1], "the amount transferred", positive=True)
         self._check_amount(reader, count, transferred)
+        rate, throughput = (
+            reader.number(operations[2], "operations per second", positive=True),
+            reader.number(moved[3], "the throughput", positive=True),
+        )
+        check_rate(reader, count, run.elapsed, rate, "operations per second")
+        # Both are by the same time, and printed with two decimals. A MB of 10^6 bytes would be 5 % off.
+        block = _bytes("block_size", self.block_size) / 2**20
+        if abs(rate * block - throughput) > 0.0051 * (1 + block) + 0.01 * throughput:
+            raise reader.error(
+                f"{rate:g} operations of {self.block_size} per second are not {throughput:g} MiB/s"
+            )
         return MemoryResult(
             "work" if self.time is None else "time",
             run.elapsed,
             run.events,
             run.latency,
             run.fairness,
-            reader.quantity(moved[3], "the throughput", "MiB/s", "higher", positive=True),
-            reader.quantity(
-                operations[2], "operations per second", "operation/s", "higher", positive=True
-            ),
+            Quantity(throughput, "MiB/s", better="higher"),
+            Quantity(rate, "operation/s", better="higher"),
             Quantity(transferred, "MiB"),
         )
 

@@ -111,6 +111,19 @@ def general(reader: Reader, threads: int) -> Run:
     return run
 
 
+def check_rate(reader: Reader, count: int, elapsed: Quantity, rate: float, what: str) -> None:
+    """Refuse a rate that is not what was done by the time it took.
+
+    The tool reads its clock twice for the two, which on a machine with much else to do is some time apart; and prints
+    a rate with two decimals, of which a slow machine has one that is not zero.
+
+    Raises:
+        ParseError: it is far off.
+    """
+    if abs(rate * elapsed.value - count) > 0.1 * count + 0.5 * rate + 0.0051 * elapsed.value:
+        raise reader.error(f"{count} in {elapsed.value:g} s are not {rate:g} {what}")
+
+
 def _latency(reader: Reader) -> Latency:
     block = reader.need(
         r"^(?:[ \t]+(?:per-request statistics|response time):|Latency statistics:|Latency \((ms)\):)[ \t]*$",
