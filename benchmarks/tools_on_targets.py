@@ -1,13 +1,12 @@
 """Runs every tool on every kind of target and prints the figures as a table: what works here, and why not.
 
-    python benchmarks/tools_on_targets.py [FILE.xml]
-
 The tests of `tests/tools` do the work; with the JUnit file of an earlier run of theirs nothing is run again. The
 figures are single runs on a machine as it is: they show that a tool runs and is read, not what a target costs.
 """
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 import tempfile
@@ -20,16 +19,22 @@ ROOT = Path(__file__).parents[1]
 TARGETS = ("host", "container runc", "container runsc", "pod tcg")
 
 
-def main(arguments: list[str]) -> int:
+def main() -> int:
     """Run the tests, or read what they left, and print the table; the exit status is that of the tests."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("junit", nargs="?", metavar="FILE.xml", help="of a run of tests/tools")
+    junit = parser.parse_args().junit
     with tempfile.TemporaryDirectory() as folder:
-        status, file = 0, Path(arguments[0]) if arguments else Path(folder, "tools.xml")
-        if not arguments:
+        status, file = 0, Path(junit or Path(folder, "tools.xml"))
+        if not junit:
             command = [sys.executable, "-m", "pytest", str(ROOT / "tests" / "tools"), "-q"]
             status = subprocess.run(
                 [*command, f"--junitxml={file}"], cwd=ROOT, check=False
             ).returncode
-        cells, reasons = read(file)
+        try:
+            cells, reasons = read(file)
+        except (OSError, ElementTree.ParseError) as error:
+            parser.error(f"{file}: {error}")
     tools = list(dict.fromkeys(tool for tool, _ in cells))
     rows = [[tool, *(cells.get((tool, target), "-") for target in TARGETS)] for tool in tools]
     print_table(["tool", *TARGETS], rows)
@@ -62,4 +67,4 @@ def read(file: Path) -> tuple[dict[tuple[str, str], str], list[str]]:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(main())

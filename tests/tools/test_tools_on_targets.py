@@ -77,7 +77,7 @@ def test_iperf3(
     start: Any, network: Any, other_host: Any, iperf3: Any, request: pytest.FixtureRequest
 ) -> None:
     target = start(network=network)
-    keep(request, iperf3.tcp(other_host, to=target, time=2, omit=1).throughput)
+    keep(request, iperf3.tcp(other_host, to=target, time=2, omit=1).throughput.to("Gbit/s"))
 
 
 @on_every_target
@@ -109,4 +109,4 @@ def test_cpuhog(start: Any, cpuhog: Any, request: pytest.FixtureRequest) -> None
 def test_guestmem(start: Any, guestmem: Any, request: pytest.FixtureRequest) -> None:
     memory = guestmem.free(start())
     assert 0 < memory.used.value < memory.total.value
-    keep(request, memory.total)
+    keep(request, memory.total.to("MiB"))
