@@ -197,3 +197,23 @@ def format_number(value: float) -> str:
         text = f"{value:.{digits}f}"
         return text.rstrip("0").rstrip(".") if "." in text else text
     return f"{value:.3e}"
+
+
+def amount(name: str, value: object, unit: str, *, such_as: str) -> float:
+    """The value of a parameter that is a text with a unit.
+
+    Args:
+        name: of the parameter, for the message.
+        value: what was given.
+        unit: which the number is wanted in.
+        such_as: an example, for the message.
+
+    Raises:
+        QuantityError: it is no such text, or of another dimension; with the name and the value.
+    """
+    try:
+        if isinstance(value, str):
+            return Quantity.parse(value).to(unit).value
+    except QuantityError as error:
+        raise type(error)(f"{name} is {value!r}, not one such as {such_as!r}: {error}") from None
+    raise QuantityError(f"{name} is {value!r}, not a text such as {such_as!r}")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -116,6 +117,31 @@ def test_a_disk_in_memory(host: Host, disks: Disks) -> None:
     assert disk.details["below"] == "tmpfs"
     disk.close()
     assert loops.backing(disk.device) == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"format": "ext5"}, "format is 'ext5', not 'ext4', or '' for a raw disk"),
+        ({"below": "mem"}, "below is 'mem', not 'disk' or 'memory'"),
+        ({"size": "huge"}, "size is 'huge', not one such as '256 MiB': "),
+    ],
+)
+def test_disks_that_there_are_not(disks: Disks, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        disks.make(**options)
+
+
+def test_caps_that_are_none(disks: Disks) -> None:
+    disk = disks.make("1 MiB")
+    with pytest.raises(ValueError, match="read_iops is 0: a cap is a whole number, and"):
+        disk.capped(read_iops=0)
+    with pytest.raises(ValueError, match="write_rate is 0: a cap is a whole number, and"):
+        disk.capped(write_rate="0.1 byte/s")
+    with pytest.raises(
+        ValueError, match=r"read_rate is '19\.2 Mbit', not one such as '19\.2 MB/s'"
+    ):
+        disk.capped(read_rate="19.2 Mbit")
 
 
 def test_disks_that_cannot_be_made(disks: Disks) -> None:

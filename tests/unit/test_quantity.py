@@ -12,6 +12,7 @@ from pytest_vperf.quantity import (
     DimensionError,
     Quantity,
     QuantityError,
+    amount,
     conversion_factor,
     dimension,
     format_number,
@@ -229,3 +230,22 @@ def test_a_formatted_number_is_the_number_to_four_digits(value: float) -> None:
 def test_prints_with_its_unit() -> None:
     assert str(Quantity(400, "ms")) == "400 ms"
     assert str(Quantity(0.75)) == "0.75"
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (10, "runtime is 10, not a text such as '10 s'"),
+        ("soon", "runtime is 'soon', not one such as '10 s': 'soon' is not a number with a unit, such as '400 ms'"),
+        ("10", "runtime is '10', not one such as '10 s': 1 (dimensionless) cannot be compared with s ([time])"),
+        ("1 MB", "runtime is '1 MB', not one such as '10 s': MB ([information]) cannot be compared with s ([time])"),
+    ],
+)  # fmt: skip
+def test_a_parameter_that_is_no_amount_is_named(value: object, message: str) -> None:
+    with pytest.raises(QuantityError) as caught:
+        amount("runtime", value, "s", such_as="10 s")
+    assert str(caught.value) == message
+
+
+def test_a_parameter_in_another_unit() -> None:
+    assert amount("rate", "100 Mbit/s", "bit/s", such_as="1 Gbit/s") == 1e8

@@ -53,6 +53,10 @@ class Standing:
     need: Need | None = None
 
 
+#: A session that has no time for so many samples decides little.
+_FEW = 10
+
+
 class Progress(Protocol):
     """Who is told how sampling goes. Every method may be called often, and must be quick."""
 
@@ -242,7 +246,14 @@ class Sampling:
             text = f"{self.session}: {self.allowed:.3g} of {budget:g} s over after {taken}"
         if state.forecast is not None and state.forecast > state.samples:
             text += f", about {roughly(state.forecast)} needed"
-        return f"{text}; {state.reason}" if state.reason else text
+        taken_in_all = [count(state.samples, noun) for noun in ("sample", "pair")]
+        if state.reason and state.reason not in taken_in_all:
+            text += f"; {state.reason}"
+        # Else it is the samples that are too long, not the noise that is too great.
+        each = self.spent / max(1, len(self.observations))
+        if each * _FEW > self._budget / self.planned:
+            text += f"; a sample takes {rough_time(each)}: make it shorter, or the budget larger (--claims-budget)"
+        return text
 
     def _out_of_hope(self, needed: Need) -> str:
         number = count(roughly(needed.samples), self._noun)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from pytest_vperf.claims.forecast import rough_time, roughly
 from pytest_vperf.quantity import format_number
+from pytest_vperf.reporting.notice import say
 from pytest_vperf.stats.plain import count
 
 if TYPE_CHECKING:
@@ -37,15 +38,26 @@ def progress_for(config: pytest.Config) -> Progress:
         or config.getoption("verbose") <= -2
         or config.getoption("capture") == "no"  # what the test prints would get between
     ):
-        return NoProgress()
+        return LogProgress(config)
     return TerminalProgress(reporter, stream, config.pluginmanager.get_plugin("capturemanager"))
 
 
-class NoProgress:
-    """Nobody is told."""
+class LogProgress:
+    """A line that stays, once for each claim that waits: a log that stands still would look like a hang.
+
+    Args:
+        config: of the run.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._said = ""
 
     def waiting(self, claim: str, holder: str) -> None:
-        """Ignore it."""
+        """Say whom the claim waits for."""
+        if claim != self._said:
+            self._said = claim
+            say(self._config, f"{claim} waits for another measurement on this machine, {holder}")
 
     def sampled(self, standing: Standing) -> None:
         """Ignore it."""

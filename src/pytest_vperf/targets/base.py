@@ -281,8 +281,9 @@ def link_of(target: object) -> Link:
     link: Link | None = getattr(target, "link", None)
     if link is None:
         name = getattr(target, "name", type(target).__name__)
+        how = "let the test ask for it" if name == "host" else "start it with network=network"
         raise TargetError(
-            f"{name} is on no network: start it with network=network (the fixture `network`)",
+            f"{name} is on no network: {how} (the fixture `network`)",
             target=name,
         )
     return link

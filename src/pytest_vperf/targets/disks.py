@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pytest_vperf.machine import loops, mounts
-from pytest_vperf.quantity import Quantity
+from pytest_vperf.quantity import amount
 from pytest_vperf.targets.base import CannotStart, TargetError, Unavailable
 from pytest_vperf.targets.disk_programs import call, check, refusal
 from pytest_vperf.targets.limits import DiskCaps
@@ -143,17 +143,21 @@ class Disk:
             write_iops: likewise.
             read_rate: bytes a second, e.g. ``19.2 MB/s``.
             write_rate: likewise.
+
+        Raises:
+            ValueError: a cap is none, or less than 1 a second.
         """
-        caps = DiskCaps(
-            self.device,
-            self.number,
-            read_iops,
-            write_iops,
-            *(
-                None if rate is None else round(Quantity.parse(rate).to("byte/s").value)
-                for rate in (read_rate, write_rate)
-            ),
-        )
+        rates = {
+            name: None if rate is None else round(amount(name, rate, "byte/s", such_as="19.2 MB/s"))
+            for name, rate in (("read_rate", read_rate), ("write_rate", write_rate))
+        }
+        for name, cap in {"read_iops": read_iops, "write_iops": write_iops, **rates}.items():
+            # To the kernel 0 is no cap at all.
+            if cap is not None and (isinstance(cap, bool) or not isinstance(cap, int) or cap < 1):
+                raise ValueError(
+                    f"{name} is {cap!r}: a cap is a whole number, and the smallest is 1 a second"
+                )
+        caps = DiskCaps(self.device, self.number, read_iops, write_iops, *rates.values())
         return CappedDisk(self, caps)
 
     def close(self) -> None:
@@ -221,9 +225,14 @@ class Disks:
         Raises:
             Unavailable: this user may not make loop devices, or a program is missing.
             CannotStart: there is no room, or a program failed.
+            ValueError: a size, format or place that there is not.
         """
+        if format not in ("", "ext4"):
+            raise ValueError(f"format is {format!r}, not 'ext4', or '' for a raw disk")
+        if below not in ("disk", "memory"):
+            raise ValueError(f"below is {below!r}, not 'disk' or 'memory'")
         check(formatted=bool(format))
-        length = round(Quantity.parse(size).to("byte").value) // 4096 * 4096
+        length = round(amount("size", size, "byte", such_as="256 MiB")) // 4096 * 4096
         if length < 1 << 20:
             raise CannotStart(f"a disk of {size} is too small: at least 1 MiB")
         folder = self._run.subfolder("disk")

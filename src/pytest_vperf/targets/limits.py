@@ -13,7 +13,7 @@ import resource
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_vperf.quantity import Quantity
+from pytest_vperf.quantity import amount
 from pytest_vperf.targets.base import CannotStart
 from pytest_vperf.targets.setting import Setting, among_lines, exact
 
@@ -227,7 +227,9 @@ def bytes_of(memory: int | str | None) -> int | None:
     Raises:
         QuantityError: the text is no size.
     """
-    return round(Quantity.parse(memory).to("byte").value) if isinstance(memory, str) else memory
+    if not isinstance(memory, str):
+        return memory
+    return round(amount("memory", memory, "byte", such_as="200 MiB"))
 
 
 def names(limits: Limits) -> Sequence[str]:

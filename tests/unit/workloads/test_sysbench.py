@@ -81,9 +81,15 @@ def test_cpu_parameters_that_make_no_sense_are_refused(
     ("parameters", "message"),
     [
         ({"block_size": "1 kB"}, "total_size is 100 GiB, not a multiple of 1 kB"),
-        ({"block_size": "1 s"}, "block_size: s .* cannot be compared with byte"),
+        (
+            {"block_size": "1 s"},
+            "block_size is '1 s', not one such as '64 KiB': s .* cannot be compared with byte",
+        ),
         ({"block_size": "3 byte"}, "block_size is 3 byte, not a multiple of 8 bytes"),
-        ({"total_size": "all"}, "total_size: 'all' is not a number with a unit"),
+        (
+            {"total_size": "all"},
+            "total_size is 'all', not one such as '64 KiB': 'all' is not a number with a unit",
+        ),
         ({"operation": "none"}, "operation is 'none', not read or write"),
         ({"access": "random"}, "access is 'random', not seq or rnd"),
     ],

@@ -14,7 +14,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_vperf.quantity import Quantity
+from pytest_vperf.quantity import Quantity, amount
 from pytest_vperf.targets.base import TargetError
 from pytest_vperf.targets.network.commands import ip, ip_json, tc
 
@@ -57,7 +57,7 @@ def limit(port: Port, rate: str) -> Quantity:
         QuantityError: the rate is none.
         TargetError: the kernel refuses, or says another rate than it was told.
     """
-    wanted = round(Quantity.parse(rate).to("bit/s").value)
+    wanted = round(amount("rate", rate, "bit/s", such_as="100 Mbit/s"))
     if wanted < 1000:
         raise TargetError(f"a link cannot be limited to {rate}: at least 1 kbit/s")
     lift(port)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from pytest_vperf.quantity import Quantity
+from pytest_vperf.quantity import amount
 from pytest_vperf.targets.base import CannotStart, Unavailable
 from pytest_vperf.targets.disks import attached
 from pytest_vperf.targets.limits import Limits
@@ -128,7 +128,9 @@ class Pods:
                     accelerator,
                     firmware,
                     vcpus=_positive("vcpus", vcpus),
-                    memory_mib=_positive("memory", round(Quantity.parse(memory).to("MiB").value)),
+                    memory_mib=_positive(
+                        "memory", round(amount("memory", memory, "MiB", such_as="512 MiB"))
+                    ),
                     machine=machine,
                     cpu=cpu,
                     disks=tuple((serial(disk), disk.device) for disk in present),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_vperf.quantity import Quantity
+from pytest_vperf.quantity import amount
 from pytest_vperf.workloads.fio.job import FioJob, Mode
 from pytest_vperf.workloads.fio.result import Direction, FioResult, Latency, Transfer
 
@@ -126,15 +126,15 @@ class Fio:
             iodepth=iodepth,
             engine=engine,
             direct=direct,
-            runtime=Quantity.parse(runtime).to("s").value,
-            ramp_time=Quantity.parse(ramp_time).to("s").value,
+            runtime=amount("runtime", runtime, "s", such_as="10 s"),
+            ramp_time=amount("ramp_time", ramp_time, "s", such_as="2 s"),
             jobs=jobs,
         )
         return self._bench.run(target, workload)
 
 
 def _bytes(name: str, text: str) -> int:
-    value = Quantity.parse(text).to("byte").value
+    value = amount(name, text, "byte", such_as="4 KiB")
     if value != int(value):
         raise ValueError(f"{name} is {text!r}, which is not a whole number of bytes")
     return int(value)

@@ -11,7 +11,7 @@ import time as clock
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_vperf.quantity import Quantity
+from pytest_vperf.quantity import amount
 from pytest_vperf.workloads.base import Output, ParseError
 from pytest_vperf.workloads.iperf.report import Arrival, UdpResult
 from pytest_vperf.workloads.iperf.udp import IperfUdp
@@ -75,7 +75,7 @@ class Iperf:
             Unavailable: a target does not have iperf, or there is no way between the two.
             ParseError: the server did not count every stream.
         """
-        bits = round(Quantity.parse(rate).to("bit/s").value)
+        bits = round(amount("rate", rate, "bit/s", such_as="100 Mbit/s"))
         with self.serve(to) as server:
             address = server.address_for(client)
             test = IperfUdp(address, server.port, bits, time, streams, length)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from pytest_vperf.quantity import Quantity
+from pytest_vperf.quantity import amount
 from pytest_vperf.workloads.iperf3.tcp import Iperf3Tcp, TcpResult
 from pytest_vperf.workloads.iperf3.udp import Iperf3Udp, UdpResult
 from pytest_vperf.workloads.network_server import Server, serving
@@ -86,7 +86,7 @@ class Iperf3:
         Raises:
             Unavailable: a target does not have iperf3, or there is no way between the two.
         """
-        bits = round(Quantity.parse(rate).to("bit/s").value)
+        bits = round(amount("rate", rate, "bit/s", such_as="100 Mbit/s"))
         with self._server(to) as server:
             address = server.address_for(client)
             test = Iperf3Udp(address, server.port, time, omit, streams, bits, length)

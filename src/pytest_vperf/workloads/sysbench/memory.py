@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from pytest_vperf.quantity import Quantity, QuantityError
+from pytest_vperf.quantity import Quantity, amount
 from pytest_vperf.workloads.figures import TOKEN, Reader
 from pytest_vperf.workloads.parameters import check_whole
 from pytest_vperf.workloads.sysbench.command import command, version_of
@@ -177,10 +177,7 @@ class SysbenchMemory:
 
 
 def _bytes(name: str, text: str) -> int:
-    try:
-        value = Quantity.parse(text).to("byte").value
-    except QuantityError as error:
-        raise ValueError(f"{name}: {error}") from None
+    value = amount(name, text, "byte", such_as="64 KiB")
     if value != int(value) or value <= 0:
         raise ValueError(f"{name} is {text}, not a whole number of bytes")
     return int(value)

@@ -82,7 +82,7 @@ def test_machine_reached_by_ssh_talks_with_the_host_alone() -> None:
 def test_target_without_a_network_is_told_how_to_get_one() -> None:
     with pytest.raises(
         TargetError,
-        match=r"host is on no network: start it with network=network \(the fixture `network`\)",
+        match=r"host is on no network: let the test ask for it \(the fixture `network`\)",
     ):
         link_of(Host())
 
