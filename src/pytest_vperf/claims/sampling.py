@@ -246,10 +246,9 @@ class Sampling:
             text = f"{self.session}: {self.allowed:.3g} of {budget:g} s over after {taken}"
         if state.forecast is not None and state.forecast > state.samples:
             text += f", about {roughly(state.forecast)} needed"
-        taken_in_all = [count(state.samples, noun) for noun in ("sample", "pair")]
-        if state.reason and state.reason not in taken_in_all:
+        if state.reason not in ("", count(state.samples, self._noun)):
             text += f"; {state.reason}"
-        # Else it is the samples that are too long, not the noise that is too great.
+        # Where there is time for few samples, it is not the noise that is too great.
         each = self.spent / max(1, len(self.observations))
         if each * _FEW > self._budget / self.planned:
             text += f"; a sample takes {rough_time(each)}: make it shorter, or the budget larger (--claims-budget)"

@@ -157,6 +157,7 @@ class PairRule(Ending):
             reason = count(size, "pair")
         else:
             reason = self._why + suspicion(self._background.differences, "pair")
+        outlook = self._outlook()
         found = self.interval if self.decided else Band(None, None)
         estimate = self._background.estimate
         # With noise of several levels the median may jump to where the evidence says that the ratio is not.
@@ -173,9 +174,9 @@ class PairRule(Ending):
             high=self._ratio(found.low if self._mirrored else found.high),
             confidence=1 - sum(self._errors),
             samples=size,
-            forecast=self._forecast(),
+            forecast=size if self.decided and not self.cause else need.forecast(size, *outlook),
             cause=self.cause,
-            forecast_at_best=need.forecast_at_best(size, *self._outlook()),
+            forecast_at_best=need.forecast_at_best(size, *outlook),
         )
 
     @property
@@ -256,10 +257,6 @@ class PairRule(Ending):
         inside = all((centre <= edge.shift) == (edge is self._upper) for edge in self._edges)
         error = self._beta if inside else self._alpha / len(self._edges)
         return self._background.spread, distance, error
-
-    def _forecast(self) -> int | None:
-        size = len(self._samples.pairs)
-        return size if self.decided and not self.cause else need.forecast(size, *self._outlook())
 
     @property
     def _worse(self) -> Literal["above", "below"]:
