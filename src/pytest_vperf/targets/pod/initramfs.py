@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_vperf.machine import cache
-from pytest_vperf.targets.pod import modules
+from pytest_vperf.targets.kernel import modules
 from pytest_vperf.targets.pod.agent_build import build_agent
-from pytest_vperf.targets.pod.cpio import Archive
+from pytest_vperf.targets.kernel.cpio import Archive
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_vperf.targets.pod.kernel import GuestKernel
+    from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
 
 
 def build_initramfs(kernel: GuestKernel, more: tuple[str, ...] = ()) -> Path:

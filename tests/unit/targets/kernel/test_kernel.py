@@ -6,8 +6,8 @@ import struct
 import pytest
 
 from pytest_vperf.targets.base import CannotStart
-from pytest_vperf.targets.pod import modules
-from pytest_vperf.targets.pod.kernel import from_file, read_release
+from pytest_vperf.targets.kernel import modules
+from pytest_vperf.targets.kernel.guest_kernel import from_file, read_release
 
 
 def bzimage(release=b"6.1.0-1-cloud-amd64 (builder@host) #1"):

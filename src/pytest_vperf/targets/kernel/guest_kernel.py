@@ -1,4 +1,4 @@
-"""The guest kernel of a pod: a file of the user's, or the distribution's cloud kernel, unpacked, not installed."""
+"""The kernel of a machine: a file of the user's, or one of the distribution's, unpacked, not installed."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from pytest_vperf.targets.base import CannotStart, Unavailable
 
 #: The kernel meant for virtual machines, by distribution: first what Debian, then what Ubuntu calls it.
 PACKAGES = ("linux-image-cloud-amd64", "linux-image-virtual")
+#: The kernel for any machine, with every driver: what a Xen host needs, and one that runs machines itself.
+GENERIC_PACKAGES = ("linux-image-amd64", "linux-image-generic")
 
 
 @dataclass(frozen=True)
@@ -76,16 +78,19 @@ def read_release(path: Path) -> str:
     return release if re.fullmatch(r"[\w.+~-]{1,64}", release) else "unknown"
 
 
-def distribution_kernel() -> GuestKernel:
-    """The newest cloud kernel that apt knows, downloaded once and unpacked into the cache.
+def distribution_kernel(packages: tuple[str, ...] = PACKAGES) -> GuestKernel:
+    """The newest such kernel that apt knows, downloaded once and unpacked into the cache.
 
     Where apt cannot be asked or the download fails, the newest one in the cache serves.
+
+    Args:
+        packages: the meta packages that name it, by distribution.
 
     Raises:
         Unavailable: none can be had.
     """
     reasons: list[str] = []
-    for package in PACKAGES:
+    for package in packages:
         concrete = _concrete_package(package)
         if concrete is None:
             reasons.append(f"apt does not know {package}")
@@ -94,8 +99,15 @@ def distribution_kernel() -> GuestKernel:
             return _in_folder(_unpacked(*concrete))
         except CannotStart as error:
             reasons.append(str(error))
+    # Debian's kernels for virtual machines are named "cloud", Ubuntu's are its generic ones.
+    small = packages == PACKAGES
     cached = sorted(
-        (cache.root() / "kernel").glob("*/boot/vmlinuz-*"), key=lambda p: p.stat().st_mtime
+        (
+            path
+            for path in (cache.root() / "kernel").glob("*/boot/vmlinuz-*")
+            if ("cloud" in path.name) == small or path.name.endswith("-generic")
+        ),
+        key=lambda path: path.stat().st_mtime,
     )
     if cached:
         return from_file(cached[-1])
