@@ -6,10 +6,13 @@ import os
 import re
 import subprocess
 import tempfile
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_vperf.machine.preflight import find_program
 from pytest_vperf.targets.base import CannotStart, Unavailable
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _TIMEOUT = 900.0
 #: Equal input gives equal file systems: identity and hash seed are not drawn (mke2fs(8), -U and -E hash_seed).

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from pytest_vperf.machine import cache
 from pytest_vperf.machine.preflight import Readiness, find_program
 from pytest_vperf.targets.base import Unavailable
-from pytest_vperf.targets.pod import firmware as firmwares
 from pytest_vperf.targets.kernel import modules
+from pytest_vperf.targets.kernel.guest_kernel import GuestKernel, distribution_kernel, from_file
+from pytest_vperf.targets.pod import firmware as firmwares
 from pytest_vperf.targets.pod.command_line import MachineConfig
 from pytest_vperf.targets.pod.disk import build_disk
 from pytest_vperf.targets.pod.initramfs import build_initramfs
-from pytest_vperf.targets.kernel.guest_kernel import GuestKernel, distribution_kernel, from_file
 
 if TYPE_CHECKING:
     from pathlib import Path

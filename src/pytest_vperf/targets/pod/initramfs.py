@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from pytest_vperf.machine import cache
 from pytest_vperf.targets.kernel import modules
-from pytest_vperf.targets.pod.agent_build import build_agent
 from pytest_vperf.targets.kernel.cpio import Archive
+from pytest_vperf.targets.pod.agent_build import build_agent
 
 if TYPE_CHECKING:
     from pathlib import Path
