@@ -14,7 +14,7 @@ class NotYet:
     """Starts machines of a kind that this version cannot start.
 
     Attributes:
-        kind: as in the names of claims, e.g. ``guest.kvm``.
+        kind: as in the names of claims, e.g. ``domu``.
     """
 
     def __init__(self, kind: str) -> None:
@@ -30,12 +30,6 @@ class NotYet:
 
         name = self.kind.replace(".", " ")
         raise Unavailable(f"this version of pytest-vperf starts no {name}", target=name)
-
-
-@pytest.fixture
-def guests() -> NotYet:
-    """KVM guests, through libvirt: none in this version."""
-    return NotYet("guest.kvm")
 
 
 @pytest.fixture

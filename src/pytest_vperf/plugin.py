@@ -15,6 +15,7 @@ import pytest
 from pytest_vperf import (
     disk_fixtures,
     fixtures,
+    guest_fixtures,
     machine_fixtures,
     network_fixtures,
     options,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _FIXTURES = (
     fixtures,
     disk_fixtures,
+    guest_fixtures,
     machine_fixtures,
     network_fixtures,
     pod_fixtures,

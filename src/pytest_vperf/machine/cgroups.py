@@ -32,6 +32,15 @@ def named(name: str) -> list[Path]:
     return [point / name for point in points if (point / name).is_dir()]
 
 
+def of_machines(name: str) -> list[Path]:
+    """The groups that libvirt made for a run's machines, and could not remove itself, in every hierarchy.
+
+    Without systemd they are ``machine/qemu-NUMBER-MACHINE.libvirt-qemu`` (https://libvirt.org/cgroups.html).
+    """
+    points = dict.fromkeys(hierarchies().values())
+    return [group for point in points for group in point.glob(f"machine/qemu-*-{name}-*")]
+
+
 def paths_of(pid: int | str) -> dict[str, str]:
     """The groups of a process: controller → path in its hierarchy; version 2 is under ``""``.
 

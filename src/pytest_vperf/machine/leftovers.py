@@ -209,7 +209,7 @@ def _of_run(folder: Path) -> Iterator[Leftover]:
         yield Leftover(run, "mount", f"mount {point}", partial(mounts.unmount, point))
     for device in loops.below(folder):
         yield Leftover(run, "loop", f"loop {device}", partial(loops.detach, device))
-    for group in cgroups.named(f"vperf-{run}"):
+    for group in [*cgroups.named(f"vperf-{run}"), *cgroups.of_machines(f"vperf-{run}")]:
         yield Leftover(run, "cgroup", f"cgroup {group}", partial(cgroups.remove, group))
     for path in shim_sockets(folder):
         yield Leftover(run, "socket", f"socket {path}", partial(_unlink, path))

@@ -31,6 +31,8 @@ BASE = ("?and(?essential,?not(?name(^apt$)))",)
 PACKAGES = (
     *("sysbench", "fio", "iperf", "iperf3", "stress-ng"),
     *("procps", "util-linux", "mount", "iproute2", "e2fsprogs"),
+    # A whole machine boots from the same image: an init with its device manager, and the agent that libvirt asks.
+    *("systemd-sysv", "udev", "qemu-guest-agent"),
 )
 #: Left out where the sources do not have them.
 OPTIONAL = ("usr-is-merged", "netperf")

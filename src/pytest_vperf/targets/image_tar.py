@@ -65,6 +65,14 @@ class TarWriter:
             self.folder(upper)
         self._add(name, tarfile.REGTYPE, mode, data=io.BytesIO(data), size=len(data))
 
+    def link(self, name: str, to: str) -> None:
+        """A symbolic link of root's, with the folders above it; nothing if something of that name is there."""
+        upper, _, _ = name.rpartition("/")
+        if upper:
+            self.folder(upper)
+        if name not in self._names:
+            self._add(name, tarfile.SYMTYPE, 0o777, to)
+
     def _add(
         self,
         name: str,

@@ -24,6 +24,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from pytest_vperf.targets.base import CannotStart, TimedOut
+from pytest_vperf.targets.kernel.lines import KERNEL_LINE
 from pytest_vperf.targets.pod.agent_wire import Frame, Type, Wire, WireError
 from pytest_vperf.targets.pod.command_line import Channels, MachineConfig, command_line
 from pytest_vperf.targets.pod.qmp import Qmp, QmpError, QmpTimeout
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.control_group import ControlGroup
 
-#: What the kernel's setup code prints first (arch/x86/boot/main.c) under "debug" and "earlyprintk".
-KERNEL_LINE = b"early console in setup code"
 #: What the agent prints first (agent/main.c).
 AGENT_LINE = b"vperf-agent: up"
 PHASES = ("process", "firmware", "kernel", "agent", "container")

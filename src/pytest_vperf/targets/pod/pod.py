@@ -6,7 +6,6 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
-from pytest_vperf.quantity import Quantity
 from pytest_vperf.targets.base import (
     CannotConnect,
     CommandFailed,
@@ -16,6 +15,7 @@ from pytest_vperf.targets.base import (
     Unavailable,
     Usage,
 )
+from pytest_vperf.targets.phases import startup_quantity
 from pytest_vperf.targets.pod.agent_wire import Frame, Type, command_payload
 from pytest_vperf.targets.pod.conversation import Conversation
 from pytest_vperf.targets.pod.machine import PHASES
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from pytest_vperf.quantity import Quantity
     from pytest_vperf.targets.base import Link
     from pytest_vperf.targets.disks import Disk
     from pytest_vperf.targets.image import Rootfs
@@ -87,18 +88,9 @@ class Pod:
     def startup_time(self) -> Quantity:
         """From the request until the container's process ran, in ms, with its phases as parts.
 
-        `pytest_vperf.targets.pod.machine` defines the phases. A border that this kernel does not show (a
-        kernel that prints nothing at its start) joins two phases, e.g. ``firmware+kernel``.
+        `pytest_vperf.targets.pod.machine` defines the phases.
         """
-        parts: list[tuple[str, float]] = []
-        began, waiting = self._began, []
-        for phase in PHASES:
-            waiting.append(phase)
-            if phase in self._machine.marks:
-                ended = self._machine.marks[phase]
-                parts.append(("+".join(waiting), (ended - began) * 1e3))
-                began, waiting = ended, []
-        return Quantity(sum(value for _, value in parts), "ms", tuple(parts))
+        return startup_quantity(self._began, self._machine.marks, PHASES)
 
     def run(
         self,

@@ -1,0 +1,203 @@
+"""The guest's agent (qemu-guest-agent), spoken to through libvirt, so also on a machine far away.
+
+Commands: QEMU documentation, interop/qemu-ga-ref. The agent answers only when it is asked: the end of a command is
+polled for, the more rarely the longer it runs, because each question costs the guest a moment of its processor.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import re
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pytest_vperf.targets.base import CannotConnect, TargetError, TimedOut
+from pytest_vperf.targets.virt.failures import is_lost, words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pytest_vperf.targets.virt.connection import Connection
+    from pytest_vperf.targets.virt.domain import Domain
+
+#: Seconds that one answer may take; a guest that is emulated, and busy, is slow.
+ANSWER = 30
+#: Bytes of a file moved by one command: as base64, and as a string of libvirt's protocol, well below 4 MiB.
+CHUNK = 1 << 16
+#: The most that a command's output may have: the answer that brings it is such a string, too.
+MOST_OUTPUT = 2_900_000
+_POLL_FIRST, _POLL_LAST, _POLL_SHARE = 0.01, 0.5, 0.05
+#: How the agent says that a program is not there, or cannot be executed (GLib's g_spawn_async_with_pipes).
+_NOT_EXECUTED = re.compile(r"Failed to (?:execute|spawn|change).*?\((?P<why>[^()]*)\)")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A command of the agent's that has ended: status as a shell has it, and what it printed."""
+
+    status: int
+    stdout: bytes
+    stderr: bytes
+
+
+class NotExecuted(Exception):
+    """The guest could not execute a program; the message is its reason."""
+
+
+class GuestAgent:
+    """The agent of one guest.
+
+    Args:
+        connection: to the daemon.
+        domain: the guest.
+    """
+
+    def __init__(self, connection: Connection, domain: Domain) -> None:
+        self._libvirt = connection.libvirt
+        self._domain = domain
+
+    def ask(self, command: str, *, timeout: float = ANSWER, **arguments: Any) -> Any:
+        """Give one command and take its result.
+
+        Raises:
+            CannotConnect: guest, agent or daemon is gone.
+            TimedOut: the agent does not answer within ``timeout`` seconds.
+            TargetError: the agent refuses; with its words.
+        """
+        import libvirt_qemu
+
+        order = {"execute": command, **({"arguments": arguments} if arguments else {})}
+        try:
+            said = libvirt_qemu.qemuAgentCommand(
+                self._domain.handle, json.dumps(order), max(1, round(timeout)), 0
+            )
+        except self._libvirt.libvirtError as error:
+            raise self._failure(error, command, timeout) from None
+        return json.loads(said)["return"]
+
+    def _failure(self, error: Any, command: str, timeout: float) -> TargetError:
+        name, said, code = self._domain.name, words(error), error.get_error_code()
+        libvirt = self._libvirt
+        gone = (
+            libvirt.VIR_ERR_NO_DOMAIN,
+            libvirt.VIR_ERR_OPERATION_INVALID,
+            libvirt.VIR_ERR_AGENT_UNRESPONSIVE,
+        )
+        if is_lost(error) or (code in gone and self._domain.ended):
+            return CannotConnect(
+                f"{name} is gone: {self._domain.why_gone()}{self._domain.last_words()}", target=name
+            )
+        if code == getattr(libvirt, "VIR_ERR_AGENT_COMMAND_TIMEOUT", -1) or "timeout" in said:
+            return TimedOut(
+                f"{name}: its agent did not answer {command} within {timeout:g} s{self._domain.last_words()}",
+                target=name,
+            )
+        if code == libvirt.VIR_ERR_AGENT_UNRESPONSIVE:
+            return CannotConnect(
+                f"{name}: its agent is gone: {said}{self._domain.last_words()}", target=name
+            )
+        if code in (libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID):
+            return CannotConnect(f"{name} is gone: {said}{self._domain.last_words()}", target=name)
+        return TargetError(f"{name}: its agent refuses {command}: {said}", target=name)
+
+    def start(self, argv: Sequence[str], env: Mapping[str, str], input: bytes) -> int:
+        """Start a command; its number.
+
+        Raises:
+            NotExecuted: the program is not there, or cannot be executed.
+            TargetError: as `ask`.
+        """
+        arguments: dict[str, Any] = {
+            "path": argv[0],
+            "arg": list(argv[1:]),
+            "env": [f"{name}={value}" for name, value in env.items()],
+            "capture-output": True,
+        }
+        if input:
+            arguments["input-data"] = base64.b64encode(input).decode()
+        try:
+            return int(self.ask("guest-exec", **arguments)["pid"])
+        except (CannotConnect, TimedOut):
+            raise
+        except TargetError as error:
+            found = _NOT_EXECUTED.search(str(error))
+            if found is None:
+                raise
+            raise NotExecuted(found["why"]) from None
+
+    def ended(self, pid: int) -> Ended | None:
+        """How a command ended; ``None``: it still runs. May be asked once after the end.
+
+        Raises:
+            TargetError: as `ask`; or it printed more than the agent keeps.
+        """
+        answer = self.ask("guest-exec-status", pid=pid)
+        if not answer["exited"]:
+            return None
+        if answer.get("out-truncated") or answer.get("err-truncated"):
+            raise TargetError(
+                f"{self._domain.name}: a command printed more than its agent keeps: have it write to a file,"
+                " and get() that",
+                target=self._domain.name,
+            )
+        status = answer.get("exitcode")
+        return Ended(
+            128 + answer.get("signal", 0) if status is None else status,
+            base64.b64decode(answer.get("out-data", "")),
+            base64.b64decode(answer.get("err-data", "")),
+        )
+
+    def wait(self, pid: int, deadline: float) -> Ended | None:
+        """Wait for a command's end until a deadline on time.perf_counter()'s clock; ``None``: it still runs."""
+        began = time.perf_counter()
+        while (ended := self.ended(pid)) is None:
+            now = time.perf_counter()
+            if now >= deadline:
+                return None
+            pause = min(_POLL_LAST, max(_POLL_FIRST, _POLL_SHARE * (now - began)))
+            self._domain.pause(min(pause, deadline - now))
+        return ended
+
+    def write(self, path: str, chunks: Iterator[bytes]) -> None:
+        """Write a file.
+
+        Raises:
+            TargetError: as `ask`.
+        """
+        file = self.ask("guest-file-open", path=path, mode="wb")
+        try:
+            for chunk in chunks:
+                left = chunk
+                while left:
+                    written = self.ask(
+                        "guest-file-write",
+                        **{"handle": file, "buf-b64": base64.b64encode(left).decode()},
+                    )["count"]
+                    left = left[written:]
+        except BaseException:
+            with contextlib.suppress(TargetError):  # the first error tells more
+                self.ask("guest-file-close", handle=file)
+            raise
+        self.ask("guest-file-close", handle=file)
+
+    def read(self, path: str) -> Iterator[bytes]:
+        """Read a file, piece by piece.
+
+        Raises:
+            TargetError: as `ask`.
+        """
+        file = self.ask("guest-file-open", path=path, mode="rb")
+        try:
+            while True:
+                answer = self.ask("guest-file-read", handle=file, count=CHUNK)
+                yield base64.b64decode(answer.get("buf-b64", ""))
+                if answer["eof"] or not answer["count"]:
+                    break
+        except BaseException:
+            with contextlib.suppress(TargetError):  # the first error tells more
+                self.ask("guest-file-close", handle=file)
+            raise
+        self.ask("guest-file-close", handle=file)

@@ -1,0 +1,161 @@
+"""What a test asks for guests: starts them, each owned by the test's scope."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_vperf.targets.base import CannotStart, Unavailable
+from pytest_vperf.targets.guest.boot import boot
+from pytest_vperf.targets.guest.config import Boot, GuestConfig
+from pytest_vperf.targets.kernel.root_initramfs import VIRTIO
+from pytest_vperf.targets.limits import Limits
+from pytest_vperf.targets.virt.root_disk import SIZE, SMALL_INIT
+from pytest_vperf.targets.virt.size import memory_mib_of, vcpus_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_vperf.machine.preflight import Readiness
+    from pytest_vperf.targets.guest.guest import Guest
+    from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
+    from pytest_vperf.targets.scope import Scope
+    from pytest_vperf.targets.virt.daemon import Daemon
+
+#: Accelerator → libvirt's domain type, and the processor a guest has unless it asks for another.
+TYPES = {"kvm": ("kvm", "host-passthrough"), "tcg": ("qemu", "maximum")}
+INITS = {"systemd": "/sbin/init", "small": f"/{SMALL_INIT}"}
+#: What the kernel is told; see `pytest_vperf.targets.pod.command_line`, whose choice this is, for a machine that has
+#: more in it.
+PARAMETERS = (
+    *("debug", "quiet", "earlyprintk=ttyS0", "console=ttyS0", "panic=-1", "reboot=t"),
+    *("root=/dev/vda", "rw", "net.ifnames=0", "systemd.show_status=no"),
+)
+
+
+class Guests:
+    """Starts guests with one accelerator.
+
+    Args:
+        daemon: gives the libvirt daemon; called at the first start.
+        rootfs: gives their image; likewise.
+        kernel: gives their kernel; likewise.
+        ready: whether they can be had with KVM there; asked only for those.
+        scope: owns the guests.
+        accelerator: ``kvm``, or ``tcg`` where emulation is asked for: there is no way from the one to the other.
+        timeout: seconds that one start may take.
+    """
+
+    def __init__(
+        self,
+        daemon: Callable[[], Daemon],
+        rootfs: Callable[[], Rootfs],
+        kernel: Callable[[], GuestKernel],
+        ready: Callable[[], Readiness],
+        scope: Scope,
+        *,
+        accelerator: str = "kvm",
+        timeout: float = 180.0,
+    ) -> None:
+        if accelerator not in TYPES:
+            raise CannotStart(
+                f"unknown accelerator {accelerator!r} for guests: choose one of {', '.join(TYPES)}"
+            )
+        self.accelerator = accelerator
+        self._daemon = daemon
+        self._rootfs = rootfs
+        self._kernel = kernel
+        self._ready = ready
+        self._scope = scope
+        self._timeout = timeout
+
+    def start(
+        self,
+        *,
+        vcpus: int = 1,
+        memory: str = "512 MiB",
+        init: str = "systemd",
+        machine: str = "q35",
+        cpu: str = "",
+        cpus: float | None = None,
+        cpuset: str | None = None,
+        cpu_shares: int | None = None,
+    ) -> Guest:
+        """Start a guest and wait until its agent is there.
+
+        Args:
+            vcpus: virtual CPUs.
+            memory: the machine's memory, e.g. ``512 MiB``.
+            init: ``systemd`` boots a full userspace, ``small`` hardly any.
+            machine: QEMU's machine type.
+            cpu: the CPU model; empty: the host's under KVM, everything that can be emulated otherwise.
+            cpus: how many of its host's CPUs' time it may use, e.g. 0.5.
+            cpuset: the host's CPUs that it may run on, e.g. ``0-1``.
+            cpu_shares: its weight against others of the host; 1024 is the usual one.
+
+        Raises:
+            Unavailable: there can be no such guests here: the claim is not measured.
+            CannotStart: the start failed, or an argument makes no sense.
+            CannotConnect: the daemon has gone.
+            TimedOut: it took longer than the time limit.
+        """
+        limits = Limits(cpus, cpuset, cpu_shares)
+        size, memory_mib = vcpus_of(vcpus), memory_mib_of(memory)
+        if init not in INITS:
+            raise CannotStart(f"unknown init {init!r}: choose one of {', '.join(INITS)}")
+        kind, model = TYPES[self.accelerator]
+        name = f"guest {self.accelerator}"
+        try:
+            daemon = self._daemon()
+            if self.accelerator == "kvm":
+                ready = self._ready()
+                if not ready.usable:
+                    raise Unavailable(ready.why, remedy=ready.remedy)
+            rootfs, kernel = self._rootfs(), self._kernel()
+            base = daemon.root_disk(rootfs)
+            parameters = " ".join((*PARAMETERS, f"init={INITS[init]}"))
+            paths = daemon.kernel(kernel), daemon.initramfs(kernel, VIRTIO)
+        except Unavailable as error:
+            error.target = name
+            raise
+        identity = daemon.new_name()
+        disk = daemon.storage.overlay(f"{identity}.qcow2", base, SIZE)
+        config = GuestConfig(
+            name=identity,
+            kind=kind,
+            boot=Boot(disk.path, *paths, parameters),
+            vcpus=size,
+            memory_mib=memory_mib,
+            machine=machine,
+            cpu=cpu or model,
+            limits=limits,
+            labels=daemon.run.labels,
+        )
+        guest = boot(
+            daemon.connection,
+            config,
+            name,
+            timeout=self._timeout,
+            rootfs=rootfs,
+            details={
+                **_details(config, init, rootfs, kernel),
+                **daemon.details,
+            },
+            opened=disk.unlink,
+        )
+        return self._scope.own(guest)
+
+
+def _details(config: GuestConfig, init: str, rootfs: Rootfs, kernel: GuestKernel) -> dict[str, str]:
+    return {
+        "machine_type": config.machine,
+        "cpu_model": config.cpu,
+        "vcpus": str(config.vcpus),
+        "memory": f"{config.memory_mib} MiB",
+        "init": init,
+        "boot": "direct kernel",
+        "guest_kernel": kernel.release,
+        "guest_kernel_sha256": kernel.sha256,
+        "rootfs": rootfs.name,
+        "rootfs_sha256": rootfs.sha256,
+    }

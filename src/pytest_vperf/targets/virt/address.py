@@ -1,0 +1,61 @@
+"""The address of a libvirt daemon: ``qemu:///system``, ``qemu+ssh://user@host/system``, ``xen:///system``.
+
+Format: https://libvirt.org/uri.html.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+#: The drivers whose machines pytest-vperf starts.
+DRIVERS = ("qemu", "xen")
+_PATHS = {"qemu": ("/system", "/session", "/embed"), "xen": ("/", "/system", "")}
+_TRANSPORTS = ("", "unix", "ssh", "libssh", "libssh2", "tls", "tcp", "ext")
+
+
+def check(uri: str) -> str:
+    """Make sure that a text can be the address of a daemon that starts machines.
+
+    Returns:
+        The address.
+
+    Raises:
+        ValueError: it cannot; says why, and what one looks like.
+    """
+    example = "qemu:///system, qemu+ssh://root@HOST/system or xen:///system"
+    parts = urlsplit(uri)
+    driver, _, transport = parts.scheme.partition("+")
+    if driver not in DRIVERS:
+        raise ValueError(
+            f"{uri!r} names no driver of libvirt that starts machines here: give {example}"
+        )
+    if transport not in _TRANSPORTS:
+        raise ValueError(
+            f"{uri!r}: {transport!r} is no transport of libvirt; there are {', '.join(_TRANSPORTS[1:])}"
+        )
+    if parts.path not in _PATHS[driver]:
+        raise ValueError(f"{uri!r}: the path is not /system: give {example}")
+    if parts.netloc and not parts.hostname:
+        raise ValueError(f"{uri!r} names no host: give {example}")
+    return uri
+
+
+def driver(uri: str) -> str:
+    """``qemu`` or ``xen``."""
+    return urlsplit(uri).scheme.partition("+")[0]
+
+
+def is_remote(uri: str) -> bool:
+    """Whether the daemon is, or may be, on another machine: files of this one mean nothing to it."""
+    return bool(urlsplit(uri).netloc)
+
+
+def is_session(uri: str) -> bool:
+    """Whether it is a user's own daemon, that has no privileges."""
+    return urlsplit(uri).path == "/session"
+
+
+def shown(uri: str) -> str:
+    """The address for messages and records: without parameters, which name key files and commands."""
+    return re.sub(r"\?.*", "", uri)

@@ -1,0 +1,165 @@
+"""One running machine of libvirt's: its life, its end, its use of the host, and its limits as they really are."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from pytest_vperf.targets.base import CannotConnect, CannotStart, Usage
+from pytest_vperf.targets.virt.failures import failed, is_lost, words
+
+if TYPE_CHECKING:
+    from pytest_vperf.targets.virt.connection import Connection
+    from pytest_vperf.targets.virt.console import Console
+    from pytest_vperf.targets.virt.events import Watch
+
+#: Seconds to hear why a machine ended after a call to it failed.
+_NEWS = 2.0
+
+
+class Domain:
+    """A machine from before it is made until it is destroyed.
+
+    Args:
+        connection: to the daemon.
+        identity: its name in libvirt.
+        name: its name in messages and reports.
+
+    Attributes:
+        handle: libvirt's domain; there once it is made.
+        console: what it prints; likewise, where it has one.
+    """
+
+    def __init__(self, connection: Connection, identity: str, name: str) -> None:
+        self.connection = connection
+        self.identity = identity
+        self.name = name
+        self.handle: Any = None
+        self.console: Console | None = None
+        self._watch: Watch = connection.watches.add(identity)
+
+    @property
+    def watch(self) -> Watch:
+        """What libvirt says of it."""
+        return self._watch
+
+    def create(self, xml: str, flags: int) -> None:
+        """Make it.
+
+        Raises:
+            CannotStart: libvirt or the hypervisor refuses; with their words.
+            CannotConnect: the daemon is gone.
+        """
+        libvirt = self.connection.libvirt
+        try:
+            self.handle = self.connection.handle.createXML(xml, flags)
+        except libvirt.libvirtError as error:
+            raise failed(error, "start it", self.name) from None
+
+    def resume(self) -> None:
+        """Let a machine that was made stopped go.
+
+        Raises:
+            CannotStart: it does not go.
+        """
+        try:
+            self.handle.resume()
+        except self.connection.libvirt.libvirtError as error:
+            raise failed(error, "let it go", self.name) from None
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended, asked after a call to it failed: waits a moment for the news."""
+        return self._watch.wait_end(time.perf_counter() + _NEWS)
+
+    def why_gone(self) -> str:
+        """Why it is no more, in words."""
+        if self._watch.lost:
+            return f"the connection to libvirt at {self.connection.shown} ended: {self._watch.lost}"
+        why = self._watch.ended or "nobody says why"
+        if self.console is not None:
+            self.console.settle(1.0)
+            if "Kernel panic" in self.console.text():
+                why = "its kernel panicked"
+        return why
+
+    def last_words(self) -> str:
+        """The end of its console, for the end of a message."""
+        return self.console.last_words() if self.console is not None else ""
+
+    def pause(self, seconds: float) -> None:
+        """Wait, but not on after its end.
+
+        Raises:
+            CannotConnect: it has ended.
+        """
+        if self._watch.wait_end(time.perf_counter() + seconds):
+            raise CannotConnect(
+                f"{self.name} is gone: {self.why_gone()}{self.last_words()}", target=self.name
+            )
+
+    def usage(self) -> Usage:
+        """What it has used of its host since it was made: of the hypervisor's process, threads and all.
+
+        Raises:
+            CannotConnect: it is gone.
+        """
+        libvirt = self.connection.libvirt
+        try:
+            used = self.handle.info()
+            try:
+                memory: int | None = self.handle.memoryStats()["rss"] * 1024
+            except (libvirt.libvirtError, KeyError):
+                memory = None
+        except libvirt.libvirtError as error:
+            raise CannotConnect(f"{self.name} is gone: {words(error)}", target=self.name) from None
+        return Usage(used[4] / 1e9, memory)
+
+    def xml(self) -> str:
+        """How libvirt describes it now.
+
+        Raises:
+            CannotConnect: it is gone.
+        """
+        try:
+            return str(self.handle.XMLDesc())
+        except self.connection.libvirt.libvirtError as error:
+            raise failed(error, "describe it", self.name) from None
+
+    def scheduler(self) -> dict[str, int]:
+        """Its processor weights and quotas, as the hypervisor has them (virDomainGetSchedulerParameters).
+
+        Raises:
+            CannotStart: they cannot be read.
+        """
+        try:
+            found: dict[str, int] = self.handle.schedulerParameters()
+        except self.connection.libvirt.libvirtError as error:
+            raise failed(error, "tell its processor weight", self.name) from None
+        return found
+
+    def check(self, what: str, asked: int, found: int | None) -> str:
+        """Make sure that a limit is what was asked for; it, as text.
+
+        Raises:
+            CannotStart: it is not.
+        """
+        if found != asked:
+            raise CannotStart(
+                f"{self.name}: asked for {what} {asked}, the hypervisor has {found}",
+                target=self.name,
+            )
+        return str(found)
+
+    def destroy(self) -> None:
+        """End it. Safe to repeat; quiet where it is gone, or the daemon is."""
+        libvirt = self.connection.libvirt
+        if self.handle is not None:
+            try:
+                self.handle.destroy()
+            except libvirt.libvirtError as error:
+                if not is_lost(error):
+                    self._watch.wait_end(time.perf_counter() + _NEWS)
+        if self.console is not None:
+            self.console.close()
+        self.connection.watches.remove(self.identity)

@@ -1,0 +1,62 @@
+"""The image's root file system as the disk of a whole machine: with what it takes to boot, and nothing in its way.
+
+The image is the one that host, containers and pods have; what is added here is a handful of small files: an identity,
+switches for services that would disturb a measurement, and a small init for who wants no systemd.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from pytest_vperf.machine import cache
+from pytest_vperf.targets.ext4_image import write_ext4
+from pytest_vperf.targets.image_tar import TarWriter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_vperf.targets.image import Rootfs
+
+#: What a machine sees. The file is sparse: only what is written takes room.
+SIZE = 4 << 30
+#: Changes with what is added below.
+_LAYOUT = "root disk 1"
+SMALL_INIT = "usr/lib/vperf/init"
+#: Services of the image's packages, and of systemd, that a machine for measuring does not want: a server that takes
+#: the port of the one a test starts, jobs by the clock, and a login on the console by which the agent speaks.
+_MASKED = (
+    *("netperf.service", "iperf3.service"),
+    *("e2scrub_reap.service", "e2scrub_all.timer", "fstrim.timer", "dpkg-db-backup.timer"),
+    *("systemd-tmpfiles-clean.timer", "serial-getty@hvc0.service"),
+)
+#: A machine that is new knows no name of its own; without one systemd asks questions at its first start. An overlay
+#: lives for one run, so that all may have the same (machine-id(5)).
+_MACHINE_ID = b"76706572660000000000000000000001\n"
+
+
+def build_root_disk(rootfs: Rootfs) -> tuple[Path, str]:
+    """The disk of an image, made once, and the key by which its content is known.
+
+    Returns:
+        The raw disk, an ext4 file system without a partition table, and its key.
+
+    Raises:
+        Unavailable: a program that makes it is missing.
+        CannotStart: it cannot be made.
+    """
+    init = (resources.files(__package__) / "small_init.sh").read_bytes()
+    key = cache.content_key([_LAYOUT, rootfs.sha256, str(SIZE), *_MASKED, _MACHINE_ID, init])
+
+    def build(folder: Path) -> None:
+        tar = folder / "machine.tar"
+        with TarWriter(tar) as archive:
+            archive.file("etc/machine-id", _MACHINE_ID)
+            archive.file(SMALL_INIT, init, 0o755)
+            archive.copy(rootfs.path)
+            for unit in _MASKED:
+                archive.link(f"etc/systemd/system/{unit}", "/dev/null")
+        write_ext4(tar, folder / "root.ext4", SIZE)
+        tar.unlink()
+
+    return cache.entry("machine", key, build) / "root.ext4", key

@@ -1,0 +1,18 @@
+#!/bin/sh
+# The first process of a machine that is started without systemd: mounts what tools expect, starts the agent that
+# the host speaks to, and stays to bury processes that nobody else waits for.
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mkdir -p /dev/pts /dev/shm
+mount -t devpts devpts /dev/pts
+mount -t tmpfs tmpfs /dev/shm
+mount -t tmpfs -o mode=755 tmpfs /run
+mount -t tmpfs -o mode=1777 tmpfs /tmp
+ip link set lo up
+for port in /sys/class/virtio-ports/*; do
+    [ "$(cat "$port/name" 2>/dev/null)" = org.qemu.guest_agent.0 ] || continue
+    qemu-ga --method=virtio-serial --path="/dev/${port##*/}" --statedir=/run --pidfile=/run/qemu-ga.pid &
+done
+# A shell that waits reaps orphans, too; without a child left, it waits for the machine's end.
+while :; do wait; sleep 3600; done
