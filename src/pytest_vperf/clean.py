@@ -1,4 +1,4 @@
-"""``vperf clean``: shows what killed runs left over, and removes it."""
+"""``vperf clean``: shows what killed runs and broken labs left over, and removes it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from pytest_vperf.console import print_table
+from pytest_vperf.lab import leftover_labs
 from pytest_vperf.machine import leftovers
 from pytest_vperf.targets import leftover_containers
 from pytest_vperf.targets.base import TargetError, Unavailable
@@ -32,7 +33,7 @@ def run(*, dry_run: bool = False) -> int:
         containers, problem = _containers()
         if problem and look == 0:
             errors.append(problem)
-        everything = [*containers, *leftovers.find()]
+        everything = [*containers, *leftovers.find(), *leftover_labs.find()]
         found = [leftover for leftover in everything if str(leftover) not in shown]
         if not found:
             break
@@ -44,7 +45,21 @@ def run(*, dry_run: bool = False) -> int:
     for error in errors:
         print(f"vperf clean: {error}", file=sys.stderr)
     print(_summary(shown, dry_run=dry_run))
+    for line in leftover_labs.left_alone():
+        print(line)
     return 1 if errors else 0
+
+
+def end_labs() -> list[str]:
+    """End the user's labs that are up; one line for each.
+
+    Raises:
+        CannotStart: a process does not end.
+    """
+    from pytest_vperf.lab import labs
+
+    up = [lab.kind for lab in leftover_labs.up()]
+    return [f"lab {kind}: ended" for kind in up if labs.down(kind)]
 
 
 def _containers() -> tuple[list[Leftover], str]:
@@ -72,7 +87,8 @@ def _summary(shown: set[str], *, dry_run: bool) -> str:
         return "nothing left over"
     if dry_run:
         return f"{_counted(len(shown))} left over; nothing was removed (--dry-run)"
-    remaining = {str(leftover) for leftover in leftovers.find()} & shown
+    left = [*leftovers.find(), *leftover_labs.find()]
+    remaining = {str(leftover) for leftover in left} & shown
     return f"{_counted(len(shown) - len(remaining))} removed" + (
         f", {_counted(len(remaining))} left" if remaining else ""
     )

@@ -1,4 +1,4 @@
-"""The command ``vperf``: what can be measured here, what was left over, and the schema of threshold files.
+"""The command ``vperf``: what can be measured here, what was left over, hosts to measure in, and a schema.
 
 Running claims is pytest's business; this command is for before and after.
 """
@@ -49,9 +49,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _split_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The words before a first ``--``, and those after it: a command for ``doctor --tune``, or words for pytest."""
+    """The words before a first ``--``, and those after it: a command to run, or words for pytest."""
     words = list(words)
-    if words[:1] not in (["doctor"], ["selfcheck"]) or "--" not in words:
+    takes_command = words[:1] in (["doctor"], ["selfcheck"]) or words[:2] == ["lab", "ssh"]
+    if not takes_command or "--" not in words:
         return words, []
     place = words.index("--")
     return words[:place], words[place + 1 :]
@@ -68,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_doctor(commands)
     _add_selfcheck(commands)
+    _add_lab(commands)
     _add_clean(commands)
     _add_schema(commands)
     return parser
@@ -177,16 +179,31 @@ def _add_selfcheck(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     parser.set_defaults(command=_selfcheck, fail=parser.error)
 
 
+def _add_lab(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    from pytest_vperf.lab import command
+
+    parser = commands.add_parser(
+        "lab",
+        help="whole hosts inside QEMU: a KVM host and a Xen host for any machine",
+        description="Builds and starts whole hosts inside QEMU, a KVM host and a Xen host, each with libvirt and an "
+        "SSH server, on ports of 127.0.0.1. Where this machine's KVM does not work they are emulated: everything "
+        "runs, but times say nothing about this machine.",
+    )
+    command.add_parsers(parser)
+
+
 def _add_clean(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "clean",
         help="remove what killed runs left over",
         description="Finds processes, containers, mounts, control groups and folders of runs that were "
-        "killed, shows them and removes them. Runs that are alive are left alone.",
+        "killed, and labs that do not answer; shows them and removes them. Runs that are alive, and labs that are "
+        "up, are left alone.",
         epilog="Exit status: 0 if nothing is left over any more, 1 if something could not be removed, "
         "or an engine not be looked into.",
     )
     parser.add_argument("--dry-run", action="store_true", help="only show what would be removed")
+    parser.add_argument("--labs", action="store_true", help="end the labs that are up, too")
     parser.set_defaults(command=_clean)
 
 
@@ -265,7 +282,15 @@ def _selfcheck(arguments: argparse.Namespace) -> int:
 
 def _clean(arguments: argparse.Namespace) -> int:
     from pytest_vperf import clean
+    from pytest_vperf.targets.base import TargetError
 
+    if arguments.labs and not arguments.dry_run:
+        try:
+            for line in clean.end_labs():
+                print(line)
+        except TargetError as error:
+            print(f"vperf clean: {error}", file=sys.stderr)
+            return 1
     return clean.run(dry_run=arguments.dry_run)
 
 

@@ -9,6 +9,8 @@ import pytest
 
 #: The accelerators a pod can be asked for.
 ACCELERATORS = ("kvm", "tcg")
+#: The kinds of hosts that a lab has.
+LABS = ("kvm", "xen")
 DEFAULT_START_TIMEOUT = "120 s"
 DEFAULT_RUNTIME = "runc"
 
@@ -114,6 +116,18 @@ def add_options(parser: pytest.Parser) -> None:
         help="kernel that pods boot (default: the distribution's cloud kernel; ini: guest_kernel)",
     )
     group.addoption(
+        "--kernel",
+        dest="new_kernel",
+        metavar="FILE",
+        help="kernel in question of the claims marked 'kernel', which compare it with another one (ini: new_kernel)",
+    )
+    group.addoption(
+        "--baseline-kernel",
+        metavar="FILE",
+        help="kernel that it is compared with (default: what pods boot otherwise, see --guest-kernel; "
+        "ini: baseline_kernel)",
+    )
+    group.addoption(
         "--accelerator",
         dest="pod_accelerator",
         metavar="NAME[,NAME]",
@@ -132,6 +146,23 @@ def add_options(parser: pytest.Parser) -> None:
         help="the other host of network tests: 'embedded', a network namespace of this machine, or "
         "ssh://[user@]host[:port], a machine where the tools are installed (default: embedded; ini: load_host)",
     )
+    group.addoption(
+        "--libvirt-uri",
+        metavar="URI",
+        action="append",
+        help="libvirt daemon that guests are started through, such as qemu:///system or "
+        "qemu+ssh://root@HOST/system, or domUs, such as xen+ssh://root@HOST/; may be given once for each "
+        "(default: this machine's, or one started for the run; ini: libvirt_uri)",
+    )
+    parser.addini("libvirt_uri", "default of --libvirt-uri", type="args", default=[])
+    group.addoption(
+        "--lab",
+        metavar="KIND[,KIND]",
+        action="append",
+        help=f"use a host inside QEMU where this machine is none of that kind: {', '.join(LABS)}; see 'vperf lab' "
+        "(default: none; ini: lab)",
+    )
+    parser.addini("lab", "default of --lab")
     parser.addini("load_host", "default of --load-host")
     parser.addini("start_timeout", "default of --start-timeout")
     parser.addini("claims_hw", "default of --hw")
@@ -150,6 +181,8 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini("container_image", "default of --container-image")
     parser.addini("host_tools", "default of --host-tools", type="bool", default=False)
     parser.addini("guest_kernel", "default of --guest-kernel, seen from the root folder")
+    parser.addini("new_kernel", "default of --kernel, seen from the root folder")
+    parser.addini("baseline_kernel", "default of --baseline-kernel, seen from the root folder")
     parser.addini("pod_accelerator", "default of --accelerator")
 
 
@@ -194,7 +227,8 @@ _NAMES = (
     *(f"claims_{key}" for key in JUDGE_DEFAULTS),
     *("claims_sessions", "claims_hw", "claims_strict", "claims_advisory", "claims_json"),
     *("claims_thresholds", "claims_seed", "container_runtime", "container_image"),
-    *("host_tools", "load_host"),
+    *("lab", "host_tools", "load_host", "libvirt_uri"),
+    *("new_kernel", "baseline_kernel"),
     *("guest_kernel", "pod_accelerator", "start_timeout"),
 )
 

@@ -14,9 +14,11 @@ import pytest
 
 from pytest_vperf import (
     disk_fixtures,
+    domu_fixtures,
     fixtures,
     guest_fixtures,
-    machine_fixtures,
+    lab_fixtures,
+    libvirt_fixtures,
     network_fixtures,
     options,
     pod_fixtures,
@@ -33,8 +35,10 @@ if TYPE_CHECKING:
 _FIXTURES = (
     fixtures,
     disk_fixtures,
+    domu_fixtures,
     guest_fixtures,
-    machine_fixtures,
+    libvirt_fixtures,
+    lab_fixtures,
     network_fixtures,
     pod_fixtures,
     workload_fixtures,

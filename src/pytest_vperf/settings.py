@@ -18,6 +18,7 @@ from pytest_vperf.options import (
     DEFAULT_RUNTIME,
     DEFAULT_SESSIONS,
     DEFAULT_START_TIMEOUT,
+    LABS,
 )
 
 if TYPE_CHECKING:
@@ -45,7 +46,12 @@ class Settings:
         image: a container image's reference, or the absolute path of a ``.tar``; ``None`` builds one.
         host_tools: whether the host runs its own tools, and not the image's.
         load_host: ``ssh://…`` of the other host of network tests; empty: a network namespace of this machine.
-        guest_kernel: the kernel of pods; ``None`` takes the distribution's.
+        libvirt_uris: of the daemons that whole machines are started through, by driver, ``qemu`` or ``xen``; one
+            that is not named is this machine's, or of the run.
+        labs: kinds of hosts that are started inside QEMU where this machine is none: ``kvm``, ``xen``.
+        guest_kernel: the kernel of pods and guests; ``None`` takes the distribution's.
+        new_kernel: what claims that compare kernels are about; ``None``: they are not measured.
+        baseline_kernel: what it is compared with; ``None`` takes the kernel of pods.
         accelerators: of pods; empty is auto.
         start_timeout: seconds that one pod may take to start.
         seed: of every random order, drawn per run where none was given; kept in each record.
@@ -61,7 +67,11 @@ class Settings:
     image: str | None
     host_tools: bool
     load_host: str
+    libvirt_uris: Mapping[str, str]
+    labs: tuple[str, ...]
     guest_kernel: Path | None
+    new_kernel: Path | None
+    baseline_kernel: Path | None
     accelerators: tuple[str, ...]
     start_timeout: float
     seed: int
@@ -82,6 +92,12 @@ def read_settings(config: pytest.Config) -> Settings:
     kernel = _path(config, "guest_kernel", "--guest-kernel")
     if kernel is not None and not kernel.is_file():
         raise pytest.UsageError(f"--guest-kernel: {kernel} is not a file")
+    new_kernel = _kernel(config, "new_kernel", "--kernel")
+    baseline_kernel = _kernel(config, "baseline_kernel", "--baseline-kernel")
+    if new_kernel is None and config.getoption("baseline_kernel") is not None:
+        raise pytest.UsageError(
+            "--baseline-kernel: there is no kernel to compare with it: name one with --kernel=FILE"
+        )
     return Settings(
         hardware=_text(config, "claims_hw") or "auto",
         mode=_mode(config),
@@ -93,13 +109,52 @@ def read_settings(config: pytest.Config) -> Settings:
         image=_image(config),
         host_tools=bool(config.getoption("host_tools") or _flag(config, "host_tools")),
         load_host=_load_host(_text(config, "load_host")),
+        libvirt_uris=_libvirt_uris(config),
+        labs=_labs(config),
         guest_kernel=kernel,
+        new_kernel=new_kernel,
+        baseline_kernel=baseline_kernel,
         accelerators=_accelerators(config),
         start_timeout=_time(
             _text(config, "start_timeout"), "--start-timeout", DEFAULT_START_TIMEOUT, 120.0
         ),
         seed=_seed(_text(config, "claims_seed")),
     )
+
+
+def _kernel(config: pytest.Config, name: str, option: str) -> Path | None:
+    """A kernel of a comparison: its header is read now, since the other claims of a run may take hours."""
+    path = _path(config, name, option)
+    if path is None:
+        return None
+    if not path.is_file():
+        raise pytest.UsageError(f"{option}: {path} is not a file")
+    from pytest_vperf.targets.base import CannotStart
+    from pytest_vperf.targets.kernel.guest_kernel import read_release
+
+    try:
+        read_release(path)
+    except OSError as error:
+        raise pytest.UsageError(f"{option}: {path}: {error.strerror or error}") from None
+    except CannotStart as error:
+        raise pytest.UsageError(f"{option}: {error}") from None
+    return path
+
+
+def _libvirt_uris(config: pytest.Config) -> Mapping[str, str]:
+    from pytest_vperf.targets.virt import address
+
+    given = config.getoption("libvirt_uri") or config.getini("libvirt_uri")
+    found: dict[str, str] = {}
+    for uri in given:
+        try:
+            driver = address.driver(address.check(uri))
+        except ValueError as error:
+            raise pytest.UsageError(f"--libvirt-uri: {error}") from None
+        if driver in found:
+            raise pytest.UsageError(f"--libvirt-uri: two for {driver}: {found[driver]} and {uri}")
+        found[driver] = uri
+    return found
 
 
 def _load_host(text: str | None) -> str:
@@ -229,6 +284,16 @@ def _accelerators(config: pytest.Config) -> tuple[str, ...]:
     if "auto" in names and len(names) > 1:
         raise pytest.UsageError("--accelerator: auto stands alone")
     return () if names == ("auto",) else names
+
+
+def _labs(config: pytest.Config) -> tuple[str, ...]:
+    names = _names(config, "lab", "--lab")
+    for name in names:
+        if name not in LABS:
+            raise pytest.UsageError(
+                f"--lab: there is no lab {name!r}; there are: {', '.join(LABS)}"
+            )
+    return names
 
 
 def _image(config: pytest.Config) -> str | None:

@@ -12,6 +12,7 @@ import pytest
 if TYPE_CHECKING:
     from pytest_vperf.targets.scope import Scope
     from pytest_vperf.workloads.bench import Bench
+    from pytest_vperf.workloads.bootmem import BootMem
     from pytest_vperf.workloads.cpuhog import CpuHog
     from pytest_vperf.workloads.dhrystone import Dhrystone
     from pytest_vperf.workloads.fio import Fio
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from pytest_vperf.workloads.netperf import Netperf
     from pytest_vperf.workloads.procmem import ProcMem
     from pytest_vperf.workloads.stream import Stream
+    from pytest_vperf.workloads.switches import Switches
     from pytest_vperf.workloads.sysbench import Sysbench
+    from pytest_vperf.workloads.syscalls import Syscalls
     from pytest_vperf.workloads.threadcpu import ThreadCpu
     from pytest_vperf.workloads.whetstone import Whetstone
 
@@ -64,6 +67,22 @@ def stream(bench: Bench) -> Stream:
     from pytest_vperf.workloads.stream import Stream
 
     return Stream(bench)
+
+
+@pytest.fixture
+def syscalls(bench: Bench) -> Syscalls:
+    """The rate of system calls, as lmbench defines the null one."""
+    from pytest_vperf.workloads.syscalls import Syscalls
+
+    return Syscalls(bench)
+
+
+@pytest.fixture
+def switches(bench: Bench) -> Switches:
+    """The rate of context switches between two processes."""
+    from pytest_vperf.workloads.switches import Switches
+
+    return Switches(bench)
 
 
 @pytest.fixture
@@ -120,6 +139,14 @@ def guestmem(bench: Bench) -> GuestMem:
     from pytest_vperf.workloads.guestmem import GuestMem
 
     return GuestMem(bench)
+
+
+@pytest.fixture
+def bootmem(bench: Bench) -> BootMem:
+    """The memory that a machine's start takes."""
+    from pytest_vperf.workloads.bootmem import BootMem
+
+    return BootMem(bench)
 
 
 @pytest.fixture

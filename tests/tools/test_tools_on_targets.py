@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vperf.targets.base import Unavailable
+from pytest_vperf.targets.network.loopback import on_loopback
 
 if TYPE_CHECKING:
     from pytest_vperf.quantity import Quantity
@@ -51,6 +52,20 @@ def test_dhrystone(start: Any, dhrystone: Any, request: pytest.FixtureRequest) -
 @on_every_target
 def test_whetstone(start: Any, whetstone: Any, request: pytest.FixtureRequest) -> None:
     keep(request, whetstone.run(start(), time=0.5).mflops)
+
+
+@on_every_target
+def test_syscalls(start: Any, syscalls: Any, request: pytest.FixtureRequest) -> None:
+    keep(request, syscalls.run(start(), time=0.5).rate)
+
+
+@on_every_target
+def test_switches(start: Any, switches: Any, request: pytest.FixtureRequest) -> None:
+    target = start()
+    result = switches.run(target, time=0.5)
+    # gVisor counts none (getrusage(2)), and so cannot show that there were any.
+    assert result.counted == (target.name != "container runsc")
+    keep(request, result.rate)
 
 
 @on_every_target
@@ -103,6 +118,17 @@ def test_cpuhog(start: Any, cpuhog: Any, request: pytest.FixtureRequest) -> None
     with cpuhog.load(start(), workers=1) as load:
         time.sleep(1)
         keep(request, load.cpu_time())
+
+
+@pytest.mark.parametrize("start", ["pod tcg"], indirect=True)
+def test_bootmem(start: Any, bootmem: Any, request: pytest.FixtureRequest) -> None:
+    keep(request, bootmem.taken(start(), of="1 GiB").to("MiB"))
+
+
+@pytest.mark.parametrize("start", ["pod tcg"], indirect=True)
+def test_netperf_loopback(start: Any, netperf: Any, request: pytest.FixtureRequest) -> None:
+    machine = on_loopback(start())
+    keep(request, netperf.tcp_rr(machine, to=machine, time=1).rate)
 
 
 @on_every_target

@@ -9,6 +9,7 @@ import re
 import shlex
 import signal
 import subprocess
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.debian_sources import Sources
     from pytest_vperf.targets.private_apt import PrivateApt
 
-#: Changes with what is left out below or added, so that an older tree in the cache is not taken for it.
+#: The name of the layout of the image with the tools.
 LAYOUT = "debian rootfs 1"
 
 _TIMEOUT = 1800.0
@@ -31,27 +32,51 @@ _NAMESPACES = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-
 _SUBORDINATE = (Path("/etc/subuid"), Path("/etc/subgid"))
 #: Some packages write the day of their installation: into /etc/shadow, for example.
 _EPOCH = "1672531200"
-# Not wanted: what is for reading; what only the packaging needs; what differs from build to build; and python,
-# which some packages name although only their scripts need it, which no tool here is.
-_LEFT_OUT = re.compile(
-    r"(dev|proc|sys|run|tmp|boot|media|mnt|home|srv"
-    r"|etc/(apt|machine-id|hostname|resolv\.conf|hosts|\.pwd\.lock)"
-    r"|usr/share/(doc|man|locale|info|lintian|bug|bash-completion|X11|python3|doc-base|applications|pixmaps)"
-    r"|usr/lib/python3[^/]*|usr/bin/(python3|py3|pydoc)[^/]*"
-    r"|var/(cache|log|tmp|backups)|var/lib/(apt|dbus)"
-    r"|var/lib/dpkg/(info|lock[^/]*|triggers|available|[^/]*-old))(/|$)"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What becomes of an installed tree.
+
+    Attributes:
+        name: changes with what is left out or added, so that an older tree in the cache is not taken for it.
+        left_out: matches the names of what is not taken over.
+        unread: patterns of what dpkg need not even write, because it is left out afterwards or never looked at.
+        folders: added where they are not there, with their permissions.
+        files: added, or put in the place of the installed ones.
+    """
+
+    name: str
+    left_out: re.Pattern[str]
+    unread: tuple[str, ...] = tuple(
+        f"/usr/share/{name}/*" for name in ("doc", "man", "locale", "info", "lintian", "bug")
+    )
+    folders: Mapping[str, int] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict)
+
+
+#: The image with the tools. Not wanted: what is for reading; what only the packaging needs; what differs from build
+#: to build; and python, which some packages name although only their scripts need it, which no tool here is.
+TOOLS = Layout(
+    LAYOUT,
+    re.compile(
+        r"(dev|proc|sys|run|tmp|boot|media|mnt|home|srv"
+        r"|etc/(apt|machine-id|hostname|resolv\.conf|hosts|\.pwd\.lock)"
+        r"|usr/share/(doc|man|locale|info|lintian|bug|bash-completion|X11|python3|doc-base|applications|pixmaps)"
+        r"|usr/lib/python3[^/]*|usr/bin/(python3|py3|pydoc)[^/]*"
+        r"|var/(cache|log|tmp|backups)|var/lib/(apt|dbus)"
+        r"|var/lib/dpkg/(info|lock[^/]*|triggers|available|[^/]*-old))(/|$)"
+    ),
+    folders={
+        **dict.fromkeys(["dev", "proc", "sys", "run", "mnt", "var/cache", "var/log"], 0o755),
+        **dict.fromkeys(["tmp", "var/tmp"], 0o1777),
+    },
+    files={
+        "etc/hosts": b"127.0.0.1 localhost\n::1 localhost\n",
+        "etc/resolv.conf": b"",
+        "etc/hostname": b"localhost\n",
+    },
 )
-_FOLDERS = {
-    **dict.fromkeys(["dev", "proc", "sys", "run", "mnt", "var/cache", "var/log"], 0o755),
-    **dict.fromkeys(["tmp", "var/tmp"], 0o1777),
-}
-_FILES = {
-    "etc/hosts": "127.0.0.1 localhost\n::1 localhost\n",
-    "etc/resolv.conf": "",
-    "etc/hostname": "localhost\n",
-}
-#: dpkg need not write what is left out afterwards.
-_UNREAD = ("doc", "man", "locale", "info", "lintian", "bug")
 
 
 def check() -> Readiness:
@@ -89,7 +114,13 @@ def _has_subordinates(file: Path) -> bool:
     return any(line.split(":")[0] in mine for line in lines)
 
 
-def build(apt: PrivateApt, sources: Sources, packages: Mapping[str, str], tar: Path) -> None:
+def build(
+    apt: PrivateApt,
+    sources: Sources,
+    packages: Mapping[str, str],
+    tar: Path,
+    layout: Layout = TOOLS,
+) -> None:
     """Install packages into a new tree, and write it as a tar file: equal packages, equal bytes.
 
     Args:
@@ -97,6 +128,7 @@ def build(apt: PrivateApt, sources: Sources, packages: Mapping[str, str], tar: P
         sources: they are from.
         packages: all of them, with their versions.
         tar: the file to write.
+        layout: what is left out and added.
 
     Raises:
         Unavailable: mmdebstrap is not here, or failed; with its words.
@@ -117,7 +149,7 @@ def build(apt: PrivateApt, sources: Sources, packages: Mapping[str, str], tar: P
         f"--setup-hook=sync-in {shlex.quote(str(apt.lists))} /var/lib/apt/lists",
         f"--setup-hook=sync-in {shlex.quote(str(apt.archives))} /var/cache/apt/archives",
         "--dpkgopt=force-unsafe-io",
-        *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in _UNREAD),
+        *(f"--dpkgopt=path-exclude={pattern}" for pattern in layout.unread),
         f"--include={exact}",
         sources.codename,
         str(raw),
@@ -129,11 +161,13 @@ def build(apt: PrivateApt, sources: Sources, packages: Mapping[str, str], tar: P
     _run(command, apt.folder)
     try:
         with TarWriter(tar) as archive:
-            archive.copy(raw, lambda name: not _LEFT_OUT.match(name))
-            for name, mode in _FOLDERS.items():
+            archive.copy(
+                raw, lambda name: not layout.left_out.match(name) and name not in layout.files
+            )
+            for name, mode in layout.folders.items():
                 archive.folder(name, mode)
-            for name, text in _FILES.items():
-                archive.file(name, text.encode())
+            for name, content in layout.files.items():
+                archive.file(name, content)
         installed = _installed(tar)
     finally:
         raw.unlink()

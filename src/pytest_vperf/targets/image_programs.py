@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,8 +78,12 @@ class ImagePrograms:
             " --container-image is left out, or name an image that has it",
         )
 
-    def in_place(self, name: str) -> Program:
+    def in_place(self, name: str, root: str = "") -> Program:
         """A program as it is called on the host, from the unpacked image.
+
+        Args:
+            name: of the program, or its absolute path in the image.
+            root: where the image is on another host; by default where it is unpacked on this one.
 
         Raises:
             Unavailable: the image does not have it, or the host cannot run it.
@@ -88,7 +93,12 @@ class ImagePrograms:
             found = self.find(name)
             argv = self._host_argv(found)
             self._in_place[name] = Program(name, argv, found.path, found.sha256, "image")
-        return self._in_place[name]
+        here = self._in_place[name]
+        if not root:
+            return here
+        # What the loader would take is found out here, with the same files.
+        unpacked_here = str(unpacked(self.tree, self.rootfs.sha256))
+        return replace(here, argv=tuple(word.replace(unpacked_here, root) for word in here.argv))
 
     def _host_argv(self, found: Program) -> tuple[str, ...]:
         elf = read_elf(self.tree.read(found.path))

@@ -24,6 +24,8 @@ WORKLOADS: Mapping[str, str] = {
     "whetstone": "whetstone:VperfWhetstone",
     "whetstone.unixbench": "whetstone:UnixBenchWhetstone",
     "whetstone.netlib": "whetstone:NetlibWhetstone",
+    "syscalls": "syscalls:VperfSyscalls",
+    "switches": "switches:VperfSwitches",
     "stream": "stream:VperfStream",
     "stream.mccalpin": "stream:McCalpinStream",
     "stream.lmbench": "stream:LmbenchStream",

@@ -71,6 +71,14 @@ def refused(project: pytest.Pytester, *options: str) -> str:
         ("--claims-json=", "--claims-json: the file's name is empty"),
         ("--claims-thresholds=nowhere", "--claims-thresholds: */nowhere is not a folder"),
         ("--guest-kernel=nowhere", "--guest-kernel: */nowhere is not a file"),
+        ("--kernel=nowhere", "--kernel: */nowhere is not a file"),
+        ("--kernel=", "--kernel: the file's name is empty"),
+        (
+            "--kernel=thresholds/any.yaml",
+            "--kernel: guest kernel */thresholds/any.yaml: not a Linux kernel for x86 "
+            "(no boot header at offset 0x202); give a bzImage, usually named vmlinuz-[*]",
+        ),
+        ("--baseline-kernel=thresholds", "--baseline-kernel: */thresholds is not a file"),
         ("--container-image=no.tar", "--container-image: */no.tar is not a file"),
         ("--container-runtime=runc,", "--container-runtime: '' is not a name"),
         ("--container-runtime=../runc", "--container-runtime: '../runc' is not a name"),
@@ -88,6 +96,23 @@ def test_options(project: pytest.Pytester, option: str, text: str, claims: bool)
     project.makepyfile(USES if claims else "def test_it(): pass")
     lines = pytest.LineMatcher([refused(project, option)])
     lines.fnmatch_lines([text])
+
+
+def test_a_baseline_kernel_alone(project: pytest.Pytester) -> None:
+    """On the command line it is a mistake; in the ini file it waits for a run with --kernel."""
+    project.makepyfile(USES)
+    head = bytearray(0x1000)
+    head[0x1FE:0x206] = b"\x55\xaa\0\0HdrS"
+    (project.path / "vmlinuz").write_bytes(head)
+    assert refused(project, "--baseline-kernel=vmlinuz") == (
+        "--baseline-kernel: there is no kernel to compare with it: name one with --kernel=FILE"
+    )
+    project.makeini("[pytest]\nbaseline_kernel = vmlinuz\n")
+    assert project.runpytest().ret == 0
+    project.makeini("[pytest]\nbaseline_kernel = nowhere\n")
+    (project.path / "measured").unlink()
+    lines = pytest.LineMatcher([refused(project)])
+    lines.fnmatch_lines(["--baseline-kernel: */nowhere is not a file"])
 
 
 def test_contradicting_modes(project: pytest.Pytester) -> None:

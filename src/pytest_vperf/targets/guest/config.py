@@ -19,14 +19,12 @@ class CardConfig:
     """A virtio network card.
 
     Attributes:
-        bridge: of the daemon's machine, that it is plugged into; empty where ``network`` names one of libvirt's.
-        network: of libvirt; empty where ``bridge`` names a bridge.
+        bridge: of the daemon's machine, that it is plugged into.
         mac: the link-layer address.
         vhost: the kernel of the daemon's machine moves the packets (vhost-net), and not QEMU.
     """
 
     bridge: str
-    network: str
     mac: str
     vhost: bool = False
 

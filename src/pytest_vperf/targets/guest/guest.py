@@ -211,6 +211,22 @@ class Guest:
         """CPU time and resident memory of its QEMU, as libvirt accounts for them."""
         return self._domain.usage()
 
+    def join(self, link: Link, address: str) -> None:
+        """Take an address on a network; the machine is ended where that fails.
+
+        Raises:
+            Unavailable: its image has no program for that.
+            TargetError: it refuses; with its words.
+        """
+        from pytest_vperf.targets.network.card import configure
+
+        self.link = link
+        try:
+            configure(self, address)
+        except BaseException:
+            self.close()
+            raise
+
     def close(self) -> None:
         """End the machine; it has nothing to save."""
         self._domain.destroy()

@@ -6,21 +6,23 @@ from typing import TYPE_CHECKING
 
 from pytest_vperf.targets.base import CannotStart, Unavailable
 from pytest_vperf.targets.guest.boot import boot
-from pytest_vperf.targets.guest.config import Boot, GuestConfig
+from pytest_vperf.targets.guest.config import Boot, CardConfig, GuestConfig
 from pytest_vperf.targets.kernel.root_initramfs import VIRTIO
 from pytest_vperf.targets.limits import Limits
 from pytest_vperf.targets.virt.root_disk import SIZE, SMALL_INIT
 from pytest_vperf.targets.virt.size import memory_mib_of, vcpus_of
+from pytest_vperf.targets.virt.virtual_network import check_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_vperf.machine.preflight import Readiness
+    from pytest_vperf.targets.base import Target
     from pytest_vperf.targets.guest.guest import Guest
     from pytest_vperf.targets.image import Rootfs
     from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
     from pytest_vperf.targets.scope import Scope
     from pytest_vperf.targets.virt.daemon import Daemon
+    from pytest_vperf.targets.virt.virtual_network import VirtualNetwork
 
 #: Accelerator → libvirt's domain type, and the processor a guest has unless it asks for another.
 TYPES = {"kvm": ("kvm", "host-passthrough"), "tcg": ("qemu", "maximum")}
@@ -37,10 +39,9 @@ class Guests:
     """Starts guests with one accelerator.
 
     Args:
-        daemon: gives the libvirt daemon; called at the first start.
+        daemon: gives the libvirt daemon, which has that accelerator; called at the first start.
         rootfs: gives their image; likewise.
         kernel: gives their kernel; likewise.
-        ready: whether they can be had with KVM there; asked only for those.
         scope: owns the guests.
         accelerator: ``kvm``, or ``tcg`` where emulation is asked for: there is no way from the one to the other.
         timeout: seconds that one start may take.
@@ -51,7 +52,6 @@ class Guests:
         daemon: Callable[[], Daemon],
         rootfs: Callable[[], Rootfs],
         kernel: Callable[[], GuestKernel],
-        ready: Callable[[], Readiness],
         scope: Scope,
         *,
         accelerator: str = "kvm",
@@ -65,9 +65,33 @@ class Guests:
         self._daemon = daemon
         self._rootfs = rootfs
         self._kernel = kernel
-        self._ready = ready
         self._scope = scope
         self._timeout = timeout
+        self._host: Target | None = None
+
+    @property
+    def host(self) -> Target:
+        """The machine that they run on, with the same image's programs; the test's scope owns it.
+
+        Raises:
+            Unavailable: it cannot be reached, or there is none.
+            CannotConnect: it does not let us in.
+        """
+        if self._host is None:
+            self._host = self._scope.own(self._daemon().host(self._rootfs))
+        return self._host
+
+    @property
+    def network(self) -> VirtualNetwork:
+        """The network that they are started on: ``start(network=…)``; `host` is on it already.
+
+        Raises:
+            Unavailable: libvirt has no networks there.
+            CannotStart: it cannot make one.
+        """
+        network = self._daemon().network()
+        self.host.link = network.host  # type: ignore[attr-defined]
+        return network
 
     def start(
         self,
@@ -80,6 +104,8 @@ class Guests:
         cpus: float | None = None,
         cpuset: str | None = None,
         cpu_shares: int | None = None,
+        network: VirtualNetwork | None = None,
+        vhost: bool = False,
     ) -> Guest:
         """Start a guest and wait until its agent is there.
 
@@ -92,6 +118,8 @@ class Guests:
             cpus: how many of its host's CPUs' time it may use, e.g. 0.5.
             cpuset: the host's CPUs that it may run on, e.g. ``0-1``.
             cpu_shares: its weight against others of the host; 1024 is the usual one.
+            network: what its network card is plugged into, of the same fixture; ``None``: it has none.
+            vhost: the host's kernel moves the card's packets (vhost-net) instead of QEMU.
 
         Raises:
             Unavailable: there can be no such guests here: the claim is not measured.
@@ -107,10 +135,7 @@ class Guests:
         name = f"guest {self.accelerator}"
         try:
             daemon = self._daemon()
-            if self.accelerator == "kvm":
-                ready = self._ready()
-                if not ready.usable:
-                    raise Unavailable(ready.why, remedy=ready.remedy)
+            name += daemon.mark
             rootfs, kernel = self._rootfs(), self._kernel()
             base = daemon.root_disk(rootfs)
             parameters = " ".join((*PARAMETERS, f"init={INITS[init]}"))
@@ -118,6 +143,10 @@ class Guests:
         except Unavailable as error:
             error.target = name
             raise
+        plug = None
+        if network is not None:
+            how = "vhost-net moves the packets" if vhost else "QEMU moves the packets"
+            plug = check_kind(network, name).plug(how)
         identity = daemon.new_name()
         disk = daemon.storage.overlay(f"{identity}.qcow2", base, SIZE)
         config = GuestConfig(
@@ -129,6 +158,7 @@ class Guests:
             machine=machine,
             cpu=cpu or model,
             limits=limits,
+            card=CardConfig(plug.bridge, plug.mac, vhost) if plug else None,
             labels=daemon.run.labels,
         )
         guest = boot(
@@ -143,6 +173,8 @@ class Guests:
             },
             opened=disk.unlink,
         )
+        if plug is not None:
+            guest.join(plug.link, plug.address)
         return self._scope.own(guest)
 
 

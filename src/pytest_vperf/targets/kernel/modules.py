@@ -14,6 +14,9 @@ from pytest_vperf.targets.base import CannotStart
 #: The port to the agent, the disk with the image, and the two file systems the container's root is made of.
 NEEDED = ("virtio_pci", "virtio_console", "virtio_blk", "squashfs", "overlay")
 
+#: The same on Xen, where the console carries the agent's frames.
+NEEDED_ON_XEN = ("xen_blkfront", "squashfs", "overlay")
+
 #: What a machine with a network card needs besides.
 NETWORK = ("virtio_net",)
 

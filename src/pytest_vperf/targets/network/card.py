@@ -73,13 +73,19 @@ def plug_in(pod: Pod, card: Card) -> None:
     """
     pod.link = card.link
     try:
-        _configure(pod, card.address)
+        configure(pod, card.address)
     except BaseException:
         pod.close()
         raise
 
 
-def _configure(target: Target, address: str) -> None:
+def configure(target: Target, address: str) -> None:
+    """Have a running machine take its address, with the ``ip`` of its image.
+
+    Raises:
+        Unavailable: the image has none.
+        TargetError: it refuses; with its words.
+    """
     commands = (
         ("link", "set", "lo", "up"),
         ("address", "add", address, "dev", "eth0"),

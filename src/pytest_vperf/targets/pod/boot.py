@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from pytest_vperf.targets.agent.wire import Frame, Type, command_payload
 from pytest_vperf.targets.base import CannotStart
-from pytest_vperf.targets.pod.agent_wire import Frame, Type, command_payload
 from pytest_vperf.targets.pod.machine import Machine
 from pytest_vperf.targets.pod.pod import DEFAULT_ENVIRONMENT, Pod
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_vperf.machine import cache
+from pytest_vperf.targets.agent.build import build_agent
 from pytest_vperf.targets.kernel import modules
 from pytest_vperf.targets.kernel.cpio import Archive
-from pytest_vperf.targets.pod.agent_build import build_agent
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,19 +15,22 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
 
 
-def build_initramfs(kernel: GuestKernel, more: tuple[str, ...] = ()) -> Path:
+def build_initramfs(
+    kernel: GuestKernel, more: tuple[str, ...] = (), *, needed: tuple[str, ...] = modules.NEEDED
+) -> Path:
     """The initramfs for one kernel, not compressed: unpacking costs more than reading, most of all emulated.
 
     Args:
         kernel: the guest kernel.
         more: modules besides those that every pod needs.
+        needed: those.
 
     Raises:
         CannotStart: a module is missing or the agent does not compile.
         Unavailable: there is no C compiler.
     """
     agent = build_agent().read_bytes()
-    drivers = modules.collect(kernel.modules, modules.NEEDED + more) if kernel.modules else []
+    drivers = modules.collect(kernel.modules, needed + more) if kernel.modules else []
     content = _archive(agent, drivers)
 
     def build(folder: Path) -> None:

@@ -23,9 +23,9 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
+from pytest_vperf.targets.agent.wire import Frame, Type, Wire, WireError
 from pytest_vperf.targets.base import CannotStart, TimedOut
 from pytest_vperf.targets.kernel.lines import KERNEL_LINE
-from pytest_vperf.targets.pod.agent_wire import Frame, Type, Wire, WireError
 from pytest_vperf.targets.pod.command_line import Channels, MachineConfig, command_line
 from pytest_vperf.targets.pod.qmp import Qmp, QmpError, QmpTimeout
 

@@ -37,6 +37,8 @@ class Pods:
         scope: owns the pods.
         accelerator: ``kvm``, ``tcg`` or ``xen``; ``auto`` is ``kvm`` where it works, else ``tcg``.
         timeout: seconds that one start may take.
+        probed: gives what the accelerator is probed with, where ``assets`` are themselves in question: with them an
+            error of a start is an error, and not an accelerator that cannot be had.
     """
 
     def __init__(
@@ -47,12 +49,14 @@ class Pods:
         *,
         accelerator: str = "auto",
         timeout: float = 120.0,
+        probed: Callable[[], Assets] | None = None,
     ) -> None:
         if accelerator != "auto" and accelerator not in ACCELERATORS:
             raise CannotStart(
                 f"unknown accelerator {accelerator!r}: choose one of auto, {', '.join(ACCELERATORS)}"
             )
         self._assets = assets
+        self._probed = probed or assets
         self._run = run
         self._scope = scope
         self._asked = accelerator
@@ -67,7 +71,7 @@ class Pods:
             Unavailable: ``auto``, and the files that a probe needs cannot be had.
         """
         if self._asked == "auto":
-            kvm = probe("kvm", self._assets, self._run)
+            kvm = probe("kvm", self._probed, self._run)
             self._asked = "kvm" if kvm.usable else "tcg"
             self._why = "auto: kvm works" if kvm.usable else f"auto: no kvm: {kvm.why}"
         return self._asked
@@ -117,7 +121,7 @@ class Pods:
         name = f"pod {accelerator}" if accelerator == "xen" else f"pod {accelerator} {firmware}"
         with contextlib.ExitStack() as undo:
             try:
-                readiness = probe(accelerator, self._assets, self._run)
+                readiness = probe(accelerator, self._probed, self._run)
                 if not readiness.usable:
                     raise Unavailable(f"{accelerator}: {readiness.why}", remedy=readiness.remedy)
                 card = network.card(vhost=vhost) if network is not None else None

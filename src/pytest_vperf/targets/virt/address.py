@@ -59,3 +59,21 @@ def is_session(uri: str) -> bool:
 def shown(uri: str) -> str:
     """The address for messages and records: without parameters, which name key files and commands."""
     return re.sub(r"\?.*", "", uri)
+
+
+def ssh_url(uri: str) -> str:
+    """The machine of a daemon that is reached over SSH, as ``ssh://[user@]host[:port]``.
+
+    Raises:
+        Unavailable: it is reached in another way.
+    """
+    from pytest_vperf.targets.base import Unavailable
+
+    parts = urlsplit(uri)
+    _, _, transport = parts.scheme.partition("+")
+    if transport not in ("ssh", "libssh", "libssh2"):
+        raise Unavailable(
+            f"commands on the machine of {shown(uri)} need SSH, and libvirt is reached there without",
+            remedy="name it with +ssh, e.g. qemu+ssh://root@HOST/system",
+        )
+    return f"ssh://{parts.netloc}"

@@ -18,12 +18,25 @@ if TYPE_CHECKING:
 
 SYSTEM = "qemu:///system"
 SESSION = "qemu:///session"
+XEN = "xen:///system"
 #: Where a system's daemon listens: the one for all drivers, and the one for QEMU alone (libvirt.org/daemons.html).
 _SOCKETS = (Path("/run/libvirt/libvirt-sock"), Path("/run/libvirt/virtqemud-sock"))
 
 
-def connect(uri: str, run: Run) -> Daemon:
+def connect(
+    uri: str,
+    run: Run,
+    *,
+    details: dict[str, str] | None = None,
+    ssh: tuple[str, Path] | None = None,
+) -> Daemon:
     """The daemon at an address.
+
+    Args:
+        uri: the address.
+        run: whose machines are started there.
+        details: for the record of every machine on it.
+        ssh: how its machine is reached otherwise.
 
     Raises:
         Unavailable: there is no libvirt-python.
@@ -33,10 +46,34 @@ def connect(uri: str, run: Run) -> Daemon:
     """
     connection = Connection.open(uri)
     try:
-        return Daemon(connection, run)
+        return Daemon(connection, run, details=details, ssh=ssh)
     except BaseException:
         connection.close()
         raise
+
+
+def is_dom0(root: Path = Path("/")) -> bool:
+    """Whether this machine is the host of Xen's machines (Xen wiki, "Xen FAQ Dom0": ``control_d``)."""
+    try:
+        return "control_d" in (root / "proc/xen/capabilities").read_text()
+    except OSError:
+        return False
+
+
+def find_xen(run: Run) -> Daemon:
+    """This machine's daemon with Xen's driver.
+
+    Raises:
+        Unavailable: this machine is no Xen host.
+        CannotConnect: it is, and its libvirt does not answer.
+    """
+    failures.library()
+    if not is_dom0():
+        raise Unavailable(
+            "this machine is no Xen host (no control_d in /proc/xen/capabilities)",
+            remedy="--lab=xen, which starts one inside QEMU, or --libvirt-uri=xen+ssh://root@HOST/",
+        )
+    return connect(XEN, run)
 
 
 def find(run: Run) -> Daemon:

@@ -6,7 +6,7 @@ import contextlib
 import threading
 from typing import TYPE_CHECKING, Any
 
-from pytest_vperf.targets.base import CannotConnect, TimedOut
+from pytest_vperf.targets.base import CannotConnect, TargetError, TimedOut
 from pytest_vperf.targets.virt import address
 from pytest_vperf.targets.virt.events import Watches, run_event_loop
 from pytest_vperf.targets.virt.failures import library, words
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: Seconds until a daemon must have answered. A transport such as ssh has limits of its own, which are longer.
 OPEN_TIMEOUT = 30.0
+#: Seconds likewise, to end what was left behind by a connection that broke.
+_ANEW = 10.0
 #: Seconds between two signs of life, and how many may be missed: a daemon that hangs is found after 15 s.
 _KEEP_ALIVE = (5, 3)
 
@@ -111,6 +113,20 @@ class Connection:
             "libvirt": _version(self.handle.getLibVersion()),
             "hypervisor": f"{hypervisor} {_version(self.handle.getVersion())}",
         }
+
+    def destroy_anew(self, machine: str) -> None:
+        """End a machine over another connection, after this one broke: not every driver ends it with its client.
+
+        Where that is not possible either, nobody answers there any more, or the next look for leftovers finds it.
+        """
+        try:
+            handle = Connection.open(self.uri, timeout=_ANEW).handle
+        except TargetError:
+            return
+        with contextlib.suppress(self.libvirt.libvirtError):
+            handle.lookupByName(machine).destroy()
+        with contextlib.suppress(self.libvirt.libvirtError):
+            handle.close()
 
     def close(self) -> None:
         """Let go of it. Machines that were started to end with it end now. Safe to repeat."""

@@ -53,18 +53,25 @@ class Console:
             try:
                 data = self._stream.recv(_CHUNK)
             except self._error:
-                return  # the machine or the daemon is gone
-            now = time.perf_counter()
+                break  # the machine or the daemon is gone
             if not data or data == -2:
-                return
-            with self._lock:
-                if self.first is None:
-                    self.first = now
-                self._kept += data
-                for mark in self._marks:
-                    if mark not in self._seen and mark in self._kept:
-                        self._seen[mark] = now
-                del self._kept[:-_KEPT]
+                break
+            self._take(data, time.perf_counter())
+        self._ended()
+
+    def _take(self, data: bytes, now: float) -> None:
+        """Keep what has come."""
+        with self._lock:
+            if self.first is None:
+                self.first = now
+            self._kept += data
+            for mark in self._marks:
+                if mark not in self._seen and mark in self._kept:
+                    self._seen[mark] = now
+            del self._kept[:-_KEPT]
+
+    def _ended(self) -> None:
+        """Nothing more will come."""
 
     def when(self, mark: bytes) -> float | None:
         """When a mark was seen; ``None``: it has not been."""

@@ -10,13 +10,17 @@ from pytest_vperf.targets.virt.storage import Storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from pytest_vperf.machine.runs import Run
+    from pytest_vperf.targets.base import Target
     from pytest_vperf.targets.image import Rootfs
     from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
     from pytest_vperf.targets.virt.connection import Connection
+    from pytest_vperf.targets.virt.virtual_network import VirtualNetwork
 
 _numbers = itertools.count(1)
+_networks = itertools.count()
 
 
 class Daemon:
@@ -28,6 +32,7 @@ class Daemon:
         folder: where it keeps files for machines; empty for the usual place.
         details: for the record of every machine on it, e.g. that its host is emulated.
         stop: ends a daemon that was started for the run.
+        ssh: address and configuration by which its machine is reached otherwise, where they are known.
 
     Raises:
         CannotStart: it has no place for files.
@@ -41,14 +46,18 @@ class Daemon:
         folder: str = "",
         details: dict[str, str] | None = None,
         stop: Callable[[], None] | None = None,
+        ssh: tuple[str, Path] | None = None,
     ) -> None:
         self.connection = connection
         self.run = run
+        _note(run, connection.uri)
         self.storage = Storage(connection, folder)
         # libvirt asks QEMU what it can when it first needs to know; that takes seconds, and is no part of a start.
         connection.warm_up()
         self._details = dict(details or {})
         self._stop = stop
+        self.ssh = ssh
+        self._network: VirtualNetwork | None = None
 
     @property
     def details(self) -> dict[str, str]:
@@ -60,9 +69,55 @@ class Daemon:
         }
 
     @property
+    def mark(self) -> str:
+        """What the name of a machine on it ends with: where its host is one of a lab, that is said everywhere."""
+        lab = self._details.get("lab")
+        return f" (lab {lab})" if lab else ""
+
+    @property
     def is_remote(self) -> bool:
         """Whether it may be on another machine."""
         return address.is_remote(self.connection.uri)
+
+    def host(self, rootfs: Callable[[], Rootfs]) -> Target:
+        """The machine that the daemon's machines run on, with the programs of their image; closed by the caller.
+
+        Args:
+            rootfs: gives the image.
+
+        Raises:
+            Unavailable: it is another machine, and nothing says how to reach it but by libvirt.
+            CannotConnect: it does not let us in.
+        """
+        if not self.is_remote:
+            from pytest_vperf.targets.host import Host
+
+            return Host(self.run, rootfs)
+        from pytest_vperf.targets.image_host import ImageHost
+
+        url, config = self.ssh or (address.ssh_url(self.connection.uri), None)
+        return ImageHost(
+            url,
+            self.run,
+            rootfs=rootfs,
+            disk=self.root_disk,
+            name=f"host{self.mark}",
+            details=self._details,
+            config=config,
+        )
+
+    def network(self) -> VirtualNetwork:
+        """The run's own network there, made at the first call; it goes with this.
+
+        Raises:
+            CannotStart: libvirt cannot make it.
+            Unavailable: it has no networks.
+        """
+        if self._network is None:
+            from pytest_vperf.targets.virt.virtual_network import VirtualNetwork
+
+            self._network = VirtualNetwork(self.connection, self.run.id, next(_networks))
+        return self._network
 
     def new_name(self) -> str:
         """A name for a machine of this run: unique, and says whose it is."""
@@ -88,6 +143,18 @@ class Daemon:
 
     def close(self) -> None:
         """Let go of it, and end it if it was started for the run. Safe to repeat."""
+        if self._network is not None:
+            self._network.close()
+            self._network = None
         self.connection.close()
         if self._stop is not None:
             self._stop()
+
+
+#: The file in a run's folder that names the daemons it used: machines of a run that was killed are looked for there.
+NOTE = "libvirt-uris"
+
+
+def _note(run: Run, uri: str) -> None:
+    with (run.folder / NOTE).open("a", encoding="utf-8") as stream:
+        stream.write(f"{uri}\n")

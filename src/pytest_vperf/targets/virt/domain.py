@@ -153,12 +153,13 @@ class Domain:
 
     def destroy(self) -> None:
         """End it. Safe to repeat; quiet where it is gone, or the daemon is."""
-        libvirt = self.connection.libvirt
         if self.handle is not None:
             try:
                 self.handle.destroy()
-            except libvirt.libvirtError as error:
-                if not is_lost(error):
+            except self.connection.libvirt.libvirtError as error:
+                if is_lost(error):
+                    self.connection.destroy_anew(self.identity)
+                else:
                     self._watch.wait_end(time.perf_counter() + _NEWS)
         if self.console is not None:
             self.console.close()

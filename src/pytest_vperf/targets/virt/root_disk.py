@@ -1,7 +1,7 @@
 """The image's root file system as the disk of a whole machine: with what it takes to boot, and nothing in its way.
 
 The image is the one that host, containers and pods have; what is added here is a handful of small files: an identity,
-switches for services that would disturb a measurement, and a small init for who wants no systemd.
+switches for services that would disturb a measurement, a small init for who wants no systemd, and our agent.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from pytest_vperf.machine import cache
+from pytest_vperf.targets.agent.build import build_agent
 from pytest_vperf.targets.ext4_image import write_ext4
 from pytest_vperf.targets.image_tar import TarWriter
 
@@ -23,6 +24,17 @@ SIZE = 4 << 30
 #: Changes with what is added below.
 _LAYOUT = "root disk 1"
 SMALL_INIT = "usr/lib/vperf/init"
+_AGENT = "usr/lib/vperf/agent"
+#: Under Xen there is no port for the agent that libvirt knows: ours speaks over the console.
+_UNIT = f"""[Unit]
+Description=Agent of pytest-vperf, on the console
+ConditionVirtualization=xen
+
+[Service]
+ExecStart=/{_AGENT} --machine
+StandardOutput=journal
+"""
+_UNIT_NAME = "vperf-agent.service"
 #: Services of the image's packages, and of systemd, that a machine for measuring does not want: a server that takes
 #: the port of the one a test starts, jobs by the clock, and a login on the console by which the agent speaks.
 _MASKED = (
@@ -46,14 +58,29 @@ def build_root_disk(rootfs: Rootfs) -> tuple[Path, str]:
         CannotStart: it cannot be made.
     """
     init = (resources.files(__package__) / "small_init.sh").read_bytes()
-    key = cache.content_key([_LAYOUT, rootfs.sha256, str(SIZE), *_MASKED, _MACHINE_ID, init])
+    agent = build_agent().read_bytes()
+    parts: list[str | bytes] = [
+        _LAYOUT,
+        rootfs.sha256,
+        str(SIZE),
+        *_MASKED,
+        _MACHINE_ID,
+        init,
+        agent,
+        _UNIT,
+    ]
+    key = cache.content_key(parts)
 
     def build(folder: Path) -> None:
         tar = folder / "machine.tar"
         with TarWriter(tar) as archive:
             archive.file("etc/machine-id", _MACHINE_ID)
             archive.file(SMALL_INIT, init, 0o755)
+            archive.file(_AGENT, agent, 0o755)
             archive.copy(rootfs.path)
+            archive.file(f"etc/systemd/system/{_UNIT_NAME}", _UNIT.encode())
+            wanted = f"etc/systemd/system/multi-user.target.wants/{_UNIT_NAME}"
+            archive.link(wanted, f"../{_UNIT_NAME}")
             for unit in _MASKED:
                 archive.link(f"etc/systemd/system/{unit}", "/dev/null")
         write_ext4(tar, folder / "root.ext4", SIZE)

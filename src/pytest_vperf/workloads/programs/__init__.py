@@ -1,4 +1,4 @@
-"""Dhrystone, Whetstone and STREAM as programs of ours, for images that do not have the classic ones.
+"""Programs of ours, for images that do not have the classic ones: Dhrystone, STREAM, system calls and others.
 
 They are static, so that host, container and machine run the same bytes, and are compiled once with the host's
 compiler. Each checks its own results and ends with another status than 0 where one is wrong; each measures on the
@@ -33,6 +33,8 @@ FLAGS = (
 PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "vperf-dhrystone": ("dhrystone.c", "dhrystone_parts.c", "dhrystone.h"),
     "vperf-stream": ("stream.c",),
+    "vperf-switches": ("switches.c",),
+    "vperf-syscalls": ("syscalls.c",),
     "vperf-whetstone": ("whetstone.c",),
 }
 

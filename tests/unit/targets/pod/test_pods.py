@@ -78,6 +78,26 @@ def test_a_start_that_fails_takes_the_card_back(
     assert network.link.closed == 1
 
 
+def test_an_accelerator_is_tried_with_other_files_than_those_in_question(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[Any] = []
+
+    def probe(_: str, prepared: Any, __: Any) -> Readiness:
+        tried.append(prepared())
+        return Readiness("accelerator tcg", True, "booted")
+
+    monkeypatch.setattr(pods, "probe", probe)
+    monkeypatch.setattr(pods, "boot", refuse(CannotStart("the kernel in question panics")))
+    run: Any = None
+    in_question: Any = SimpleNamespace(config=lambda *_, **__: None)
+    usual: Any = SimpleNamespace()
+    machines = Pods(lambda: in_question, run, Scope(), accelerator="tcg", probed=lambda: usual)
+    with pytest.raises(CannotStart, match="the kernel in question panics"):
+        machines.start()
+    assert tried == [usual]
+
+
 def test_a_machine_that_does_not_take_its_address_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     network = Network()
     closed: list[str] = []

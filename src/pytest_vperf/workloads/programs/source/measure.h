@@ -1,4 +1,4 @@
-/* What the three programs share: the clock, the arguments, and how an error is told. */
+/* What the programs share: the clock, the arguments, and how an error is told. */
 #ifndef VPERF_MEASURE_H
 #define VPERF_MEASURE_H
 

@@ -1,0 +1,200 @@
+"""The folder of a host that runs: its keys, sockets and logs, and one file that says what it is.
+
+The user's own lab, which stays up, has the folder ``lab-KIND`` beside the folders of the runs. A lab of a run has one
+inside the run's, and goes with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import psutil
+
+from pytest_vperf.lab import keys
+from pytest_vperf.lab.command_line import QMP
+from pytest_vperf.lab.host import LabHost
+from pytest_vperf.lab.kinds import KINDS
+from pytest_vperf.machine import marks
+from pytest_vperf.machine.runs import runs_folder
+from pytest_vperf.targets.pod.qmp import Qmp, QmpError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+#: The variable in the environment of a host's QEMU that names the folder.
+MARK = "VPERF_LAB"
+#: Written when the host is up; without it a folder is of one that is being started, or was.
+_FILE = "state.json"
+#: Seconds that QEMU may take to answer on its control socket, on a busy machine.
+_ANSWER = 10.0
+
+
+@dataclass(frozen=True)
+class State:
+    """What is known of a host that is up.
+
+    Attributes:
+        kind: of host.
+        pid: of its QEMU.
+        port: of 127.0.0.1, led to its SSH server.
+        since: when it was up, in seconds since 1970.
+        accelerator: ``kvm`` or ``tcg``.
+        details: for records.
+    """
+
+    kind: str
+    pid: int
+    port: int
+    since: float
+    accelerator: str
+    details: Mapping[str, str] = field(default_factory=dict)
+
+    def host(self, folder: Path) -> LabHost:
+        """The host, as others use it."""
+        return LabHost(
+            self.kind,
+            libvirt_uri(KINDS[self.kind].scheme, self.port, folder),
+            f"ssh://root@127.0.0.1:{self.port}",
+            folder / keys.CONFIG,
+            self.accelerator,
+            self.details,
+        )
+
+
+def libvirt_uri(scheme: str, port: int, folder: Path) -> str:
+    """The URI of a host's libvirt, through our own call of ssh, which checks the host's key.
+
+    Source: https://libvirt.org/uri.html, SSH transport, ``command``; ``known_hosts`` is for other transports.
+    """
+    wrapper = quote(str(folder / keys.WRAPPER), safe="/")
+    return f"{scheme}+ssh://root@127.0.0.1:{port}/system?command={wrapper}"
+
+
+def user_folder(kind: str) -> Path:
+    """The folder of the user's own lab of a kind, there or not."""
+    return runs_folder() / f"lab-{kind}"
+
+
+def user_folders() -> Iterator[Path]:
+    """The folders of the user's labs that are there, of kinds that this version does not know too."""
+    for folder in sorted(runs_folder().glob("lab-*")):
+        if folder.is_dir() and not folder.is_symlink():
+            yield folder
+
+
+def lock_file(folder: Path) -> Path:
+    """The file that a process holds locked while it starts the user's lab of this folder."""
+    return folder.with_name(f"{folder.name}.lock")
+
+
+def being_started(folder: Path) -> bool:
+    """Whether a process, this one or another, is starting the user's lab of this folder."""
+    from filelock import FileLock, Timeout
+
+    if not lock_file(folder).exists():
+        return False
+    try:
+        with FileLock(lock_file(folder), timeout=0):
+            return False
+    except Timeout:
+        return True
+
+
+def write(folder: Path, state: State) -> None:
+    """Say that a host is up."""
+    draft = folder / f"{_FILE}.new"
+    draft.write_text(json.dumps(asdict(state), indent=1))
+    draft.rename(folder / _FILE)
+
+
+def read(folder: Path) -> State | None:
+    """What is known of a host; ``None`` where it never was up, or the file is of another version."""
+    try:
+        state = State(**json.loads((folder / _FILE).read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+    return state if state.kind in KINDS else None
+
+
+def healthy(folder: Path) -> State | None:
+    """What is known of a host that is up: its QEMU lives, and answers on its control socket."""
+    state = read(folder)
+    if state is None or state.pid not in {process.pid for process in processes(folder, state.pid)}:
+        return None
+    try:
+        with control(folder) as qmp:
+            status = qmp.execute("query-status", timeout=_ANSWER)["status"]
+    except (OSError, QmpError):
+        return None
+    return state if status == "running" else None
+
+
+def processes(folder: Path, pid: int | None = None) -> list[psutil.Process]:
+    """The processes of a host that is, or was, in a folder.
+
+    Args:
+        folder: it need not be there any more.
+        pid: look at this one only.
+    """
+    if pid is None:
+        return list(marks.marked(MARK, str(folder)))
+    with contextlib.suppress(psutil.Error):
+        process = psutil.Process(pid)
+        if marks.environment(process).get(MARK) == str(folder) and not marks.gone(process):
+            return [process]
+    return []
+
+
+@contextlib.contextmanager
+def control(folder: Path) -> Iterator[Qmp]:
+    """QEMU's control socket.
+
+    Raises:
+        OSError: there is none, or nobody listens.
+        QmpError: QEMU does not answer.
+    """
+    connection = connect(folder, QMP)
+    qmp = Qmp(connection)
+    try:
+        qmp.connect(_ANSWER)
+        yield qmp
+    finally:
+        qmp.close()
+
+
+def connect(folder: Path, name: str) -> socket.socket:
+    """Connect with a socket in a folder, however long the folder's path is.
+
+    Raises:
+        OSError: there is none, or nobody listens.
+    """
+    connection = socket.socket(socket.AF_UNIX)
+    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        connection.connect(f"/proc/self/fd/{descriptor}/{name}")
+    except BaseException:
+        connection.close()
+        raise
+    finally:
+        os.close(descriptor)
+    return connection
+
+
+def end(folder: Path) -> list[psutil.Process]:
+    """End what runs in a folder, and remove it; the processes that do not end."""
+    with contextlib.suppress(OSError, QmpError), control(folder) as qmp:
+        qmp.execute("quit")
+    victims = processes(folder)
+    marks.wait_gone(victims, 3.0)
+    left = marks.end(victims)
+    if not left:
+        shutil.rmtree(folder, ignore_errors=True)
+    return left

@@ -1,0 +1,44 @@
+"""Hosts of a lab as a fixture: started when they are first wanted, ended with the run."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_vperf.lab.host import LabHost
+    from pytest_vperf.machine.runs import Run
+
+
+@pytest.fixture(scope="session")
+def lab(request: pytest.FixtureRequest, vperf_run: Run) -> Iterator[Callable[[str], LabHost]]:
+    """A host of a lab by its kind, ``kvm`` or ``xen``: ``lab("xen").uri``.
+
+    The user's own is taken where it is up (``vperf lab up xen``), which saves the run its start; else one is started
+    for the run, and ended with it.
+    """
+    from pytest_vperf.lab import labs
+    from pytest_vperf.reporting import notice
+
+    say = functools.partial(notice.say, request.config)
+    found: dict[str, LabHost] = {}
+    ours: list[LabHost] = []
+
+    def get(kind: str) -> LabHost:
+        if kind not in found:
+            host = labs.running(kind)
+            if host is None:
+                host = labs.up(kind, run=vperf_run, say=say)
+                ours.append(host)
+            found[kind] = host
+        return found[kind]
+
+    try:
+        yield get
+    finally:
+        for host in ours:
+            labs.end(host)

@@ -1,0 +1,149 @@
+"""The libvirt daemons that whole machines are started on: named by the user, this machine's, or a lab's."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vperf.stash import claims_session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_vperf.lab.host import LabHost
+    from pytest_vperf.machine.preflight import Readiness
+    from pytest_vperf.machine.runs import Run
+    from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
+    from pytest_vperf.targets.pod.assets import Assets
+    from pytest_vperf.targets.virt.choice import KvmHost
+    from pytest_vperf.targets.virt.daemon import Daemon
+
+
+@pytest.fixture(scope="session")
+def guest_kernel(request: pytest.FixtureRequest) -> Callable[[], GuestKernel]:
+    """The kernel of whole machines, as a function: ``--guest-kernel``, else the distribution's."""
+    from pytest_vperf.targets.kernel.guest_kernel import distribution_kernel, from_file
+    from pytest_vperf.targets.once import Once
+
+    named = claims_session(request.config).settings.guest_kernel
+    return Once(lambda: from_file(named) if named else distribution_kernel())
+
+
+@pytest.fixture(scope="session")
+def named_daemon(
+    request: pytest.FixtureRequest, vperf_run: Run
+) -> Iterator[Callable[[str], Daemon | None]]:
+    """The daemon of ``--libvirt-uri`` with a driver, ``qemu`` or ``xen``, if one was named."""
+    from pytest_vperf.targets.once import Once
+    from pytest_vperf.targets.virt import connect
+
+    uris = claims_session(request.config).settings.libvirt_uris
+    found = {
+        name: Once(functools.partial(connect.connect, uri, vperf_run)) for name, uri in uris.items()
+    }
+    yield lambda name: found[name]() if name in found else None
+    for once in found.values():
+        for daemon in once.made:
+            daemon.close()
+
+
+@pytest.fixture(scope="session")
+def lab_daemon(
+    request: pytest.FixtureRequest, vperf_run: Run
+) -> Iterator[Callable[[str], Daemon | None]]:
+    """The daemon of a lab's host, ``kvm`` or ``xen``, if ``--lab`` names it; started at the first call."""
+    from pytest_vperf.targets.once import Once
+    from pytest_vperf.targets.virt import connect
+
+    labs = claims_session(request.config).settings.labs
+
+    def start(kind: str) -> Daemon:
+        get: Callable[[str], LabHost] = request.getfixturevalue("lab")
+        host = get(kind)
+        return connect.connect(
+            host.uri,
+            vperf_run,
+            details=dict(host.details),
+            ssh=(host.ssh_url, host.ssh_config),
+        )
+
+    found = {kind: Once(functools.partial(start, kind)) for kind in labs}
+    yield lambda kind: found[kind]() if kind in found else None
+    for once in found.values():
+        for daemon in once.made:
+            daemon.close()
+
+
+@pytest.fixture(scope="session")
+def libvirt_daemon(
+    vperf_run: Run, named_daemon: Callable[[str], Daemon | None]
+) -> Iterator[Callable[[], Daemon]]:
+    """The daemon with QEMU's driver, as a function: the named one, else this machine's, or one of the run's own."""
+    from pytest_vperf.targets.once import Once
+    from pytest_vperf.targets.virt import connect
+
+    found = Once(lambda: connect.find(vperf_run))
+    yield lambda: named_daemon("qemu") or found()
+    for daemon in found.made:
+        daemon.close()
+
+
+@pytest.fixture(scope="session")
+def kvm_host(
+    libvirt_daemon: Callable[[], Daemon],
+    named_daemon: Callable[[str], Daemon | None],
+    lab_daemon: Callable[[str], Daemon | None],
+    guest_kernel: Callable[[], GuestKernel],
+    rootfs_for: Callable[[bool], Callable[[], Rootfs]],
+    pod_assets_for: Callable[[bool], Callable[[], Assets]],
+    vperf_run: Run,
+) -> Callable[[], KvmHost]:
+    """Where guests have KVM, as a function: tried at the first call. This machine comes before a lab."""
+    from pytest_vperf.targets.guest.probe import probe_kvm
+    from pytest_vperf.targets.once import Once
+    from pytest_vperf.targets.pod.probe import probe
+    from pytest_vperf.targets.virt.choice import choose_kvm
+
+    def local() -> Readiness:
+        # The same KVM as for pods, and what is known of it is remembered from run to run.
+        return probe("kvm", pod_assets_for(False), vperf_run)
+
+    return Once(
+        lambda: choose_kvm(
+            named=lambda: named_daemon("qemu"),
+            local=local,
+            here=libvirt_daemon,
+            lab=lambda: lab_daemon("kvm"),
+            probe=lambda daemon: probe_kvm(daemon, guest_kernel()),
+        )
+    )
+
+
+@pytest.fixture(scope="session")
+def xen_daemon(
+    vperf_run: Run,
+    named_daemon: Callable[[str], Daemon | None],
+    lab_daemon: Callable[[str], Daemon | None],
+) -> Iterator[Callable[[], Daemon]]:
+    """The daemon with Xen's driver, as a function: the named one, else this machine's, else a lab's."""
+    from pytest_vperf.targets.once import Once
+    from pytest_vperf.targets.virt import connect
+
+    here = Once(lambda: connect.find_xen(vperf_run))
+
+    def choose() -> Daemon:
+        named = named_daemon("xen")
+        if named is not None:
+            return named
+        if not connect.is_dom0():
+            daemon = lab_daemon("xen")
+            if daemon is not None:
+                return daemon
+        return here()
+
+    yield choose
+    for daemon in here.made:
+        daemon.close()

@@ -1,0 +1,117 @@
+"""A target whose machine has our agent: commands and files go over its wire, whatever carries that."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING
+
+from pytest_vperf.targets.agent.conversation import Conversation
+from pytest_vperf.targets.agent.wire import Frame, Type, command_payload
+from pytest_vperf.targets.base import CommandFailed, Completed, TargetError, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from pytest_vperf.targets.agent.conversation import Speaker
+    from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.program import Program
+
+#: What a command finds in its environment before its own variables, as Docker has it.
+ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/root",
+}
+_CHUNK = 1 << 16
+
+
+class AgentTarget:
+    """Commands and files of a machine with our agent; a kind of target adds how it starts, and what it is.
+
+    Args:
+        machine: its agent takes orders.
+        rootfs: its image.
+        environment: of every command, before its own variables.
+    """
+
+    def __init__(self, machine: Speaker, rootfs: Rootfs, environment: Mapping[str, str]) -> None:
+        self._speaker = machine
+        self._rootfs = rootfs
+        self._environment = dict(environment)
+        self._stream = 1
+        # One conversation at a time: the wire belongs to the thread that runs a command.
+        self._lock = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        """Kind and variant."""
+        return self._speaker.name
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        input: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        timeout: float = 60.0,
+        check: bool = True,
+    ) -> Completed:
+        """Run a command in it; see `pytest_vperf.targets.base.Target.run`."""
+        command = tuple(argv)
+        try:
+            payload = command_payload(command, {**self._environment, **(env or {})}, cwd or "")
+        except ValueError as error:
+            raise TargetError(f"{self.name}: {error}", target=self.name) from error
+        completed = self._converse(Type.EXEC, payload, command, iter([input]), timeout)
+        if check and completed.returncode:
+            raise CommandFailed(completed, target=self.name)
+        return completed
+
+    def program(self, name: str) -> Program:
+        """A program of the image; see `pytest_vperf.targets.base.Target.program`."""
+        from pytest_vperf.targets.image_programs import programs_of
+
+        try:
+            return programs_of(self._rootfs).find(name)
+        except Unavailable as error:
+            error.target = self.name
+            raise
+
+    def put(self, source: Path, destination: str) -> None:
+        """Copy a file into it; see `pytest_vperf.targets.base.Target.put`."""
+        with source.open("rb") as stream:
+            mode = os.fstat(stream.fileno()).st_mode & 0o7777
+            payload = os.fsencode(destination) + b"\0" + f"{mode:o}".encode() + b"\0"
+            chunks = iter(lambda: stream.read(_CHUNK), b"")
+            self._transfer(Type.WRITE, payload, ("put", str(source), destination), chunks)
+
+    def get(self, source: str, destination: Path) -> None:
+        """Copy a file out of it; see `pytest_vperf.targets.base.Target.get`."""
+        payload = os.fsencode(source) + b"\0"
+        completed = self._transfer(Type.READ, payload, ("get", source, str(destination)), iter(()))
+        destination.write_bytes(completed.stdout)
+
+    def _transfer(
+        self, kind: Type, payload: bytes, what: tuple[str, ...], chunks: Iterator[bytes]
+    ) -> Completed:
+        completed = self._converse(kind, payload, what, chunks, timeout=600.0)
+        if completed.returncode:
+            message = completed.stderr.decode("utf-8", "replace").strip()
+            raise TargetError(f"{' '.join(what)} in {self.name}: {message}", target=self.name)
+        return completed
+
+    def _converse(
+        self,
+        kind: Type,
+        payload: bytes,
+        argv: tuple[str, ...],
+        chunks: Iterator[bytes],
+        timeout: float,
+    ) -> Completed:
+        with self._lock:
+            # Stream 1 is the container's own process; numbers come round again after 65,534 commands.
+            self._stream = 2 + (self._stream - 1) % 0xFFFD
+            conversation = Conversation(self._speaker, self._stream, argv)
+            return conversation.hold(Frame(kind, self._stream, payload), chunks, timeout)

@@ -1,0 +1,1 @@
+"""Machines on Xen, through libvirt: full ones (domUs), and pods."""

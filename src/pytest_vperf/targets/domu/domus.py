@@ -1,0 +1,192 @@
+"""What a test asks for domUs: starts them, each owned by the test's scope."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_vperf.targets.base import CannotStart, Unavailable
+from pytest_vperf.targets.domu.boot import boot
+from pytest_vperf.targets.domu.config import MODES, DomuConfig, XenDisk
+from pytest_vperf.targets.domu.domu import Domu
+from pytest_vperf.targets.domu.host import need_mode, set_limits
+from pytest_vperf.targets.guest.guests import INITS
+from pytest_vperf.targets.kernel.lines import INIT_LINE
+from pytest_vperf.targets.kernel.root_initramfs import XEN
+from pytest_vperf.targets.limits import Limits
+from pytest_vperf.targets.virt.root_disk import SIZE
+from pytest_vperf.targets.virt.size import memory_mib_of, vcpus_of
+from pytest_vperf.targets.virt.virtual_network import check_kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_vperf.targets.base import Target
+    from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
+    from pytest_vperf.targets.scope import Scope
+    from pytest_vperf.targets.virt.daemon import Daemon
+    from pytest_vperf.targets.virt.virtual_network import VirtualNetwork
+
+#: What the kernel is told: nothing but its death is printed on the console, which carries the agent's frames.
+PARAMETERS = (
+    *("console=hvc0", "vperf.wire=hvc0", "quiet", "loglevel=0", "panic=-1"),
+    *(
+        "root=/dev/xvda",
+        "rw",
+        "net.ifnames=0",
+        "systemd.show_status=no",
+        "systemd.log_target=journal",
+    ),
+)
+
+
+class Domus:
+    """Starts domUs.
+
+    Args:
+        daemon: gives a libvirt daemon with Xen's driver; called at the first start.
+        rootfs: gives their image; likewise.
+        kernel: gives their kernel; likewise.
+        scope: owns the domUs.
+        timeout: seconds that one start may take.
+    """
+
+    def __init__(
+        self,
+        daemon: Callable[[], Daemon],
+        rootfs: Callable[[], Rootfs],
+        kernel: Callable[[], GuestKernel],
+        scope: Scope,
+        *,
+        timeout: float = 180.0,
+    ) -> None:
+        self._daemon = daemon
+        self._rootfs = rootfs
+        self._kernel = kernel
+        self._scope = scope
+        self._timeout = timeout
+        self._host: Target | None = None
+
+    @property
+    def host(self) -> Target:
+        """The machine that they run on, with the same image's programs; the test's scope owns it.
+
+        Raises:
+            Unavailable: it cannot be reached, or there is none.
+            CannotConnect: it does not let us in.
+        """
+        if self._host is None:
+            self._host = self._scope.own(self._daemon().host(self._rootfs))
+        return self._host
+
+    @property
+    def network(self) -> VirtualNetwork:
+        """The network that they are started on: ``start(network=…)``; `host` is on it already.
+
+        Raises:
+            Unavailable: libvirt has no networks there.
+            CannotStart: it cannot make one.
+        """
+        network = self._daemon().network()
+        self.host.link = network.host  # type: ignore[attr-defined]
+        return network
+
+    def start(
+        self,
+        *,
+        vcpus: int = 1,
+        memory: str = "512 MiB",
+        init: str = "systemd",
+        mode: str = "pv",
+        cpus: float | None = None,
+        cpuset: str | None = None,
+        cpu_shares: int | None = None,
+        network: VirtualNetwork | None = None,
+    ) -> Domu:
+        """Start a domU and wait until its agent takes orders.
+
+        Args:
+            vcpus: virtual CPUs.
+            memory: the machine's memory, e.g. ``512 MiB``.
+            init: ``systemd`` boots a full userspace, ``small`` hardly any.
+            mode: ``pv``, or ``pvh`` or ``hvm`` where the host's processor helps.
+            cpus: how many of its host's CPUs' time it may use, e.g. 0.5: Xen's cap.
+            cpuset: the host's CPUs that it may run on, e.g. ``0-1``.
+            cpu_shares: its weight against others of the host; 1024 is the usual one, Xen's 256.
+            network: what its network card is plugged into, of the same fixture; ``None``: it has none.
+
+        Raises:
+            Unavailable: there can be no such domU here: the claim is not measured.
+            CannotStart: the start failed, or an argument makes no sense.
+            CannotConnect: the daemon has gone.
+            TimedOut: it took longer than the time limit.
+        """
+        limits = Limits(cpus, cpuset, cpu_shares)
+        size, memory_mib = vcpus_of(vcpus), memory_mib_of(memory)
+        if init not in INITS:
+            raise CannotStart(f"unknown init {init!r}: choose one of {', '.join(INITS)}")
+        if mode not in MODES:
+            raise CannotStart(f"unknown mode {mode!r} of a domU: choose one of {', '.join(MODES)}")
+        name = f"domu {mode}"
+        try:
+            daemon = self._daemon()
+            name += daemon.mark
+            need_mode(daemon.connection, mode)
+            rootfs, kernel = self._rootfs(), self._kernel()
+            base = daemon.root_disk(rootfs)
+            paths = daemon.kernel(kernel), daemon.initramfs(kernel, XEN)
+        except Unavailable as error:
+            error.target = name
+            raise
+        plug = check_kind(network, name).plug("Xen's back end") if network is not None else None
+        identity = daemon.new_name()
+        disk = daemon.storage.overlay(f"{identity}.qcow2", base, SIZE)
+        config = DomuConfig(
+            name=identity,
+            mode=mode,
+            kernel=paths[0],
+            initramfs=paths[1],
+            parameters=" ".join((*PARAMETERS, f"init={INITS[init]}")),
+            disks=(XenDisk(disk.path, "qcow2"),),
+            vcpus=size,
+            memory_mib=memory_mib,
+            limits=limits,
+            bridge=plug.bridge if plug else "",
+            mac=plug.mac if plug else "",
+            labels=daemon.run.labels,
+        )
+        booted = boot(
+            daemon.connection,
+            config,
+            name,
+            kernel_line=INIT_LINE,
+            timeout=self._timeout,
+            opened=disk.unlink,
+        )
+        try:
+            details = {
+                **_details(config, init, rootfs, kernel),
+                **set_limits(booted.domain, limits),
+                **daemon.details,
+            }
+        except BaseException:
+            booted.domain.destroy()
+            raise
+        domu = Domu("domu", booted, details, rootfs)
+        if plug is not None:
+            domu.join(plug.link, plug.address)
+        return self._scope.own(domu)
+
+
+def _details(config: DomuConfig, init: str, rootfs: Rootfs, kernel: GuestKernel) -> dict[str, str]:
+    return {
+        "accelerator": "xen",
+        "mode": config.mode,
+        "vcpus": str(config.vcpus),
+        "memory": f"{config.memory_mib} MiB",
+        "init": init,
+        "guest_kernel": kernel.release,
+        "guest_kernel_sha256": kernel.sha256,
+        "rootfs": rootfs.name,
+        "rootfs_sha256": rootfs.sha256,
+    }

@@ -1,0 +1,168 @@
+"""Pods on Xen: the pod's kernel, first root and image, started as a machine of Xen's through libvirt."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from pytest_vperf.targets.agent.wire import Frame, Type, command_payload
+from pytest_vperf.targets.base import CannotStart, Unavailable
+from pytest_vperf.targets.domu.boot import Booted, boot
+from pytest_vperf.targets.domu.config import DomuConfig, XenDisk
+from pytest_vperf.targets.domu.domu import Domu
+from pytest_vperf.targets.domu.host import need_mode, set_limits
+from pytest_vperf.targets.kernel import modules
+from pytest_vperf.targets.limits import Limits
+from pytest_vperf.targets.pod.boot import SETTLED
+from pytest_vperf.targets.pod.initramfs import build_initramfs
+from pytest_vperf.targets.pod.machine import AGENT_LINE
+from pytest_vperf.targets.pod.pod import DEFAULT_ENVIRONMENT
+from pytest_vperf.targets.pod.pods import IDLE
+from pytest_vperf.targets.virt.size import memory_mib_of, vcpus_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pytest_vperf.targets.pod.assets import Assets
+    from pytest_vperf.targets.scope import Scope
+    from pytest_vperf.targets.virt.daemon import Daemon
+
+NAME = "pod xen"
+#: What the kernel is told; see `pytest_vperf.targets.domu.domus`.
+PARAMETERS = (
+    "console=hvc0 vperf.wire=hvc0 quiet loglevel=0 panic=-1 cryptomgr.notests random.trust_cpu=on"
+)
+
+
+class XenPods:
+    """Starts pods on Xen; as `pytest_vperf.targets.pod.pods.Pods` starts those of QEMU.
+
+    Args:
+        daemon: gives a libvirt daemon with Xen's driver; called at the first start.
+        assets: gives what pods are started from; likewise.
+        scope: owns the pods.
+        timeout: seconds that one start may take.
+    """
+
+    accelerator = "xen"
+
+    def __init__(
+        self,
+        daemon: Callable[[], Daemon],
+        assets: Callable[[], Assets],
+        scope: Scope,
+        *,
+        timeout: float = 120.0,
+    ) -> None:
+        self._daemon = daemon
+        self._assets = assets
+        self._scope = scope
+        self._timeout = timeout
+
+    def start(
+        self,
+        *,
+        vcpus: int = 1,
+        memory: str = "512 MiB",
+        command: Sequence[str] = IDLE,
+        cpus: float | None = None,
+        cpuset: str | None = None,
+        cpu_shares: int | None = None,
+    ) -> Domu:
+        """Start a pod and wait until its container's process runs.
+
+        Args:
+            vcpus: virtual CPUs.
+            memory: the machine's memory, e.g. ``512 MiB``.
+            command: the container's process.
+            cpus: how many of its host's CPUs' time it may use, e.g. 0.5.
+            cpuset: the host's CPUs that it may run on, e.g. ``0-1``.
+            cpu_shares: its weight against others of the host; 1024 is the usual one, Xen's 256.
+
+        Raises:
+            Unavailable: there is no Xen host: the claim is not measured.
+            CannotStart: the start failed, or an argument makes no sense.
+            CannotConnect: the daemon has gone.
+            TimedOut: it took longer than the time limit.
+        """
+        limits = Limits(cpus, cpuset, cpu_shares)
+        size, memory_mib = vcpus_of(vcpus), memory_mib_of(memory)
+        name = NAME
+        try:
+            daemon = self._daemon()
+            name += daemon.mark
+            need_mode(daemon.connection, "pv")
+            assets = self._assets()
+            initramfs = build_initramfs(assets.kernel, needed=modules.NEEDED_ON_XEN)
+            config = DomuConfig(
+                name=daemon.new_name(),
+                mode="pv",
+                kernel=daemon.kernel(assets.kernel),
+                initramfs=daemon.storage.cached(initramfs, f"initramfs-{initramfs.parent.name}"),
+                parameters=PARAMETERS,
+                disks=(
+                    XenDisk(
+                        daemon.storage.cached(assets.disk, f"image-{assets.disk.parent.name}"),
+                        readonly=True,
+                    ),
+                ),
+                vcpus=size,
+                memory_mib=memory_mib,
+                limits=limits,
+                labels=daemon.run.labels,
+            )
+        except Unavailable as error:
+            error.target = name
+            raise
+        booted = boot(
+            daemon.connection,
+            config,
+            name,
+            kernel_line=AGENT_LINE,
+            timeout=self._timeout,
+            opened=lambda: None,  # it may only read its disk, which is kept
+        )
+        try:
+            payload = command_payload(tuple(command), dict(DEFAULT_ENVIRONMENT), "/")
+            booted.speaker.wire.send(Frame(Type.START, 1, payload))
+            booted.await_frame(Type.RUNNING, "container")
+            _look_after(booted, tuple(command))
+            details = {
+                "accelerator": "xen",
+                "mode": "pv",
+                "vcpus": str(size),
+                "memory": f"{memory_mib} MiB",
+                "guest_kernel": assets.kernel.release,
+                "guest_kernel_sha256": assets.kernel.sha256,
+                "rootfs": assets.rootfs.name,
+                "rootfs_sha256": assets.rootfs.sha256,
+                **set_limits(booted.domain, limits),
+                **daemon.details,
+            }
+            pod = Domu("pod", booted, details, assets.rootfs, DEFAULT_ENVIRONMENT)
+        except BaseException:
+            booted.domain.destroy()
+            raise
+        return self._scope.own(pod)
+
+
+def _look_after(booted: Booted, command: tuple[str, ...]) -> None:
+    """Make sure that the container's process is still there a moment later, as `pytest_vperf.targets.pod.boot` does.
+
+    Raises:
+        CannotStart: it ended at once; with its status and what it printed.
+    """
+    said = b""
+    deadline = time.perf_counter() + max(SETTLED, booted.marks["container"] - booted.marks["agent"])
+    while time.perf_counter() < deadline:
+        for frame in booted.frames(deadline):
+            if frame.type in (Type.OUTPUT, Type.ERRORS):
+                said += frame.payload
+            elif frame.type is Type.EXIT:
+                status = int.from_bytes(frame.payload[:4], "little")
+                words = said.decode("utf-8", "replace").strip()[-500:]
+                raise CannotStart(
+                    f"{booted.domain.name}: its container ended at once ({' '.join(command)}) with status {status}"
+                    + (f":\n{words}" if words else " and no output"),
+                    target=booted.domain.name,
+                )

@@ -1,0 +1,113 @@
+"""The host of whole machines that is reached by SSH, with the programs of their image.
+
+Claims hold a machine against its host. Where libvirt's daemon is on another machine, that one is the host, and runs
+the same bytes: the image's root disk is there already, so it is mounted read-only, and its programs are run in place.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_vperf.targets.base import CommandFailed, Unavailable
+from pytest_vperf.targets.image_programs import programs_of
+from pytest_vperf.targets.ssh_host import SshHost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from pytest_vperf.machine.runs import Run
+    from pytest_vperf.targets.base import Facts, Link
+    from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.program import Program
+
+#: Where mount points are; gone with a restart of the machine, and so are the mounts.
+_FOLDER = "/run"
+
+
+class ImageHost(SshHost):
+    """A machine that runs machines, as a target.
+
+    Args:
+        url: as of `SshHost`, like ``run`` and ``config``.
+        rootfs: gives the machines' image.
+        disk: gives the path, there, of its root disk.
+        name: in reports.
+        details: for the record, besides what is found.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        run: Run,
+        *,
+        rootfs: Callable[[], Rootfs],
+        disk: Callable[[Rootfs], str],
+        name: str = "host",
+        details: Mapping[str, str] | None = None,
+        config: Path | None = None,
+    ) -> None:
+        self.name = name
+        super().__init__(url, run, config=config)
+        self._rootfs = rootfs
+        self._disk = disk
+        self._more = dict(details or {})
+        self._used: list[Rootfs] = []
+        self._point = f"{_FOLDER}/{run.cgroup}-image"
+        self.network_link: Link | None = None
+
+    def program(self, name: str) -> Program:
+        """A program of the image, run in place; see `pytest_vperf.targets.base.Target.program`.
+
+        Raises:
+            Unavailable: the image does not have it, or its disk cannot be mounted there.
+        """
+        rootfs = self._rootfs()
+        if not self._used:
+            self._mount(self._disk(rootfs))
+            self._used.append(rootfs)
+        try:
+            return programs_of(rootfs).in_place(name, self._point)
+        except Unavailable as error:
+            error.target = self.name
+            raise
+
+    def _mount(self, disk: str) -> None:
+        script = 'mkdir -p "$2" && mount -o loop,ro "$1" "$2"'
+        try:
+            self.run(["sh", "-c", script, "sh", disk, self._point])
+        except CommandFailed as error:
+            said = error.completed.stderr.decode("utf-8", "replace").strip()
+            raise Unavailable(
+                f"{self.name}: the image's disk cannot be mounted there: {said}",
+                remedy="log in as root: ssh://root@HOST",
+                target=self.name,
+            ) from None
+
+    def facts(self) -> Facts:
+        """As of a machine reached by SSH, with the image once a program of it was wanted."""
+        from dataclasses import replace
+
+        found = super().facts()
+        image = (
+            {"rootfs": self._used[0].name, "rootfs_sha256": self._used[0].sha256}
+            if self._used
+            else {}
+        )
+        return replace(found, details={**found.details, **image, **self._more})
+
+    def close(self) -> None:
+        """Take the image away and end the connection. Safe to repeat; quiet if it is gone."""
+        if self._used and self._open:
+            self._used.clear()
+            script = 'umount -l "$1" && rmdir "$1"'
+            self._quietly(["sh", "-c", script, "sh", self._point])
+        super().close()
+
+    def _quietly(self, argv: list[str]) -> None:
+        from contextlib import suppress
+
+        from pytest_vperf.targets.base import TargetError
+
+        with suppress(TargetError):
+            self.run(argv, timeout=20.0, check=False)

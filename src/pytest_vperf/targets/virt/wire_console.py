@@ -1,0 +1,156 @@
+"""A console that becomes the wire of our agent: Xen's machines have no other port that libvirt hands on.
+
+Until the agent says so, what comes is text for people; from then on it is frames. The kernel is told to print nothing
+but its death there, which comes between frames as something that is none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from pytest_vperf.targets.agent.wire import Frame, Wire, WireError
+from pytest_vperf.targets.base import CannotConnect
+from pytest_vperf.targets.virt.console import Console
+
+if TYPE_CHECKING:
+    from pytest_vperf.targets.virt.connection import Connection
+
+#: What the agent says before its first frame (source/agent.h, WIRE_LINE).
+WIRE_LINE = b"vperf-agent: frames follow\n"
+_CHUNK = 4096
+#: Bytes sent ahead. A daemon that cannot hand them on stops listening to anything else we say, signs of life
+#: included, and takes us for dead after a while; so no more than it is rid of in a moment, also when all is emulated.
+_AHEAD = 32 << 10
+#: The kernel takes Ctrl-O on its console for itself (Linux, drivers/tty/hvc/hvc_console.c: SysRq), so it is sent as
+#: two other bytes; source/wire.c makes one of them again.
+_ESCAPES = {byte: bytes((0x10, byte ^ 0x40)) for byte in (0x0F, 0x10)}
+
+
+def escaped(data: bytes) -> bytes:
+    """Bytes for the agent, without those that a console would not hand on."""
+    return b"".join(_ESCAPES.get(byte, bytes((byte,))) for byte in data)
+
+
+class WireConsole(Console):
+    """A console with an agent at its other end.
+
+    Args:
+        connection: to the daemon.
+        domain: libvirt's domain, made but not let go.
+        marks: of lines that are dated.
+
+    Attributes:
+        wire: to the agent, once it has said that frames follow.
+        agent: when it did, on time.perf_counter()'s clock.
+    """
+
+    def __init__(self, connection: Connection, domain: Any, marks: tuple[bytes, ...] = ()) -> None:
+        ours, self._theirs = socket.socketpair()
+        self.wire = Wire(ours, ahead=_AHEAD)
+        self.agent: float | None = None
+        super().__init__(connection, domain, marks)
+        self._sender = threading.Thread(target=self._send, name="console input", daemon=True)
+        self._sender.start()
+
+    def _take(self, data: bytes, now: float) -> None:
+        if self.agent is not None:
+            self._hand_on(data)
+            return
+        with self._lock:
+            before = len(self._kept)
+        super()._take(data, now)
+        with self._lock:
+            # The line may have come in two pieces.
+            text = bytes(self._kept)
+        place = text.find(WIRE_LINE, max(0, min(before, len(text)) - len(WIRE_LINE)))
+        if place < 0:
+            return
+        rest = text[place + len(WIRE_LINE) :]
+        with self._lock:
+            del self._kept[place:]
+        self.agent = now
+        self._hand_on(rest)
+
+    def _hand_on(self, data: bytes) -> None:
+        with contextlib.suppress(OSError):  # nobody listens any more
+            self._theirs.sendall(data)
+
+    def _ended(self) -> None:
+        with contextlib.suppress(OSError):
+            self._theirs.shutdown(socket.SHUT_WR)
+
+    def _send(self) -> None:
+        """Hand on what is said to the agent."""
+        while True:
+            try:
+                data = escaped(self._theirs.recv(_CHUNK))
+                while data:
+                    sent = self._stream.send(data)
+                    if sent < 0:
+                        return
+                    data = data[sent:]
+                    if not data:
+                        break
+                else:
+                    return
+            except (OSError, self._error):
+                return
+
+    def close(self) -> None:
+        """Stop reading and writing. Safe to repeat."""
+        for end in (self._theirs, self.wire.socket):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        super().close()
+        self._sender.join(2.0)
+        self._theirs.close()
+        self.wire.socket.close()
+
+
+class ConsoleSpeaker:
+    """A machine that is spoken to over its console; see `pytest_vperf.targets.agent.conversation.Speaker`."""
+
+    def __init__(self, name: str, console: WireConsole) -> None:
+        self.name = name
+        self._console = console
+
+    @property
+    def wire(self) -> Wire:
+        """To the agent."""
+        return self._console.wire
+
+    def wait(self, deadline: float) -> list[Frame] | None:
+        """Wait until something comes or the deadline passes: the agent's frames; ``None``: the machine ended.
+
+        Raises:
+            CannotConnect: what came is no frame: the kernel's last words, most likely.
+        """
+        wire = self.wire
+        writers = [wire.socket] if wire.has_unsent else []
+        try:
+            ready, writable, _ = select.select(
+                [wire.socket], writers, [], max(0.0, deadline - time.perf_counter())
+            )
+        except (OSError, ValueError):  # closed meanwhile
+            return None
+        if writable:
+            wire.flush()
+        if not ready:
+            return []
+        try:
+            return wire.receive()
+        except WireError as error:
+            said = error.rest.decode("utf-8", "replace").replace("\r", "").strip()
+            raise CannotConnect(
+                f"{self.name}: its console no longer carries what its agent says; it said:\n{said[-800:]}",
+                target=self.name,
+            ) from error
+
+    def last_words(self) -> str:
+        """What it printed last."""
+        return self._console.last_words()

@@ -1,0 +1,67 @@
+"""Context switches: how often a processor goes from one process to the other in a second.
+
+Two processes on one processor hand a token to and fro through pipes, as in the ring of lmbench's lat_ctx(8) with two
+processes of size 0. A switch is counted with the write and the read that bring it about: lmbench takes their time off
+again, which is not done here, since the difference of two measured times is noisier than either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from pytest_vperf.workloads import own_program
+from pytest_vperf.workloads.figures import Reader
+from pytest_vperf.workloads.kernel_rate import rate
+
+if TYPE_CHECKING:
+    from pytest_vperf.quantity import Quantity
+    from pytest_vperf.targets.base import Target
+    from pytest_vperf.workloads.base import Output
+    from pytest_vperf.workloads.bench import Bench
+
+
+@dataclass(frozen=True)
+class SwitchesResult:
+    """What a run measured.
+
+    Attributes:
+        implementation: ``vperf-switches 1.0``.
+        rate: switches, in operation/s.
+        counted: whether the kernel counted as many switches as the program (getrusage(2)); gVisor's counts none.
+    """
+
+    implementation: str
+    rate: Quantity
+    counted: bool
+
+
+@dataclass(frozen=True)
+class VperfSwitches(own_program.TimedProgram):
+    """The program of ours; see `TimedProgram` for its parameters."""
+
+    tool: ClassVar[str] = "vperf-switches"
+    longest: ClassVar[float] = 60
+
+    def parse(self, output: Output) -> SwitchesResult:
+        """Read what a run printed; see `Workload.parse`."""
+        reader = Reader(self.tool, output)
+        said = reader.need(r"^counted by the kernel: (yes|no)$", "word whether the kernel counted")
+        return SwitchesResult(
+            own_program.implementation(reader), rate(reader, "switches"), said[1] == "yes"
+        )
+
+
+class Switches:
+    """The rate of context switches, as a test asks for it.
+
+    Args:
+        bench: what runs it.
+    """
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+
+    def run(self, target: Target, *, time: float = 2.0, warmup: float = 0.0) -> SwitchesResult:
+        """Let two processes take turns for ``time`` seconds after ``warmup``; see `Bench.run` for the errors."""
+        return self._bench.run(target, VperfSwitches(time, warmup))

@@ -1,0 +1,141 @@
+"""What is known of labs: up, being started, broken, or not there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+from filelock import FileLock
+
+from pytest_vperf.lab import labs, leftover_labs, state, status
+from pytest_vperf.machine import leftovers
+from pytest_vperf.targets.base import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "runs"
+    monkeypatch.setenv("VPERF_RUNS_DIR", str(folder))
+
+    def none(kind: object) -> None:
+        raise Unavailable("there is no apt here")
+
+    monkeypatch.setattr("pytest_vperf.lab.host_image.built", none)
+    return folder
+
+
+@pytest.fixture
+def silent_process(runs: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Marked as the user's KVM host, and nothing that answers."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", "import time; print(flush=True); time.sleep(600)"],
+        env={**os.environ, state.MARK: str(runs / "lab-kvm")},
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.read(1)
+    yield process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def states() -> list[str]:
+    return [each.state for each in status.look()]
+
+
+def test_nothing_is_there_at_first() -> None:
+    assert states() == ["down", "down"]
+    assert labs.running("kvm") is None
+    assert labs.down("kvm") is False
+    assert leftover_labs.find() == []
+    assert leftover_labs.left_alone() == []
+
+
+def test_status_has_the_reason_why_nothing_is_built() -> None:
+    assert [each.row for each in status.look()] == [
+        ("kvm", "there is no apt here", "down", "", ""),
+        ("xen", "there is no apt here", "down", "", ""),
+    ]
+
+
+def test_unknown_kind_is_refused_with_the_kinds_there_are() -> None:
+    for call in (labs.up, labs.down, labs.running):
+        with pytest.raises(ValueError) as error:
+            call("vmware")
+        assert str(error.value) == "there is no lab 'vmware'; there are: kvm, xen"
+
+
+def test_lab_that_is_being_started_is_nobody_s_leftover(runs: Path) -> None:
+    folder = state.user_folder("xen")
+    folder.mkdir()
+    with FileLock(state.lock_file(folder)):
+        assert states() == ["down", "is being started"]
+        assert leftover_labs.find() == []
+    assert states() == ["down", "does not answer (to remove it: vperf clean)"]
+
+
+def test_lab_whose_process_is_gone_is_a_folder_to_remove(runs: Path) -> None:
+    folder = state.user_folder("kvm")
+    folder.mkdir()
+    gone = psutil.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    state.write(folder, state.State("kvm", gone.pid, 2222, 0.0, "tcg"))
+    assert labs.running("kvm") is None
+    assert [str(each) for each in leftover_labs.find()] == [f"run lab-kvm: folder {folder}"]
+    assert leftovers.remove(leftover_labs.find()) == []
+    assert not folder.exists()
+
+
+def test_process_that_does_not_answer_is_ended(
+    runs: Path, silent_process: subprocess.Popen[bytes]
+) -> None:
+    folder = state.user_folder("kvm")
+    folder.mkdir()
+    state.write(folder, state.State("kvm", silent_process.pid, 2222, 0.0, "tcg"))
+    assert labs.running("kvm") is None
+    assert [each.kind for each in leftover_labs.find()] == ["process", "folder"]
+    assert leftovers.remove(leftover_labs.find()) == []
+    assert silent_process.wait(10) == -9
+    assert leftover_labs.find() == []
+
+
+def test_process_whose_folder_is_gone_is_found_by_its_mark(
+    runs: Path, silent_process: subprocess.Popen[bytes]
+) -> None:
+    assert [each.kind for each in leftover_labs.find()] == ["process"]
+    assert states()[0] == "does not answer (to remove it: vperf clean)"
+    assert labs.down("kvm") is True
+    assert silent_process.wait(10) == -9
+
+
+def test_process_of_another_user_s_folder_is_left_alone(
+    silent_process: subprocess.Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VPERF_RUNS_DIR", str(tmp_path / "others"))
+    assert leftover_labs.find() == []
+
+
+def test_file_of_another_version_is_no_state(runs: Path) -> None:
+    folder = state.user_folder("kvm")
+    folder.mkdir()
+    (folder / "state.json").write_text('{"kind": "kvm", "colour": "blue"}')
+    assert state.read(folder) is None
+    (folder / "state.json").write_text("not JSON")
+    assert state.read(folder) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(-1, "0 s"), (59, "59 s"), (119, "1 min"), (7200, "2 h"), (200_000, "2 d")],
+)
+def test_age_is_in_one_unit(seconds: float, words: str) -> None:
+    assert status.age(seconds) == words
