@@ -33,6 +33,7 @@ POD_NAMES = (
     "firmware qboot",
     "firmware seabios",
 )
+GUEST_NAMES = ("guest", "guests with kvm", "guests with tcg")
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,7 @@ def all_checks(guest_kernel: Path | None, runtimes: Sequence[str]) -> list[Check
         Check(("host",), lambda: [Readiness("host", True, "commands run on this machine itself")]),
         _containers(tuple(runtimes)),
         Check(POD_NAMES, lambda: _pods(guest_kernel), "probing pods, which starts some …"),
+        Check(GUEST_NAMES, lambda: _guests(guest_kernel), "probing guests, which starts one …"),
         Check(image_preflight.NAMES, image_preflight.check),
         Check(("libvirt-python", "libvirt"), tools.check_libvirt),
         Check(("python packages",), lambda: [tools.check_packages()]),
@@ -132,6 +134,12 @@ def _containers(runtimes: tuple[str, ...]) -> Check:
 
 def _pods(guest_kernel: Path | None) -> list[Readiness]:
     from pytest_vperf.targets.pod import preflight
+
+    return preflight.check(guest_kernel)
+
+
+def _guests(guest_kernel: Path | None) -> list[Readiness]:
+    from pytest_vperf.targets.guest import preflight
 
     return preflight.check(guest_kernel)
 

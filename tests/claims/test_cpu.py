@@ -107,19 +107,23 @@ def test_primes_on_a_node(claim, host, boot_mode, sysbench, mode, threads):
 @pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize("mode", ["normal", "single_user"])
 def test_primes_in_a_machine(claim, guests, boot_mode, sysbench, mode, threads):
-    proven = claim(f"cpu.sysbench.threads_{threads}.guest.kvm.{mode}")
+    proven = claim(f"cpu.sysbench.threads_{threads}.guest.{guests.accelerator}.{mode}")
     guest = guests.start(vcpus=4, memory="8 GiB")
     boot_mode(guest, mode)
     proven.holds(lambda: sysbench.cpu(guest, threads=threads, **PUBLISHED_WORK).total_time)
 
 
 @pytest.mark.parametrize("threads", THREADS)
-def test_kvm_costs_no_cpu(claim, host, guests, sysbench, threads):
-    proven = claim(f"cpu.sysbench.threads_{threads}.guest_over_host.kvm")
-    guest = guests.start(vcpus=4, memory="8 GiB")
+def test_kvm_costs_no_cpu(claim, guests, sysbench, threads):
+    proven = claim(f"cpu.sysbench.threads_{threads}.guest_over_host.{guests.accelerator}")
+    # As many processors as its host has: with fewer, or more, it would be another race. At most the document's 4.
+    host = guests.host
+    vcpus = min(4, int(host.run(["nproc"]).text))
+    guest = guests.start(vcpus=vcpus)
+    work = {**LITTLE_WORK, "events": LITTLE_WORK["events"] * threads, "threads": threads}
     proven.compares(
-        lambda: sysbench.cpu(guest, threads=threads, **PUBLISHED_WORK).total_time,
-        to=lambda: sysbench.cpu(host, threads=threads, **PUBLISHED_WORK).total_time,
+        lambda: sysbench.cpu(guest, **work).total_time,
+        to=lambda: sysbench.cpu(host, **work).total_time,
     )
 
 
@@ -152,10 +156,11 @@ def test_primes_in_a_xen_machine(claim, domus, sysbench):
     proven.holds(lambda: sysbench.cpu(domu, **LITTLE_WORK).total_time)
 
 
-def test_xen_costs_no_cpu(claim, host, domus, sysbench):
+def test_xen_costs_no_cpu(claim, domus, sysbench):
     proven = claim("cpu.sysbench.threads_1.domu_over_host")
+    host = domus.host
     domu = domus.start(vcpus=1, memory="512 MiB")
     proven.compares(
-        lambda: sysbench.cpu(domu, **PUBLISHED_WORK).total_time,
-        to=lambda: sysbench.cpu(host, **PUBLISHED_WORK).total_time,
+        lambda: sysbench.cpu(domu, **LITTLE_WORK).total_time,
+        to=lambda: sysbench.cpu(host, **LITTLE_WORK).total_time,
     )

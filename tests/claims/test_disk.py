@@ -36,9 +36,10 @@ def test_disk_of_the_instance(claim, host, fio, disk, job, block_size):
 
 
 @pytest.mark.parametrize(("job", "block_size"), JOBS)
-def test_disk_in_a_xen_machine(claim, domus, fio, disk, job, block_size):
-    made, kind = disk
+@pytest.mark.parametrize("kind", ["raw", "ext4"])
+def test_disk_in_a_xen_machine(claim, domus, fio, kind, job, block_size):
     proven = claim(f"disk.fio.{name(job, block_size, kind)}.domu")
+    made = domus.disks.make("256 MiB", format="" if kind == "raw" else "ext4")
     domu = domus.start(vcpus=1, memory="512 MiB", disks=[made])
     proven.holds(lambda: getattr(fio, job)(domu, made, block_size=block_size, **TIMES).bandwidth)
 

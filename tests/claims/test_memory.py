@@ -72,7 +72,7 @@ def test_blocks_on_a_node(claim, host, boot_mode, sysbench, mode, operation, thr
 @pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize("operation", ["read", "write"])
 def test_blocks_in_a_machine(claim, guests, sysbench, operation, threads):
-    proven = claim(f"memory.sysbench.{operation}.threads_{threads}.guest.kvm.normal")
+    proven = claim(f"memory.sysbench.{operation}.threads_{threads}.guest.{guests.accelerator}.normal")
     guest = guests.start(vcpus=4, memory="8 GiB")
     proven.holds(
         lambda: (
@@ -119,8 +119,9 @@ def test_writes_in_a_xen_machine(claim, domus, sysbench, access):
 
 
 @pytest.mark.parametrize("access", ["seq", "rnd"])
-def test_xen_costs_no_writes(claim, host, domus, sysbench, access):
+def test_xen_costs_no_writes(claim, domus, sysbench, access):
     proven = claim(f"memory.sysbench.write.{access}.domu_over_host")
+    host = domus.host
     domu = domus.start(vcpus=1, memory="512 MiB")
     proven.compares(
         lambda: sysbench.memory(domu, access=access, **LITTLE_WORK).throughput,

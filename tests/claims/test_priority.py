@@ -47,9 +47,19 @@ def test_weights_of_pods(claim, pods, bench, how):
 
 @pytest.mark.parametrize("how", PLACES)
 def test_weights_of_machines(claim, guests, bench, how):
-    proven = claim(f"priority.{how}.guest.kvm")
+    proven = claim(f"priority.{how}.guest.{guests.accelerator}")
     first, second = PLACES[how]
     heavy = guests.start(cpuset=first, cpu_shares=HEAVY)
     light = guests.start(cpuset=second, cpu_shares=LIGHT)
+    race = Race(bench, WORK, heavy, light, figure=total_time)
+    proven.near(race.first, to=race.second)
+
+
+@pytest.mark.parametrize("how", PLACES)
+def test_weights_of_xen_machines(claim, domus, bench, how):
+    proven = claim(f"priority.{how}.domu")
+    first, second = PLACES[how]
+    heavy = domus.start(cpuset=first, cpu_shares=HEAVY)
+    light = domus.start(cpuset=second, cpu_shares=LIGHT)
     race = Race(bench, WORK, heavy, light, figure=total_time)
     proven.near(race.first, to=race.second)

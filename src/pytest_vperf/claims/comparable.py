@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_vperf.claims.criterion import Limit, NoWorse, Ratio
+from pytest_vperf.targets.base import ON, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pytest_vperf.claims.criterion import Criterion
     from pytest_vperf.quantity import Quantity
     from pytest_vperf.stats.rule import Arm, Side
+    from pytest_vperf.targets.base import Facts
     from pytest_vperf.targets.scope import ToolUse
 
 
@@ -69,6 +71,29 @@ def check_programs(claim: str, tools: Mapping[Arm, Sequence[ToolUse]]) -> None:
                     f"and {_build(other)}. Run the image's in both (leave out --host-tools), or say that this is "
                     "meant: any_programs=True"
                 )
+
+
+def check_machines(claim: str, targets: Iterable[Facts]) -> None:
+    """Refuse to compare targets that are on different machines: what differs then need not be the targets.
+
+    Args:
+        claim: its name.
+        targets: of the test.
+
+    Raises:
+        Unavailable: with a target of each.
+    """
+    __tracebackhide__ = True
+    places: dict[str, str] = {}
+    for facts in targets:
+        places.setdefault(facts.details.get(ON, "this machine"), facts.name)
+    if len(places) > 1:
+        found = " and ".join(f"{name} is on {place}" for place, name in places.items())
+        raise Unavailable(
+            f"claim {claim!r} would compare machines, not targets: {found}",
+            remedy="start both on one machine",
+            target=" / ".join(places.values()),
+        )
 
 
 def _build(use: ToolUse) -> str:

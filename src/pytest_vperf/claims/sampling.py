@@ -281,6 +281,8 @@ class Sampling:
             )
             if not self._any_programs:
                 comparable.check_programs(self.claim, self.tools)
+            if self.paired:
+                comparable.check_machines(self.claim, scope.facts)
             self.rule.add(value.value)
             known = self.targets.setdefault(arm, [])
             known += [facts for facts in scope.facts_since(mark) if facts not in known]

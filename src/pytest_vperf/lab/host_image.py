@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 #: Bytes of the root file system. It is sparse: what is not written takes no room.
 DISK_SIZE = 10 << 30
-#: The kernel's own module for CRC32c; newer kernels have it built in.
-_CHECKSUMS = "crc32c_generic"
 #: Left out where the sources do not have it.
 _OPTIONAL = ("usr-is-merged",)
 
@@ -161,8 +159,7 @@ def _write(
     _unpack(tree, boot, ("boot", "lib/modules", "usr/lib/modules"))
     kernel = guest_kernel.from_file(next((boot / "boot").glob("vmlinuz-*")))
     shutil.copyfile(kernel.image, folder / "vmlinuz")
-    drivers = _drivers(kernel.modules)
-    shutil.copyfile(build_root_initramfs(kernel, drivers), folder / "initramfs")
+    shutil.copyfile(build_root_initramfs(kernel, VIRTIO), folder / "initramfs")
     if kind.hypervisor:
         # QEMU's multiboot loader does not unpack.
         (folder / "xen").write_bytes(gzip.decompress(next(boot.glob(kind.hypervisor)).read_bytes()))
@@ -170,12 +167,6 @@ def _write(
     shutil.rmtree(boot)
     tree.unlink()
     (folder / "facts.json").write_text(json.dumps({"key": key, "kernel": kernel.release}))
-
-
-def _drivers(modules: Path | None) -> tuple[str, ...]:
-    """What the first root loads: ext4 names no dependency on the module that computes its checksums."""
-    there = modules is not None and any(modules.rglob(f"{_CHECKSUMS}.ko*"))
-    return (_CHECKSUMS, *VIRTIO) if there else VIRTIO
 
 
 def _unpack(tar: Path, folder: Path, wanted: tuple[str, ...]) -> None:
@@ -213,7 +204,7 @@ def _plan_file(kind: Kind, sources: Sources) -> Path:
 
 def _key(kind: Kind, plan: Plan) -> str:
     how = layout(kind)
-    parts: list[str | bytes] = [how.name, kind.name, str(DISK_SIZE), _CHECKSUMS, *VIRTIO]
+    parts: list[str | bytes] = [how.name, kind.name, str(DISK_SIZE), *VIRTIO]
     parts += [*how.unread, how.left_out.pattern, kind.hypervisor]
     parts += [f"{name}={version}" for name, version in sorted(plan.packages.items())]
     for path, content in how.files.items():

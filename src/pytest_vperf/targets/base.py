@@ -124,6 +124,10 @@ class Usage:
     memory: int | None
 
 
+#: The detail that names the machine a target is on, where that is not this one.
+ON = "on"
+
+
 @dataclass(frozen=True)
 class Facts:
     """What a target really is, as asked of the system that runs it.

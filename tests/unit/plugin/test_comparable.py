@@ -106,3 +106,38 @@ def test_a_ratio_to_be_near_to_takes_either_direction(project: pytest.Pytester) 
         f'claim("start.half").near({sample.format(500)}, to={sample.format(1000)})',
     )
     assert (result.ret, found["verdict"]) == (0, "holds")
+
+
+def test_targets_on_different_machines_are_not_compared(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        """
+        from pytest_vperf.quantity import Quantity
+        from pytest_vperf.targets.base import Facts
+
+        class Target:
+            def __init__(self, name, **details):
+                self.name, self.details = name, details
+            def facts(self):
+                return Facts("pod", self.name, self.details)
+            def close(self):
+                pass
+
+        def test_it(claim, scope):
+            def sample(name, **details):
+                scope.own(Target(name, **details))
+                return Quantity(100, "ms", better="lower")
+            claim("start.alike").compares(
+                lambda: sample("pod tcg"), to=lambda: sample("pod xen (lab xen)", on="lab xen"))
+        """
+    )
+    result = project.runpytest("--claims-json=out.json")
+    result.stdout.fnmatch_lines(["*claims: 1 not measured*"])
+    (found,) = json.loads((project.path / "out.json").read_text())["claims"]
+    assert found["verdict"] == "not measured"
+    # A coin decides which one comes first.
+    assert sorted(
+        found["reason"].partition("targets: ")[2].partition(" (to mend")[0].split(" and ")
+    ) == [
+        "pod tcg is on this machine",
+        "pod xen (lab xen) is on lab xen",
+    ]

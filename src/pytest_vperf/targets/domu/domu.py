@@ -9,11 +9,12 @@ from pytest_vperf.targets.base import Facts
 from pytest_vperf.targets.phases import startup_quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from types import TracebackType
 
     from pytest_vperf.quantity import Quantity
     from pytest_vperf.targets.base import Link, Usage
+    from pytest_vperf.targets.disks import Disk
     from pytest_vperf.targets.domu.boot import Booted
     from pytest_vperf.targets.image import Rootfs
 
@@ -40,9 +41,13 @@ class Domu(AgentTarget):
 
     Attributes:
         link: how it is on a network, if it is.
+        disks: of the run, that it was started with.
+        on_close: gives them back.
     """
 
     link: Link | None = None
+    disks: tuple[Disk, ...] = ()
+    on_close: Callable[[], None] = staticmethod(lambda: None)
 
     def __init__(
         self,
@@ -90,6 +95,7 @@ class Domu(AgentTarget):
     def close(self) -> None:
         """End the machine; it has nothing to save."""
         self._booted.domain.destroy()
+        self.on_close()
         if self.link is not None:
             self.link.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_vperf.targets.base import CannotStart, Unavailable
+from pytest_vperf.targets.disks import attached
 from pytest_vperf.targets.domu.boot import boot
 from pytest_vperf.targets.domu.config import MODES, DomuConfig, XenDisk
 from pytest_vperf.targets.domu.domu import Domu
@@ -13,18 +14,21 @@ from pytest_vperf.targets.guest.guests import INITS
 from pytest_vperf.targets.kernel.lines import INIT_LINE
 from pytest_vperf.targets.kernel.root_initramfs import XEN
 from pytest_vperf.targets.limits import Limits
+from pytest_vperf.targets.virt.attached_disks import check_place, lend, put_in_place
 from pytest_vperf.targets.virt.root_disk import SIZE
 from pytest_vperf.targets.virt.size import memory_mib_of, vcpus_of
 from pytest_vperf.targets.virt.virtual_network import check_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pytest_vperf.targets.base import Target
+    from pytest_vperf.targets.disks import CappedDisk, Disk, Disks
     from pytest_vperf.targets.image import Rootfs
     from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
     from pytest_vperf.targets.scope import Scope
     from pytest_vperf.targets.virt.daemon import Daemon
+    from pytest_vperf.targets.virt.machine_disks import MachineDisks
     from pytest_vperf.targets.virt.virtual_network import VirtualNetwork
 
 #: What the kernel is told: nothing but its death is printed on the console, which carries the agent's frames.
@@ -80,6 +84,15 @@ class Domus:
         return self._host
 
     @property
+    def disks(self) -> Disks | MachineDisks:
+        """Makes disks where they run: ``start(disks=[made])``.
+
+        Raises:
+            Unavailable: their host cannot be reached, or there is none.
+        """
+        return self._daemon().disks(self.host, self._scope)
+
+    @property
     def network(self) -> VirtualNetwork:
         """The network that they are started on: ``start(network=…)``; `host` is on it already.
 
@@ -101,6 +114,7 @@ class Domus:
         cpus: float | None = None,
         cpuset: str | None = None,
         cpu_shares: int | None = None,
+        disks: Sequence[Disk | CappedDisk] = (),
         network: VirtualNetwork | None = None,
     ) -> Domu:
         """Start a domU and wait until its agent takes orders.
@@ -113,6 +127,7 @@ class Domus:
             cpus: how many of its host's CPUs' time it may use, e.g. 0.5: Xen's cap.
             cpuset: the host's CPUs that it may run on, e.g. ``0-1``.
             cpu_shares: its weight against others of the host; 1024 is the usual one, Xen's 256.
+            disks: of `disks`, as further disks of the machine, at `Disk.where`; Xen has no caps for them.
             network: what its network card is plugged into, of the same fixture; ``None``: it has none.
 
         Raises:
@@ -121,6 +136,7 @@ class Domus:
             CannotConnect: the daemon has gone.
             TimedOut: it took longer than the time limit.
         """
+        present, caps = attached(disks)
         limits = Limits(cpus, cpuset, cpu_shares)
         size, memory_mib = vcpus_of(vcpus), memory_mib_of(memory)
         if init not in INITS:
@@ -138,6 +154,11 @@ class Domus:
         except Unavailable as error:
             error.target = name
             raise
+        if caps:
+            raise Unavailable(
+                "Xen's driver of libvirt has no caps for disks", remedy="cap a guest's", target=name
+            )
+        check_place(present, name, remote=daemon.is_remote)
         plug = check_kind(network, name).plug("Xen's back end") if network is not None else None
         identity = daemon.new_name()
         disk = daemon.storage.overlay(f"{identity}.qcow2", base, SIZE)
@@ -147,7 +168,10 @@ class Domus:
             kernel=paths[0],
             initramfs=paths[1],
             parameters=" ".join((*PARAMETERS, f"init={INITS[init]}")),
-            disks=(XenDisk(disk.path, "qcow2"),),
+            disks=(
+                XenDisk(disk.path, "qcow2"),
+                *(XenDisk(each.device, block=True) for each in present),
+            ),
             vcpus=size,
             memory_mib=memory_mib,
             limits=limits,
@@ -155,14 +179,19 @@ class Domus:
             mac=plug.mac if plug else "",
             labels=daemon.run.labels,
         )
-        booted = boot(
-            daemon.connection,
-            config,
-            name,
-            kernel_line=INIT_LINE,
-            timeout=self._timeout,
-            opened=disk.unlink,
-        )
+        lent = lend(present, name)
+        try:
+            booted = boot(
+                daemon.connection,
+                config,
+                name,
+                kernel_line=INIT_LINE,
+                timeout=self._timeout,
+                opened=disk.unlink,
+            )
+        except BaseException:
+            lent.close()
+            raise
         try:
             details = {
                 **_details(config, init, rootfs, kernel),
@@ -171,8 +200,16 @@ class Domus:
             }
         except BaseException:
             booted.domain.destroy()
+            lent.close()
             raise
         domu = Domu("domu", booted, details, rootfs)
+        domu.disks, domu.on_close = present, lent.close
+        try:
+            letters = zip(present, "bcdefghijklmnopqrstuvwxyz", strict=False)
+            put_in_place(domu, [(each, f"/dev/xvd{letter}") for each, letter in letters])
+        except BaseException:
+            domu.close()
+            raise
         if plug is not None:
             domu.join(plug.link, plug.address)
         return self._scope.own(domu)

@@ -30,8 +30,12 @@ CHUNK = 1 << 16
 #: The most that a command's output may have: the answer that brings it is such a string, too.
 MOST_OUTPUT = 2_900_000
 _POLL_FIRST, _POLL_LAST, _POLL_SHARE = 0.01, 0.5, 0.05
+#: How libvirt begins what an agent that is well refuses.
+_REFUSED = "unable to execute QEMU agent command"
+#: How libvirt says that it gives an agent up, because an answer is over 10 MiB (qemu_agent.c).
+_TOO_MUCH = "No complete agent response found"
 #: How the agent says that a program is not there, or cannot be executed (GLib's g_spawn_async_with_pipes).
-_NOT_EXECUTED = re.compile(r"Failed to (?:execute|spawn|change).*?\((?P<why>[^()]*)\)")
+_NOT_EXECUTED = re.compile(r"Failed to (?:execute|spawn|change).*\((?P<why>[^()]*)\)")
 
 
 @dataclass(frozen=True)
@@ -81,12 +85,20 @@ class GuestAgent:
     def _failure(self, error: Any, command: str, timeout: float) -> TargetError:
         name, said, code = self._domain.name, words(error), error.get_error_code()
         libvirt = self._libvirt
-        gone = (
-            libvirt.VIR_ERR_NO_DOMAIN,
-            libvirt.VIR_ERR_OPERATION_INVALID,
-            libvirt.VIR_ERR_AGENT_UNRESPONSIVE,
-        )
-        if is_lost(error) or (code in gone and self._domain.ended):
+        if code == libvirt.VIR_ERR_RPC and self._domain.connection.is_alive:
+            return TargetError(
+                f"{name}: what its agent answered to {command} is too long for libvirt: {said}",
+                target=name,
+            )
+        if _TOO_MUCH in said:
+            return TargetError(
+                f"{name}: what its agent answered to {command} is more than libvirt reads, and it speaks to this"
+                f" agent no more: {said}",
+                target=name,
+            )
+        # A machine's end looks like many things to who was talking to its agent; the news of it comes a moment later.
+        gone = _REFUSED not in said and self._domain.ended
+        if gone or is_lost(error):
             return CannotConnect(
                 f"{name} is gone: {self._domain.why_gone()}{self._domain.last_words()}", target=name
             )

@@ -166,7 +166,7 @@ def _asked(domain: Domain, config: GuestConfig) -> dict[str, str]:
         CannotStart: one is not what was asked for.
     """
     limits = config.limits
-    found: dict[str, str] = {}
+    found = _disk_caps(domain, config)
     if limits.cpu_shares is None and limits.cpus is None and limits.cpuset is None:
         return found
     scheduler = domain.scheduler()
@@ -178,6 +178,25 @@ def _asked(domain: Domain, config: GuestConfig) -> dict[str, str]:
         found["cpu_quota"] = domain.check("cpu_quota", limits.quota, scheduler.get("global_quota"))
     if limits.cpuset is not None:
         found["cpuset"] = _pinned(domain, limits.cpuset)
+    return found
+
+
+def _disk_caps(domain: Domain, config: GuestConfig) -> dict[str, str]:
+    """The caps of disks, as QEMU has them. The first disk is the machine's own.
+
+    Raises:
+        CannotStart: one is not what was asked for.
+    """
+    found: dict[str, str] = {}
+    for disk, letter in zip(config.disks, "bcdefghijklmnopqrstuvwxyz", strict=False):
+        if not disk.tune:
+            continue
+        try:
+            caps = domain.handle.blockIoTune(f"vd{letter}")
+        except domain.connection.libvirt.libvirtError as error:
+            raise failed(error, "tell the caps of its disks", domain.name) from None
+        for name, value in disk.tune.items():
+            found[f"{disk.serial}_{name}"] = domain.check(name, value, caps.get(name))
     return found
 
 

@@ -21,12 +21,13 @@ from pytest_vperf.targets.guest.agent import CHUNK, MOST_OUTPUT, Ended, NotExecu
 from pytest_vperf.targets.phases import startup_quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
     from pytest_vperf.quantity import Quantity
     from pytest_vperf.targets.base import Link, Usage
+    from pytest_vperf.targets.disks import Disk
     from pytest_vperf.targets.guest.agent import GuestAgent
     from pytest_vperf.targets.image import Rootfs
     from pytest_vperf.targets.program import Program
@@ -69,9 +70,13 @@ class Guest:
 
     Attributes:
         link: how it is on a network, if it is.
+        disks: of the run, that it was started with.
+        on_close: gives them back.
     """
 
     link: Link | None = None
+    disks: tuple[Disk, ...] = ()
+    on_close: Callable[[], None] = staticmethod(lambda: None)
 
     def __init__(
         self,
@@ -230,6 +235,7 @@ class Guest:
     def close(self) -> None:
         """End the machine; it has nothing to save."""
         self._domain.destroy()
+        self.on_close()
         if self.link is not None:
             self.link.close()
 

@@ -5,23 +5,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_vperf.targets.base import CannotStart, Unavailable
+from pytest_vperf.targets.disks import attached
 from pytest_vperf.targets.guest.boot import boot
-from pytest_vperf.targets.guest.config import Boot, CardConfig, GuestConfig
+from pytest_vperf.targets.guest.config import Boot, CardConfig, DiskConfig, GuestConfig
 from pytest_vperf.targets.kernel.root_initramfs import VIRTIO
 from pytest_vperf.targets.limits import Limits
+from pytest_vperf.targets.pod.disks import serial
+from pytest_vperf.targets.virt.attached_disks import check_place, lend, put_in_place
 from pytest_vperf.targets.virt.root_disk import SIZE, SMALL_INIT
 from pytest_vperf.targets.virt.size import memory_mib_of, vcpus_of
 from pytest_vperf.targets.virt.virtual_network import check_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pytest_vperf.targets.base import Target
+    from pytest_vperf.targets.disks import CappedDisk, Disk, Disks
     from pytest_vperf.targets.guest.guest import Guest
     from pytest_vperf.targets.image import Rootfs
     from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
+    from pytest_vperf.targets.limits import DiskCaps
     from pytest_vperf.targets.scope import Scope
     from pytest_vperf.targets.virt.daemon import Daemon
+    from pytest_vperf.targets.virt.machine_disks import MachineDisks
+    from pytest_vperf.targets.virt.storage import Volume
     from pytest_vperf.targets.virt.virtual_network import VirtualNetwork
 
 #: Accelerator → libvirt's domain type, and the processor a guest has unless it asks for another.
@@ -82,6 +89,15 @@ class Guests:
         return self._host
 
     @property
+    def disks(self) -> Disks | MachineDisks:
+        """Makes disks where they run: ``start(disks=[made])``.
+
+        Raises:
+            Unavailable: their host cannot be reached, or there is none.
+        """
+        return self._daemon().disks(self.host, self._scope)
+
+    @property
     def network(self) -> VirtualNetwork:
         """The network that they are started on: ``start(network=…)``; `host` is on it already.
 
@@ -104,6 +120,7 @@ class Guests:
         cpus: float | None = None,
         cpuset: str | None = None,
         cpu_shares: int | None = None,
+        disks: Sequence[Disk | CappedDisk] = (),
         network: VirtualNetwork | None = None,
         vhost: bool = False,
     ) -> Guest:
@@ -118,6 +135,8 @@ class Guests:
             cpus: how many of its host's CPUs' time it may use, e.g. 0.5.
             cpuset: the host's CPUs that it may run on, e.g. ``0-1``.
             cpu_shares: its weight against others of the host; 1024 is the usual one.
+            disks: of `disks`, as further disks of the machine, at `Disk.where`; with ``disk.capped(…)`` it may do so
+                much with it.
             network: what its network card is plugged into, of the same fixture; ``None``: it has none.
             vhost: the host's kernel moves the card's packets (vhost-net) instead of QEMU.
 
@@ -127,6 +146,7 @@ class Guests:
             CannotConnect: the daemon has gone.
             TimedOut: it took longer than the time limit.
         """
+        present, caps = attached(disks)
         limits = Limits(cpus, cpuset, cpu_shares)
         size, memory_mib = vcpus_of(vcpus), memory_mib_of(memory)
         if init not in INITS:
@@ -143,6 +163,7 @@ class Guests:
         except Unavailable as error:
             error.target = name
             raise
+        check_place(present, name, remote=daemon.is_remote)
         plug = None
         if network is not None:
             how = "vhost-net moves the packets" if vhost else "QEMU moves the packets"
@@ -158,10 +179,40 @@ class Guests:
             machine=machine,
             cpu=cpu or model,
             limits=limits,
+            disks=tuple(
+                DiskConfig(each.device, serial(each), tune_of(each, caps)) for each in present
+            ),
             card=CardConfig(plug.bridge, plug.mac, vhost) if plug else None,
             labels=daemon.run.labels,
         )
-        guest = boot(
+        lent = lend(present, name)
+        try:
+            guest = self._boot(daemon, config, name, init, rootfs, kernel, disk)
+        except BaseException:
+            lent.close()
+            raise
+        guest.disks, guest.on_close = present, lent.close
+        try:
+            letters = zip(present, "bcdefghijklmnopqrstuvwxyz", strict=False)
+            put_in_place(guest, [(each, f"/dev/vd{letter}") for each, letter in letters])
+        except BaseException:
+            guest.close()
+            raise
+        if plug is not None:
+            guest.join(plug.link, plug.address)
+        return self._scope.own(guest)
+
+    def _boot(
+        self,
+        daemon: Daemon,
+        config: GuestConfig,
+        name: str,
+        init: str,
+        rootfs: Rootfs,
+        kernel: GuestKernel,
+        disk: Volume,
+    ) -> Guest:
+        return boot(
             daemon.connection,
             config,
             name,
@@ -173,9 +224,22 @@ class Guests:
             },
             opened=disk.unlink,
         )
-        if plug is not None:
-            guest.join(plug.link, plug.address)
-        return self._scope.own(guest)
+
+
+def tune_of(disk: Disk, caps: Sequence[DiskCaps]) -> dict[str, int]:
+    """The caps of one disk in libvirt's names (formatdomain, ``iotune``)."""
+    found = {}
+    for each in caps:
+        if each.device == disk.device:
+            for name, value in (
+                ("read_iops_sec", each.read_iops),
+                ("write_iops_sec", each.write_iops),
+                ("read_bytes_sec", each.read_bytes),
+                ("write_bytes_sec", each.write_bytes),
+            ):
+                if value is not None:
+                    found[name] = value
+    return found
 
 
 def _details(config: GuestConfig, init: str, rootfs: Rootfs, kernel: GuestKernel) -> dict[str, str]:

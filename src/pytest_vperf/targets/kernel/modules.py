@@ -21,7 +21,9 @@ NEEDED_ON_XEN = ("xen_blkfront", "squashfs", "overlay")
 NETWORK = ("virtio_net",)
 
 
-def collect(folder: Path, needed: tuple[str, ...] = NEEDED) -> list[tuple[str, bytes]]:
+def collect(
+    folder: Path, needed: tuple[str, ...] = NEEDED, *, useful: tuple[str, ...] = ()
+) -> list[tuple[str, bytes]]:
     """The modules of one kernel, each after everything it depends on, without those built in.
 
     Dependencies are read from the modules themselves (``.modinfo``), because ``modules.dep`` is made when a
@@ -30,6 +32,7 @@ def collect(folder: Path, needed: tuple[str, ...] = NEEDED) -> list[tuple[str, b
     Args:
         folder: ``lib/modules/RELEASE``.
         needed: module names.
+        useful: likewise, those that a kernel may have, or do without; they come first.
 
     Returns:
         (file name, uncompressed content) in loading order.
@@ -51,7 +54,7 @@ def collect(folder: Path, needed: tuple[str, ...] = NEEDED) -> list[tuple[str, b
             add(dependency)
         order[name] = content
 
-    for name in needed:
+    for name in (*(name for name in useful if name in files), *needed):
         add(name)
     return [(f"{name}.ko", content) for name, content in order.items()]
 

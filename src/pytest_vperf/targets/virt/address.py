@@ -24,7 +24,11 @@ def check(uri: str) -> str:
         ValueError: it cannot; says why, and what one looks like.
     """
     example = "qemu:///system, qemu+ssh://root@HOST/system or xen:///system"
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+        _ = parts.port  # read, and found to be none, only when it is asked for
+    except ValueError:
+        raise ValueError(f"{uri!r} is no address: give {example}") from None
     driver, _, transport = parts.scheme.partition("+")
     if driver not in DRIVERS:
         raise ValueError(
@@ -49,6 +53,11 @@ def driver(uri: str) -> str:
 def is_remote(uri: str) -> bool:
     """Whether the daemon is, or may be, on another machine: files of this one mean nothing to it."""
     return bool(urlsplit(uri).netloc)
+
+
+def machine(uri: str) -> str:
+    """The machine of a daemon elsewhere, as people name it."""
+    return urlsplit(uri).netloc
 
 
 def is_session(uri: str) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_vperf.targets.base import CannotConnect, CannotStart, Unavailable
+from pytest_vperf.machine import leftovers
+from pytest_vperf.targets.base import CannotConnect, CannotStart, TargetError, Unavailable
 from pytest_vperf.targets.engine_address import knock
 from pytest_vperf.targets.virt import failures, private_daemon
 from pytest_vperf.targets.virt.connection import Connection
@@ -46,10 +48,20 @@ def connect(
     """
     connection = Connection.open(uri)
     try:
-        return Daemon(connection, run, details=details, ssh=ssh)
+        daemon = Daemon(connection, run, details=details, ssh=ssh)
+        _take_away_leftovers(connection)
+        return daemon
     except BaseException:
         connection.close()
         raise
+
+
+def _take_away_leftovers(connection: Connection) -> None:
+    """End what dead runs have left there; what cannot be ended is no reason not to run."""
+    from pytest_vperf.targets import leftover_machines
+
+    with contextlib.suppress(TargetError):
+        leftovers.remove(leftover_machines.find(connection))
 
 
 def is_dom0(root: Path = Path("/")) -> bool:

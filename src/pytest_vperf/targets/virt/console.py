@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import queue
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -15,10 +16,15 @@ if TYPE_CHECKING:
 #: Bytes of the console that are kept: its last words.
 _KEPT = 64 << 10
 _CHUNK = 16 << 10
+#: What a stream that does not block answers where it has nothing (libvirt-stream.h, virStreamRecv).
+_NOTHING_YET = -2
 
 
 class Console:
-    """What a machine prints. A thread reads, because libvirt's stream is one of a daemon that may be far.
+    """What a machine prints: libvirt's event loop takes and dates it, a thread of its own looks at it.
+
+    A thread that waits in libvirt for a stream would be given the whole connection to read, and libvirt 9 then loses
+    one in some ten answers to other threads until the next sign of life, seconds later.
 
     Args:
         connection: to the daemon.
@@ -36,10 +42,11 @@ class Console:
         libvirt = connection.libvirt
         self._error: type[Exception] = libvirt.libvirtError
         try:
-            self._stream = connection.handle.newStream(0)
+            self._stream = connection.handle.newStream(libvirt.VIR_STREAM_NONBLOCK)
             domain.openConsole(None, self._stream, libvirt.VIR_DOMAIN_CONSOLE_FORCE)
         except self._error as error:
             raise failed(error, "open its console", domain.name()) from None
+        self._came: queue.SimpleQueue[tuple[bytes, float] | None] = queue.SimpleQueue()
         self.first: float | None = None
         self._seen: dict[bytes, float] = {}
         self._marks = marks
@@ -47,16 +54,35 @@ class Console:
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._read, name="console", daemon=True)
         self._thread.start()
+        events = (
+            libvirt.VIR_STREAM_EVENT_READABLE
+            | libvirt.VIR_STREAM_EVENT_ERROR
+            | libvirt.VIR_STREAM_EVENT_HANGUP
+        )
+        try:
+            self._stream.eventAddCallback(events, self._event, None)
+        except self._error as error:
+            Console.close(self)  # one that can do more is not made yet
+            raise failed(error, "read its console", domain.name()) from None
+
+    def _event(self, stream: Any, _: int, __: object) -> None:
+        """Take what there is; called by libvirt's event loop, which must not be kept."""
+        try:
+            data = stream.recv(_CHUNK)
+        except self._error:
+            data = b""  # the machine or the daemon is gone
+        if data == _NOTHING_YET:
+            return
+        if data:
+            self._came.put((data, time.perf_counter()))
+            return
+        with contextlib.suppress(self._error):
+            stream.eventRemoveCallback()
+        self._came.put(None)
 
     def _read(self) -> None:
-        while True:
-            try:
-                data = self._stream.recv(_CHUNK)
-            except self._error:
-                break  # the machine or the daemon is gone
-            if not data or data == -2:
-                break
-            self._take(data, time.perf_counter())
+        while (piece := self._came.get()) is not None:
+            self._take(*piece)
         self._ended()
 
     def _take(self, data: bytes, now: float) -> None:
@@ -94,6 +120,8 @@ class Console:
 
     def close(self) -> None:
         """Stop reading. Safe to repeat."""
-        with contextlib.suppress(self._error):  # it has ended with the machine
-            self._stream.abort()
+        for step in (self._stream.eventRemoveCallback, self._stream.abort):
+            with contextlib.suppress(self._error):  # it has ended with the machine
+                step()
+        self._came.put(None)
         self._thread.join(2.0)

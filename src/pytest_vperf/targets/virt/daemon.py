@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
+from pytest_vperf.targets.base import ON
 from pytest_vperf.targets.virt import address
 from pytest_vperf.targets.virt.storage import Storage
 
@@ -14,9 +15,12 @@ if TYPE_CHECKING:
 
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.base import Target
+    from pytest_vperf.targets.disks import Disks
     from pytest_vperf.targets.image import Rootfs
     from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
+    from pytest_vperf.targets.scope import Scope
     from pytest_vperf.targets.virt.connection import Connection
+    from pytest_vperf.targets.virt.machine_disks import MachineDisks
     from pytest_vperf.targets.virt.virtual_network import VirtualNetwork
 
 _numbers = itertools.count(1)
@@ -55,9 +59,15 @@ class Daemon:
         # libvirt asks QEMU what it can when it first needs to know; that takes seconds, and is no part of a start.
         connection.warm_up()
         self._details = dict(details or {})
+        if self.is_remote:
+            self._details[ON] = self._where(connection)
         self._stop = stop
         self.ssh = ssh
         self._network: VirtualNetwork | None = None
+
+    def _where(self, connection: Connection) -> str:
+        lab = self._details.get("lab")
+        return f"lab {lab}" if lab else address.machine(connection.uri)
 
     @property
     def details(self) -> dict[str, str]:
@@ -105,6 +115,21 @@ class Daemon:
             details=self._details,
             config=config,
         )
+
+    def disks(self, host: Target, scope: Scope) -> Disks | MachineDisks:
+        """Makes disks on the daemon's machine.
+
+        Args:
+            host: that machine, as `host` gives it.
+            scope: owns the disks.
+        """
+        if not self.is_remote:
+            from pytest_vperf.targets.disks import Disks
+
+            return Disks(self.run, scope)
+        from pytest_vperf.targets.virt.machine_disks import MachineDisks
+
+        return MachineDisks(host, f"/var/tmp/{self.run.cgroup}", scope)  # noqa: S108 - named after the run
 
     def network(self) -> VirtualNetwork:
         """The run's own network there, made at the first call; it goes with this.

@@ -10,9 +10,12 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from pytest_vperf.machine import cache
+from pytest_vperf.targets import elf
 from pytest_vperf.targets.agent.build import build_agent
+from pytest_vperf.targets.base import CannotStart
 from pytest_vperf.targets.ext4_image import write_ext4
 from pytest_vperf.targets.image_tar import TarWriter
+from pytest_vperf.targets.tree import Tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
 
 #: What a machine sees. The file is sparse: only what is written takes room.
 SIZE = 4 << 30
+#: What is executed first, and the processor of all machines.
+_FIRST_PROGRAMS = ("/sbin/init", "/bin/sh")
+_MACHINE = "x86_64"
 #: Changes with what is added below.
 _LAYOUT = "root disk 1"
 SMALL_INIT = "usr/lib/vperf/init"
@@ -55,7 +61,7 @@ def build_root_disk(rootfs: Rootfs) -> tuple[Path, str]:
 
     Raises:
         Unavailable: a program that makes it is missing.
-        CannotStart: it cannot be made.
+        CannotStart: it cannot be made, or its programs are for another processor.
     """
     init = (resources.files(__package__) / "small_init.sh").read_bytes()
     agent = build_agent().read_bytes()
@@ -72,6 +78,7 @@ def build_root_disk(rootfs: Rootfs) -> tuple[Path, str]:
     key = cache.content_key(parts)
 
     def build(folder: Path) -> None:
+        _check_architecture(rootfs)
         tar = folder / "machine.tar"
         with TarWriter(tar) as archive:
             archive.file("etc/machine-id", _MACHINE_ID)
@@ -87,3 +94,22 @@ def build_root_disk(rootfs: Rootfs) -> tuple[Path, str]:
         tar.unlink()
 
     return cache.entry("machine", key, build) / "root.ext4", key
+
+
+def _check_architecture(rootfs: Rootfs) -> None:
+    """Refuse an image whose first programs a machine could not execute: its kernel would only panic.
+
+    Raises:
+        CannotStart: they are for another processor.
+    """
+    tree = Tree(rootfs.path)
+    for path in _FIRST_PROGRAMS:
+        entry = tree.entry(path)
+        if entry is None or entry.kind != "file":
+            continue
+        program = elf.read_elf(tree.read(path))
+        if program is not None and program.machine != _MACHINE:
+            raise CannotStart(
+                f"the image {rootfs.name} is for {program.machine} (its {path} is), and machines here are"
+                f" {_MACHINE}: name an image for {_MACHINE}"
+            )

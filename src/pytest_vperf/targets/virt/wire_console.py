@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 #: What the agent says before its first frame (source/agent.h, WIRE_LINE).
 WIRE_LINE = b"vperf-agent: frames follow\n"
 _CHUNK = 4096
+#: What a stream that does not block answers where it takes nothing (libvirt-stream.h, virStreamSend), and the seconds
+#: until it is tried again: a daemon far away always takes what is sent, so this is rare.
+_NOT_NOW, _PATIENCE = -2, 0.005
 #: Bytes sent ahead. A daemon that cannot hand them on stops listening to anything else we say, signs of life
 #: included, and takes us for dead after a while; so no more than it is rid of in a moment, also when all is emulated.
 _AHEAD = 32 << 10
@@ -61,13 +64,11 @@ class WireConsole(Console):
         if self.agent is not None:
             self._hand_on(data)
             return
-        with self._lock:
-            before = len(self._kept)
         super()._take(data, now)
         with self._lock:
-            # The line may have come in two pieces.
             text = bytes(self._kept)
-        place = text.find(WIRE_LINE, max(0, min(before, len(text)) - len(WIRE_LINE)))
+        # The line may have come in two pieces.
+        place = text.find(WIRE_LINE, max(0, len(text) - len(data) - len(WIRE_LINE)))
         if place < 0:
             return
         rest = text[place + len(WIRE_LINE) :]
@@ -91,6 +92,9 @@ class WireConsole(Console):
                 data = escaped(self._theirs.recv(_CHUNK))
                 while data:
                     sent = self._stream.send(data)
+                    if sent == _NOT_NOW:
+                        time.sleep(_PATIENCE)
+                        continue
                     if sent < 0:
                         return
                     data = data[sent:]

@@ -1,0 +1,283 @@
+"""Whole hosts inside QEMU: they come up, libvirt answers, and nothing of them stays."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from pytest_vperf.lab import host_image, labs, state
+from pytest_vperf.lab.kinds import KINDS
+from pytest_vperf.machine import cache, marks
+from pytest_vperf.targets.base import TimedOut
+from pytest_vperf.targets.ssh_host import SshHost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_vperf.lab.host import LabHost
+    from pytest_vperf.machine.preflight import Readiness
+    from pytest_vperf.machine.runs import Run
+
+#: Seconds: a build that other tests' work slows down, and a start that it slows down.
+BUILD, START = 900, 400
+#: Starts a KVM host for a run, or as the user's own, and is killed while it does.
+STARTS = """
+from pytest_vperf.lab import labs
+from pytest_vperf.machine.runs import Run
+run = Run.begin() if {owned} else None
+labs.up("kvm", run=run)
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def usable(require: Callable[[str, Readiness], None]) -> Iterator[None]:
+    require("lab", labs.check())
+    with pytest.MonkeyPatch.context() as patch:
+        # pytester has another home folder, in which a host would be built anew.
+        patch.setenv("VPERF_CACHE_DIR", str(cache.root()))
+        yield
+
+
+@pytest.fixture(scope="module", params=["kvm", "xen"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    """For labs of these tests alone: a user's own is neither used nor ended."""
+    made = Path(tempfile.mkdtemp(prefix="vpt-", dir="/tmp"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VPERF_RUNS_DIR", str(made))
+        yield made
+    shutil.rmtree(made, ignore_errors=True)
+
+
+def vperf(*words: str, timeout: float = 60, check: bool = True) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pytest_vperf", *words],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=check,
+    )
+
+
+def lab_processes(below: Path) -> list[psutil.Process]:
+    return [
+        process
+        for process in psutil.process_iter()
+        if marks.environment(process).get(state.MARK, "").startswith(f"{below}/")
+    ]
+
+
+@pytest.fixture(scope="module")
+def host(kind: str, folder: Path) -> Iterator[LabHost]:
+    """Started by one command and ended by another; nothing of it is left."""
+    vperf("lab", "build", kind, timeout=BUILD)
+    began = time.monotonic()
+    done = vperf("lab", "up", kind, timeout=START)
+    print(f"lab {kind} up in {time.monotonic() - began:.0f} s")
+    found = labs.running(kind)
+    assert found is not None
+    assert done.stdout == f"{found.uri}\n"
+    assert "waiting for its libvirt" in done.stderr
+    yield found
+    assert vperf("lab", "down", kind).stdout == f"lab {kind}: ended\n"
+    assert lab_processes(folder) == []
+    assert not (folder / f"lab-{kind}").exists()
+    assert labs.running(kind) is None
+
+
+def test_libvirt_answers_by_the_uri(host: LabHost) -> None:
+    libvirt = pytest.importorskip("libvirt")
+    connection = libvirt.open(host.uri)
+    try:
+        assert connection.getType() == {"kvm": "QEMU", "xen": "Xen"}[host.kind]
+        assert f"<domain type='{host.kind}'" in connection.getCapabilities()
+        network = connection.networkCreateXML(
+            "<network><name>alone</name><ip address='192.168.77.1' netmask='255.255.255.0'>"
+            "<dhcp><range start='192.168.77.2' end='192.168.77.9'/></dhcp></ip></network>"
+        )
+        assert network.isActive()
+        network.destroy()
+        pool = connection.storagePoolCreateXML(
+            "<pool type='dir'><name>images</name><target><path>/var/lib/libvirt/images</path></target></pool>"
+        )
+        volume = pool.createXML(
+            "<volume><name>a.qcow2</name><capacity unit='MiB'>8</capacity>"
+            "<target><format type='qcow2'/></target></volume>"
+        )
+        volume.delete()
+        pool.destroy()
+    finally:
+        connection.close()
+
+
+def test_host_has_what_its_kind_is_for(host: LabHost) -> None:
+    if host.kind == "xen":
+        done = vperf("lab", "ssh", "xen", "--", "xl", "info")
+        facts = dict(line.split(":", 1) for line in done.stdout.splitlines() if ":" in line)
+        assert {name.strip(): text.strip() for name, text in facts.items()}[
+            "xen_scheduler"
+        ] == "credit2"
+        return
+    done = vperf(
+        "lab", "ssh", "kvm", "--", "stat", "--format=%n %G %a", "/dev/kvm", "/dev/vhost-net"
+    )
+    assert done.stdout == "/dev/kvm kvm 660\n/dev/vhost-net kvm 660\n"
+
+
+def test_host_is_a_target(host: LabHost, session_run: Run) -> None:
+    with SshHost(host.ssh_url, session_run, config=host.ssh_config) as target:
+        assert target.run(["uname", "-r"]).text.strip() == host.details["lab_kernel"]
+        # Nothing leads out of it, not even to the machine that it runs on.
+        outside = target.run(
+            ["nc", "-z", "-w", "3", "10.0.2.2", host.ssh_url.rpartition(":")[2]], check=False
+        )
+        assert outside.returncode == 1
+
+
+def test_key_of_the_host_is_checked(host: LabHost, tmp_path: Path) -> None:
+    others = tmp_path / "known_hosts"
+    wrong = (host.ssh_config.parent / "key.pub").read_text().split()[:2]
+    others.write_text(f"[127.0.0.1]:{host.ssh_url.rpartition(':')[2]} {' '.join(wrong)}\n")
+    config = tmp_path / "config"
+    text = host.ssh_config.read_text()
+    config.write_text(text.replace(str(host.ssh_config.parent / "known_hosts"), str(others)))
+    done = subprocess.run(
+        ["ssh", "-F", str(config), "127.0.0.1", "true"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 255
+    assert "Host key verification failed." in done.stderr
+
+
+def test_keys_are_secret(host: LabHost) -> None:
+    folder = host.ssh_config.parent
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE((folder / "key").stat().st_mode) == 0o600
+    assert not (folder / "keys.tar").exists()
+    for log in ("console.log", "qemu.log"):
+        assert "PRIVATE KEY" not in (folder / log).read_text(errors="replace")
+
+
+def test_port_is_open_on_loopback_only(host: LabHost) -> None:
+    found = state.read(host.ssh_config.parent)
+    assert found is not None
+    listening = [
+        each.laddr
+        for each in psutil.Process(found.pid).net_connections("inet")
+        if each.status == psutil.CONN_LISTEN
+    ]
+    assert listening == [("127.0.0.1", found.port)]
+
+
+def test_what_really_runs_is_recorded(host: LabHost) -> None:
+    with state.control(host.ssh_config.parent) as qmp:
+        accelerated = qmp.execute("query-kvm")["enabled"]
+    assert host.accelerator == ("kvm" if accelerated else "tcg")
+    assert host.details["emulated"] == ("no" if accelerated else "yes")
+    assert host.details["lab_vcpus"] == "2"
+
+
+def test_one_that_is_up_is_taken_shown_and_left_alone(host: LabHost) -> None:
+    assert vperf("lab", "up", host.kind).stdout == f"{host.uri}\n"
+    shown = vperf("lab", "status").stdout
+    assert "up for " in shown
+    assert f"{host.kind}: {host.uri}\n" in shown
+    cleaned = vperf("clean", check=False).stdout
+    assert f"lab {host.kind} is up (to end it: vperf lab down {host.kind})\n" in cleaned
+    assert labs.running(host.kind) == host
+
+
+def test_fixture_gives_the_one_that_is_up(host: LabHost, pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(f"def test_it(lab): assert lab({host.kind!r}).uri == {host.uri!r}")
+    pytester.runpytest_subprocess().assert_outcomes(passed=1)
+    assert labs.running(host.kind) == host
+
+
+@pytest.mark.parametrize("owned", [True, False], ids=["of a run", "the user's own"])
+def test_one_whose_starter_was_killed_is_found_and_ended(runs_dir: Path, owned: bool) -> None:
+    host_image.build(KINDS["kvm"], print)
+    log = (runs_dir / "log").open("w+")
+    starter = subprocess.Popen(
+        [sys.executable, "-c", STARTS.format(owned=owned)],
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 120
+    try:
+        while not (found := lab_processes(runs_dir)):
+            assert starter.poll() is None, (runs_dir / "log").read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    finally:
+        os.killpg(starter.pid, signal.SIGKILL)
+        starter.wait()
+        log.close()
+    assert all(process.is_running() for process in found)
+    cleaned = vperf("clean", check=False).stdout
+    assert "vperf-lab-kvm" in cleaned
+    assert lab_processes(runs_dir) == []
+    assert not [path for path in runs_dir.iterdir() if path.is_dir()]
+
+
+def test_user_s_own_that_does_not_answer_is_ended_by_clean(runs_dir: Path) -> None:
+    """Frozen, as one on which the machine's memory ran out."""
+    host = labs.up("kvm", timeout=START)
+    [process] = lab_processes(runs_dir)
+    process.suspend()
+    try:
+        assert labs.running("kvm") is None
+        assert "process" in vperf("clean", check=False, timeout=120).stdout
+        assert lab_processes(runs_dir) == []
+        assert not host.ssh_config.parent.exists()
+    finally:
+        labs.end(host)
+
+
+def test_one_of_a_run_ends_with_it(runs_dir: Path, pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        def test_it(lab):
+            host = lab("kvm")
+            assert lab("kvm") is host
+            assert host.details["lab"] == "kvm"
+            print("at", host.ssh_config)
+        """
+    )
+    result = pytester.runpytest_subprocess("-s")
+    result.assert_outcomes(passed=1)
+    assert f"at {runs_dir}/run-" in result.stdout.str()
+    assert lab_processes(runs_dir) == []
+
+
+def test_one_that_does_not_come_up_in_time_leaves_nothing(runs_dir: Path) -> None:
+    with pytest.raises(TimedOut) as error:
+        labs.up("kvm", timeout=5)
+    assert str(error.value).startswith(
+        "lab kvm was not ready in time; the last lines of its console:\n"
+    )
+    assert lab_processes(runs_dir) == []
+    assert not (runs_dir / "lab-kvm").exists()
+
+
+def test_labs_that_are_up_are_ended_where_asked_for(runs_dir: Path) -> None:
+    labs.up("kvm", timeout=START, memory=2048, vcpus=1)
+    [process] = lab_processes(runs_dir)
+    words = process.cmdline()
+    assert (words[words.index("-m") + 1], words[words.index("-smp") + 1]) == ("2048M", "1")
+    assert "lab kvm: ended\n" in vperf("clean", "--labs", check=False).stdout
+    assert lab_processes(runs_dir) == []
