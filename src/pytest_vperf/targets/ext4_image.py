@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _TIMEOUT = 900.0
-#: Equal input gives equal file systems: identity and hash seed are not drawn (mke2fs(8), -U and -E hash_seed).
+#: Identity and hash seed are not drawn (mke2fs(8), -U and -E hash_seed). Equal input gives equal files; the times
+#: at which a copy of a file was made and read stay in its inode.
 _UUID = "76706572-6600-4000-8000-726f6f740000"
 #: No journal: a machine's disk is thrown away with it. No inode table is left to be zeroed while the machine runs.
 _OPTIONS = (
@@ -61,7 +62,7 @@ def write_ext4(tar: Path, destination: Path, size: int) -> None:
 
 
 def _run(words: list[str], tar: Path, size: int) -> None:
-    # The clock of mke2fs (libext2fs), so that equal trees are equal bytes.
+    # The clock of mke2fs (libext2fs).
     environment = {**os.environ, "LC_ALL": "C", "E2FSPROGS_FAKE_TIME": "1672531200"}
     try:
         done = subprocess.run(

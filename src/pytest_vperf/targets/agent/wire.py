@@ -1,4 +1,4 @@
-"""The host's end of the wire to the agent: frames. The other end is agent/wire.c; see agent/agent.h."""
+"""The host's end of the wire to the agent: frames. The other end is source/wire.c; see source/agent.h."""
 
 from __future__ import annotations
 

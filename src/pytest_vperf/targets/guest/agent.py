@@ -107,6 +107,12 @@ class GuestAgent:
                 f"{name}: its agent did not answer {command} within {timeout:g} s{self._domain.last_words()}",
                 target=name,
             )
+        if code == libvirt.VIR_ERR_AGENT_UNRESPONSIVE and self._domain.watch.agent is not None:
+            # Its port is open: it hangs. libvirt says so too of the question after one that took too long.
+            return TimedOut(
+                f"{name}: its agent does not answer {command}: {said}{self._domain.last_words()}",
+                target=name,
+            )
         if code == libvirt.VIR_ERR_AGENT_UNRESPONSIVE:
             return CannotConnect(
                 f"{name}: its agent is gone: {said}{self._domain.last_words()}", target=name

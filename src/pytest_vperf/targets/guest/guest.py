@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -49,9 +48,12 @@ ENVIRONMENT = {
 }
 #: Carried by everything that a command starts, by which a time limit finds it.
 _MARK = "VPERF_COMMAND"
+#: Again until nothing is found: a process may be made between the look and the signal.
 _END_MARKED = (
-    f'for e in /proc/[0-9]*/environ; do if grep -q "{_MARK}=$1" "$e" 2>/dev/null; then'
-    " p=${e#/proc/}; kill -9 ${p%/environ}; fi; done"
+    "for turn in 1 2 3 4 5; do found=;"
+    f' for e in /proc/[0-9]*/environ; do if grep -q "{_MARK}=$1" "$e" 2>/dev/null; then'
+    " p=${e#/proc/}; kill -9 ${p%/environ} && found=yes; fi; done;"
+    ' [ "$found" ] || break; done'
 )
 #: Seconds for a killed command to be reported dead.
 _GRACE = 10.0
@@ -93,8 +95,6 @@ class Guest:
         self._marks = dict(marks)
         self._details = dict(details)
         self._rootfs = rootfs
-        # libvirt lets one question at a time through to an agent; which thread's is decided here, with no limit.
-        self._lock = threading.Lock()
 
     @property
     def name(self) -> str:

@@ -79,3 +79,78 @@ def test_a_command_carries_its_folder_its_count_and_its_variables():
 def test_a_nul_character_is_refused(argv):
     with pytest.raises(ValueError, match="NUL"):
         command_payload(argv, {}, "/")
+
+
+def taken(count):
+    return Frame(Type.TAKEN, 0, (count % (1 << 32)).to_bytes(4, "little")).encode()
+
+
+def drained(connection):
+    found = b""
+    with contextlib.suppress(BlockingIOError):
+        while data := connection.recv(1 << 16):
+            found += data
+    return found
+
+
+@given(
+    st.lists(st.integers(0, 3000), min_size=1, max_size=12),
+    st.integers(1024, 4096),
+    st.lists(st.integers(0, 1 << 12), max_size=40),
+)
+def test_no_more_is_sent_ahead_than_is_allowed_and_all_in_the_end(sizes, ahead, takes):
+    """An agent that takes now and then; a console has no end that says "wait"."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.setblocking(False)
+        wire = Wire(ours, ahead=ahead)
+        sent = [Frame(Type.INPUT, n, bytes([n]) * size) for n, size in enumerate(sizes)]
+        for frame in sent:
+            wire.send(frame)
+        arrived = drained(theirs)
+        told = 0
+        for take in [*takes, *[1 << 20] * 60]:
+            assert len(arrived) - told <= ahead
+            assert wire.has_unsent == (wire.backlog > 0 and len(arrived) - told < ahead)
+            told = min(told + take, len(arrived))
+            theirs.sendall(taken(told))
+            assert wire.receive() == []  # it is between the two ends alone
+            arrived += drained(theirs)
+        assert Decoder().feed(arrived) == sent
+        assert wire.backlog == 0
+
+
+def test_the_count_of_what_was_taken_goes_round():
+    """It has 32 bits, and a long measurement moves more."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.setblocking(False)
+        wire = Wire(ours, ahead=100)
+        wire._sent = wire._taken = (1 << 32) - 50  # as after 4 GiB
+        wire.send(Frame(Type.INPUT, 2, b"x" * 192))
+        assert len(drained(theirs)) == 100
+        theirs.sendall(taken((1 << 32) + 50))
+        wire.receive()
+        assert len(drained(theirs)) == 100
+        assert not wire.has_unsent
+
+
+def test_without_a_window_nothing_is_waited_for():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        wire = Wire(ours)
+        frame = Frame(Type.INPUT, 2, b"x" * 5000)
+        for _ in range(10):
+            wire.send(frame)
+        assert wire.backlog == 0
+
+
+def test_what_came_instead_of_a_frame_is_kept_for_the_message():
+    with pytest.raises(WireError) as caught:
+        Decoder().feed(Frame(Type.READY, 0, b"6.1").encode() + b"Kernel panic - not syncing")
+    assert caught.value.rest == b"Kernel panic - not syncing"
+
+
+def test_a_command_that_is_too_long_is_refused():
+    with pytest.raises(ValueError, match=r"the command is too long \(4194309 bytes\)"):
+        command_payload(("x" * MAX_PAYLOAD,), {}, "/")

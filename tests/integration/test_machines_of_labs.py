@@ -1,0 +1,219 @@
+"""Guests under KVM, domUs and pods under Xen: on the hosts of a lab, which any machine can have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vperf import tools_image
+from pytest_vperf.lab import labs
+from pytest_vperf.targets import image
+from pytest_vperf.targets.base import CannotConnect, CannotStart, TimedOut, Unavailable
+from pytest_vperf.targets.domu.domus import Domus
+from pytest_vperf.targets.domu.xen_pods import XenPods
+from pytest_vperf.targets.guest.guests import Guests
+from pytest_vperf.targets.guest.probe import probe_kvm
+from pytest_vperf.targets.kernel.guest_kernel import distribution_kernel
+from pytest_vperf.targets.pod import assets
+from pytest_vperf.targets.scope import Scope
+from pytest_vperf.targets.virt import connect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from pytest_vperf.machine.runs import Run
+    from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.virt.daemon import Daemon
+
+
+@pytest.fixture(scope="module")
+def daemon_of(session_run: Run, require: Callable[..., None]) -> Iterator[Callable[[str], Daemon]]:
+    """The libvirt daemon of a lab's host; each host is started once for this file."""
+    require("lab", labs.check())
+    found: dict[str, Daemon] = {}
+    hosts = []
+
+    def get(kind: str) -> Daemon:
+        if kind not in found:
+            host = labs.up(kind, run=session_run)
+            hosts.append(host)
+            found[kind] = connect.connect(
+                host.uri,
+                session_run,
+                details=dict(host.details),
+                ssh=(host.ssh_url, host.ssh_config),
+            )
+        return found[kind]
+
+    yield get
+    for daemon in found.values():
+        daemon.close()
+    for host in hosts:
+        labs.end(host)
+
+
+@pytest.fixture(scope="module")
+def tools(require: Callable[..., None]) -> Rootfs:
+    return tools_image.make()
+
+
+@pytest.fixture
+def scope() -> Iterator[Scope]:
+    owner = Scope()
+    yield owner
+    owner.close_since()
+
+
+@pytest.fixture
+def guests(daemon_of: Callable[[str], Daemon], tools: Rootfs, scope: Scope) -> Guests:
+    daemon = daemon_of("kvm")
+    return Guests(lambda: daemon, lambda: tools, distribution_kernel, scope, timeout=240)
+
+
+@pytest.fixture
+def domus(daemon_of: Callable[[str], Daemon], tools: Rootfs, scope: Scope) -> Domus:
+    daemon = daemon_of("xen")
+    return Domus(lambda: daemon, lambda: tools, distribution_kernel, scope, timeout=240)
+
+
+def machines_left(daemon: Daemon) -> list[str]:
+    return [each.name() for each in daemon.connection.handle.listAllDomains() if each.ID() > 0]
+
+
+def test_kvm_is_tried_and_not_believed(daemon_of: Callable[[str], Daemon]) -> None:
+    answer = probe_kvm(daemon_of("kvm"), distribution_kernel())
+    assert answer.usable, answer
+    assert answer.why.endswith("a guest kernel got to its userspace")
+
+
+def test_a_guest_has_kvm_by_every_account(guests: Guests) -> None:
+    with guests.start(init="small", cpu_shares=512, cpuset="0") as guest:
+        assert guest.name == "guest kvm (lab kvm)"
+        details = guest.facts().details
+        # QEMU's account (query-kvm), libvirt's, and the guest kernel's own.
+        assert details["accelerator"] == "kvm"
+        assert details["domain_type"] == "kvm"
+        assert "Hypervisor detected: KVM" in guest.run(["dmesg"]).text
+        assert details["emulated"] == "yes"
+        assert details["on"] == details["lab"].join(["lab ", ""])
+        assert details["cpu_shares"] == "512"
+        assert details["cpuset"] == "0"
+        assert [name for name, _ in guest.startup_time.parts] == [
+            "process",
+            "firmware",
+            "kernel",
+            "userspace",
+        ]
+
+
+def test_a_domu_is_a_machine_like_any_other(domus: Domus, tmp_path: Path) -> None:
+    with domus.start(init="small", memory="384 MiB", cpu_shares=512, cpus=0.5) as domu:
+        assert domu.name == "domu pv (lab xen)"
+        assert "Hypervisor detected: Xen PV" in domu.run(["dmesg"]).text
+        details = domu.facts().details
+        assert (details["xen_weight"], details["xen_cap"]) == ("128", "50")
+        done = domu.run(
+            ["sh", "-c", "cat; pwd; echo $A; echo no >&2; exit 3"],
+            input=b"hallo ",
+            cwd="/usr",
+            env={"A": "b"},
+            check=False,
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (3, b"hallo /usr\nb\n", b"no\n")
+        assert domu.run(["/no/such"], check=False).returncode == 127
+        with pytest.raises(TimedOut, match="sleep 100 did not end within 2 s"):
+            domu.run(["sleep", "100"], timeout=2)
+        # Every byte crosses the console, those too that it would take for itself.
+        source, back = tmp_path / "all", tmp_path / "back"
+        source.write_bytes(bytes(range(256)) * 600)
+        source.chmod(0o751)
+        domu.put(source, "/root/all")
+        assert domu.run(["stat", "-c", "%a %s", "/root/all"]).text == f"751 {256 * 600}\n"
+        domu.get("/root/all", back)
+        assert back.read_bytes() == source.read_bytes()
+        assert 300 < int(domu.run(["awk", "/MemTotal/ {print $2}", "/proc/meminfo"]).text) / 1024
+        assert domu.usage().cpu_time > 0
+
+
+def test_a_domu_boots_a_full_userspace(domus: Domus) -> None:
+    with domus.start() as domu:
+        assert domu.run(["cat", "/proc/1/comm"]).text == "systemd\n"
+        parts = [name for name, _ in domu.startup_time.parts]
+        assert parts == ["process", "kernel", "agent"]
+
+
+def test_a_pod_runs_on_xen(
+    daemon_of: Callable[[str], Daemon], scope: Scope, session_run: Run
+) -> None:
+    daemon = daemon_of("xen")
+    made = assets.prepare(image.default_rootfs())
+    pods = XenPods(lambda: daemon, lambda: made, scope, timeout=240)
+    with pods.start() as pod:
+        assert pod.name == "pod xen (lab xen)"
+        assert pod.facts().kind == "pod"
+        parts = [name for name, _ in pod.startup_time.parts]
+        assert parts == ["process", "kernel", "agent", "container"]
+        assert pod.run(["hostname"]).text == "pod\n"
+        # The container's own processes, not the machine's.
+        assert pod.run(["cat", "/proc/1/comm"]).text == "sleep\n"
+    with pytest.raises(CannotStart, match=r"its container ended at once \(false\) with status 1"):
+        pods.start(command=("false",))
+
+
+def test_host_and_machine_run_the_same_bytes(domus: Domus) -> None:
+    host = domus.host
+    with domus.start(init="small") as domu:
+        here, there = host.program("sysbench"), domu.program("sysbench")
+        assert here.sha256 == there.sha256
+        assert here.argv != there.argv
+        for target, program in ((host, here), (domu, there)):
+            said = target.run([*program.argv, "cpu", "--events=5", "--time=0", "run"]).text
+            assert "total number of events:              5" in said
+    assert host.facts().details["on"] == "lab xen"
+
+
+def test_a_network_and_disks_of_xen_machines(domus: Domus) -> None:
+    raw = domus.disks.make("2 MiB")
+    formatted = domus.disks.make("16 MiB", format="ext4")
+    with domus.start(init="small", network=domus.network, disks=[raw, formatted]) as domu:
+        size = domu.run(["blockdev", "--getsize64", raw.where(domu)]).text
+        assert size == f"{2 << 20}\n"
+        assert domu.run(["stat", "-f", "-c", "%T", formatted.where(domu)]).text == "ext2/ext3\n"
+        link = domu.link
+        assert link is not None
+        host = domus.host
+        address = link.address_for(host.link)  # type: ignore[attr-defined]
+        seen = host.run(
+            ["sh", "-c", f"ip neighbour flush all; nc -z -w 5 {address} 1; ip neighbour"],
+            check=False,
+        )
+        assert f"{address} dev" in seen.text
+        assert "lladdr 02:76:70:66" in seen.text
+        with pytest.raises(CannotStart, match=f"{raw.name} is in domu pv"):
+            domus.start(disks=[raw])
+    assert formatted.where(domus.host).endswith("/mounted")
+
+
+def test_nothing_of_a_machine_is_left(
+    domus: Domus, guests: Guests, daemon_of: Callable[[str], Daemon]
+) -> None:
+    domus.start(init="small").close()
+    guests.start(init="small").close()
+    for kind in ("xen", "kvm"):
+        daemon = daemon_of(kind)
+        assert not [name for name in machines_left(daemon) if name != "Domain-0"]
+        assert not [name for name in daemon.storage.names() if name.endswith(".qcow2")]
+
+
+def test_a_xen_machine_that_ends_in_the_middle_is_gone(domus: Domus) -> None:
+    with domus.start(init="small") as domu:
+        with pytest.raises(CannotConnect, match=r"domu pv \(lab xen\)") as caught:
+            domu.run(["sh", "-c", "echo c >/proc/sysrq-trigger; sleep 60"], timeout=120)
+        assert "sysrq triggered crash" in str(caught.value).lower()
+
+
+def test_modes_that_need_a_processors_help_are_refused(domus: Domus) -> None:
+    with pytest.raises(Unavailable, match="has no machines of the mode pvh"):
+        domus.start(mode="pvh")

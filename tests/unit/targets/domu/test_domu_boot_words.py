@@ -1,0 +1,112 @@
+"""What the start of a machine on Xen waits for, and what it says when that does not come."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_vperf.targets.agent.wire import Frame, Type
+from pytest_vperf.targets.base import CannotConnect, CannotStart, TimedOut
+from pytest_vperf.targets.domu.boot import Booted
+from pytest_vperf.targets.domu.domu import Domu
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LAST = "\nits console ended with:\nOops"
+READY = Frame(Type.READY, 0, b"6.1.0")
+RUNNING = Frame(Type.RUNNING, 1)
+OUTPUT = Frame(Type.OUTPUT, 1, b"hello")
+
+
+class Speaker:
+    """Says what a test has it say, a list at a time."""
+
+    name = "domu pv"
+
+    def __init__(self, says: Sequence[list[Frame] | Exception | None]) -> None:
+        self._says = list(says)
+
+    def wait(self, deadline: float) -> list[Frame] | None:
+        if not self._says:
+            time.sleep(max(0.0, deadline - time.perf_counter()))
+            return []
+        said = self._says.pop(0)
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+
+def booted(*says: list[Frame] | Exception | None, timeout: float = 5.0) -> Booted:
+    domain: Any = SimpleNamespace(
+        name="domu pv", why_gone=lambda: "it crashed", last_words=lambda: LAST
+    )
+    speaker: Any = Speaker(says)
+    now = time.perf_counter()
+    return Booted(domain, speaker, now, {"process": now}, now + timeout)
+
+
+def test_each_frame_ends_its_phase() -> None:
+    """Also where several come at once, and none that comes between is lost."""
+    machine = booted([], [READY, OUTPUT, RUNNING], [OUTPUT])
+    machine.await_frame(Type.READY, "agent")
+    machine.await_frame(Type.RUNNING, "container")
+    assert list(machine.marks) == ["process", "agent", "container"]
+    assert machine.marks["process"] <= machine.marks["agent"] <= machine.marks["container"]
+    assert machine.frames(machine.deadline) == [OUTPUT]
+
+
+def test_what_came_with_the_frame_that_was_awaited_is_kept() -> None:
+    machine = booted([RUNNING, OUTPUT])
+    machine.await_frame(Type.RUNNING, "container")
+    assert machine.frames(machine.deadline) == [OUTPUT]
+
+
+@pytest.mark.parametrize(
+    ("says", "text"),
+    [
+        (
+            [Frame(Type.FAILED, 0, b"\2\0\0\0mount the image")],
+            f"domu pv: its agent could not mount the image{LAST}",
+        ),
+        (None, f"domu pv ended in the phase 'agent': it crashed{LAST}"),
+        (CannotConnect("domu pv: its console no longer carries", target="domu pv"), "domu pv: *"),
+    ],
+)
+def test_a_machine_that_cannot(says: list[Frame] | Exception | None, text: str) -> None:
+    with pytest.raises(CannotStart) as caught:
+        booted(says).await_frame(Type.READY, "agent")
+    pytest.LineMatcher([str(caught.value).replace("\n", "|")]).fnmatch_lines(
+        [text.replace("\n", "|")]
+    )
+    assert caught.value.target == "domu pv"
+
+
+def test_a_machine_that_is_not_ready_in_time() -> None:
+    with pytest.raises(TimedOut) as caught:
+        booted([OUTPUT], timeout=0.02).await_frame(Type.READY, "agent")
+    assert str(caught.value) == (
+        f"domu pv was not ready in time: it never left its phase 'agent'{LAST}"
+    )
+
+
+def test_a_machine_that_ends_while_it_is_looked_after() -> None:
+    machine = booted([RUNNING], None)
+    machine.await_frame(Type.RUNNING, "container")
+    with pytest.raises(CannotStart, match=r"^domu pv ended in the phase 'container': it crashed"):
+        machine.frames(machine.deadline)
+
+
+def test_a_full_machine_has_no_container() -> None:
+    machine = booted()
+    machine.marks = {
+        "process": machine.began + 0.25,
+        "kernel": machine.began + 1.0,
+        "agent": machine.began + 3.0,
+    }
+    parts = Domu("domu", machine, {}, None).startup_time.parts  # type: ignore[arg-type]
+    assert [name for name, _ in parts] == ["process", "kernel", "agent"]
+    assert [value for _, value in parts] == pytest.approx([250, 750, 2000])

@@ -1,0 +1,197 @@
+"""What a Xen host can do, and the weights that its scheduler has."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_vperf.targets.base import CannotStart, Unavailable
+from pytest_vperf.targets.domu.host import need_mode, set_limits
+from pytest_vperf.targets.domu.weight import cap_of, weight_of
+from pytest_vperf.targets.limits import Limits
+
+
+@pytest.mark.parametrize(
+    ("shares", "weight"), [(1024, 256), (512, 128), (2048, 512), (4, 1), (262_140, 65_535)]
+)
+def test_weights(shares: int, weight: int) -> None:
+    assert weight_of(Limits(cpu_shares=shares)) == weight
+
+
+@given(st.integers(100, 262_140), st.integers(100, 262_140))
+def test_ratio_of_two_weights_is_kept(one: int, other: int) -> None:
+    """As far as whole numbers allow: a weight is half of one off, at most."""
+    first, second = (weight_of(Limits(cpu_shares=shares)) for shares in (one, other))
+    assert first is not None
+    assert second is not None
+    assert first / second == pytest.approx(one / other, rel=2 / one + 2 / other + 1e-3)
+    if one >= other:
+        assert first >= second
+
+
+@pytest.mark.parametrize(("shares", "weight"), [(2, 0), (262_144, 65_536)])
+def test_weights_beyond_what_xen_takes(shares: int, weight: int) -> None:
+    with pytest.raises(CannotStart) as caught:
+        weight_of(Limits(cpu_shares=shares))
+    assert str(caught.value) == (
+        f"cpu_shares is {shares}, a weight of {weight} for Xen, which takes 1 to 65535"
+    )
+
+
+@pytest.mark.parametrize(("cpus", "cap"), [(0.5, 50), (1.0, 100), (2.5, 250), (0.01, 1)])
+def test_caps(cpus: float, cap: int) -> None:
+    assert cap_of(Limits(cpus=cpus)) == cap
+
+
+def test_no_limits() -> None:
+    assert weight_of(Limits()) is None
+    assert cap_of(Limits()) is None
+
+
+class Refusal(Exception):
+    """libvirt's error."""
+
+    def get_error_message(self) -> str:
+        return str(self)
+
+    def get_error_code(self) -> int:
+        return 1
+
+    def get_error_domain(self) -> int:
+        return 64  # VIR_FROM_LIBXL
+
+
+@pytest.fixture
+def libvirt(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    made: Any = ModuleType("libvirt")
+    made.libvirtError = Refusal
+    made.VIR_ERR_NO_CONNECT, made.VIR_ERR_INVALID_CONN = 5, 6
+    made.VIR_FROM_RPC, made.VIR_FROM_REMOTE = 7, 13
+    made.registerErrorHandler = lambda *_: None
+    monkeypatch.setitem(sys.modules, "libvirt", made)
+    return made  # type: ignore[no-any-return]
+
+
+#: Of a real host with Xen 4.17, shortened: one whose processor helps has all three.
+GUESTS = {
+    "xenpv": "<guest><os_type>xen</os_type><arch name='x86_64'><machine>xenpv</machine>"
+    "<domain type='xen'/></arch></guest>",
+    "xenfv": "<guest><os_type>hvm</os_type><arch name='x86_64'><machine>xenfv</machine>"
+    "<domain type='xen'/></arch></guest>",
+    "xenpvh": "<guest><os_type>xenpvh</os_type><arch name='x86_64'><machine>xenpvh</machine>"
+    "<domain type='xen'/></arch></guest>",
+    "q35": "<guest><os_type>hvm</os_type><arch name='x86_64'><machine>q35</machine>"
+    "<domain type='qemu'/></arch></guest>",
+}
+
+
+def host(libvirt: ModuleType, *machines: str) -> Any:
+    text = f"<capabilities><host/>{''.join(GUESTS[name] for name in machines)}</capabilities>"
+    return SimpleNamespace(
+        libvirt=libvirt,
+        shown="xen+ssh://host/",
+        handle=SimpleNamespace(getCapabilities=lambda: text),
+    )
+
+
+@pytest.mark.parametrize("mode", ["pv", "pvh", "hvm"])
+def test_a_host_that_has_all(libvirt: ModuleType, mode: str) -> None:
+    need_mode(host(libvirt, "xenpv", "xenpvh", "xenfv"), mode)
+
+
+@pytest.mark.parametrize("mode", ["pvh", "hvm"])
+def test_a_host_whose_processor_does_not_help(libvirt: ModuleType, mode: str) -> None:
+    need_mode(host(libvirt, "xenpv"), "pv")
+    with pytest.raises(Unavailable) as caught:
+        need_mode(host(libvirt, "xenpv"), mode)
+    assert caught.value.reason == (
+        f"libvirt at xen+ssh://host/ has no machines of the mode {mode}:"
+        " its processor does not help Xen (or may not)"
+    )
+    assert caught.value.remedy == "mode='pv' needs no help"
+
+
+@pytest.mark.parametrize("mode", ["pv", "hvm"])
+@pytest.mark.parametrize("machines", [(), ("q35",)])
+def test_no_xen_host(libvirt: ModuleType, mode: str, machines: tuple[str, ...]) -> None:
+    with pytest.raises(Unavailable) as caught:
+        need_mode(host(libvirt, *machines), mode)
+    assert caught.value.reason == "libvirt at xen+ssh://host/ is no Xen host"
+    assert caught.value.remedy == "--lab=xen for an emulated one, or a host that runs Xen"
+
+
+def test_a_host_that_does_not_tell(libvirt: ModuleType) -> None:
+    connection = host(libvirt)
+
+    def refuse() -> str:
+        raise Refusal("internal error: libxl_get_physinfo_info failed")
+
+    connection.handle.getCapabilities = refuse
+    with pytest.raises(CannotStart) as caught:
+        need_mode(connection, "pv")
+    assert str(caught.value) == (
+        "libvirt at xen+ssh://host/: libvirt could not tell what it can: libxl_get_physinfo_info failed"
+    )
+
+
+class Scheduler:
+    """Xen's, which may have a mind of its own."""
+
+    def __init__(self, libvirt: ModuleType, **found: int) -> None:
+        from pytest_vperf.targets.virt.domain import Domain
+
+        self.asked: dict[str, int] = {}
+        self._found = found
+        watches = SimpleNamespace(add=lambda _: None)
+        connection: Any = SimpleNamespace(libvirt=libvirt, watches=watches)
+        self.domain = Domain(connection, "vperf-0a-1", "domu pv")
+        self.domain.handle = self
+
+    def setSchedulerParameters(self, asked: dict[str, int]) -> None:
+        if not asked:
+            raise Refusal("nothing was asked for")
+        self.asked = asked
+
+    def schedulerParameters(self) -> dict[str, int]:
+        return {"weight": 256, "cap": 0, **self.asked, **self._found}
+
+
+def test_limits_are_set_and_read_back(libvirt: ModuleType) -> None:
+    scheduler = Scheduler(libvirt)
+    assert set_limits(scheduler.domain, Limits(cpus=0.5, cpu_shares=512)) == {
+        "xen_weight": "128",
+        "xen_cap": "50",
+    }
+    assert scheduler.asked == {"weight": 128, "cap": 50}
+
+
+def test_what_was_not_asked_for_is_not_set(libvirt: ModuleType) -> None:
+    scheduler = Scheduler(libvirt)
+    assert set_limits(scheduler.domain, Limits(cpuset="0")) == {}
+    assert set_limits(scheduler.domain, Limits(cpu_shares=1024)) == {"xen_weight": "256"}
+    assert scheduler.asked == {"weight": 256}
+
+
+def test_a_host_that_has_another_limit(libvirt: ModuleType) -> None:
+    with pytest.raises(CannotStart) as caught:
+        set_limits(Scheduler(libvirt, cap=0).domain, Limits(cpus=0.5))
+    assert str(caught.value) == "domu pv: asked for cap 50, the hypervisor has 0"
+
+
+def test_a_host_that_takes_no_limit(libvirt: ModuleType) -> None:
+    scheduler = Scheduler(libvirt)
+
+    def refuse(_: dict[str, int]) -> None:
+        raise Refusal("Requested operation is not valid: Only 'credit' scheduler is supported")
+
+    scheduler.domain.handle = SimpleNamespace(setSchedulerParameters=refuse)
+    with pytest.raises(CannotStart) as caught:
+        set_limits(scheduler.domain, Limits(cpu_shares=512))
+    assert str(caught.value) == (
+        "domu pv: libvirt could not set its weight: Only 'credit' scheduler is supported"
+    )

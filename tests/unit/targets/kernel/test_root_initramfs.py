@@ -1,0 +1,158 @@
+"""The first root of a machine with a disk: an init, and the drivers in an order that they can be loaded in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_vperf.machine import compiler
+from pytest_vperf.targets.base import CannotStart, Unavailable
+from pytest_vperf.targets.elf import read_elf
+from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
+from pytest_vperf.targets.kernel.root_initramfs import VIRTIO, XEN, build_root_initramfs
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not compiler.check().usable:
+        pytest.skip(compiler.check().why)
+    # One for all, so that init is compiled once.
+    monkeypatch.setenv("VPERF_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "first-roots"))
+
+
+def module(name: str, depends: str = "") -> bytes:
+    return f"\x7fELF\0license=GPL\0depends={depends}\0name={name}\0".encode()
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> GuestKernel:
+    """One with modules for machines of QEMU; xen_blkfront and xen_netfront are built in."""
+    tree = {
+        "virtio": "",
+        "virtio_ring": "virtio",
+        "virtio_pci": "virtio,virtio_ring",
+        "virtio_blk": "virtio,virtio_ring",
+        "virtio_net": "virtio,virtio_ring",
+        "virtio_console": "virtio,virtio_ring",
+        "virtio-rng": "virtio",
+        "crc32c_generic": "",
+        "ext4": "mbcache,jbd2",
+        "mbcache": "",
+        "jbd2": "",
+        "unwanted": "",
+    }
+    folder = tmp_path / "modules"
+    folder.mkdir()
+    for name, depends in tree.items():
+        (folder / f"{name}.ko").write_bytes(module(name, depends))
+    (folder / "modules.builtin").write_text(
+        "kernel/drivers/block/xen-blkfront.ko\nkernel/drivers/net/xen-netfront.ko\n"
+    )
+    return GuestKernel(tmp_path / "vmlinuz", "6.1.0", folder, "0" * 64)
+
+
+def members(archive: bytes) -> dict[str, tuple[int, bytes]]:
+    """Name → mode and content, as the kernel unpacks it (driver-api/early-userspace/buffer-format)."""
+    found: dict[str, tuple[int, bytes]] = {}
+    at = 0
+    while True:
+        assert archive[at : at + 6] == b"070701"
+        fields = [int(archive[at + n : at + n + 8], 16) for n in range(6, 110, 8)]
+        mode, size, length = fields[1], fields[6], fields[11]
+        name = archive[at + 110 : at + 110 + length - 1].decode()
+        at += (110 + length + 3) // 4 * 4
+        if name == "TRAILER!!!":
+            return found
+        found[name] = (mode, archive[at : at + size])
+        at += (size + 3) // 4 * 4
+
+
+def test_drivers_come_after_what_they_need(kernel: GuestKernel) -> None:
+    found = members(build_root_initramfs(kernel, VIRTIO).read_bytes())
+    order = found["modules/order"][1].decode().split()
+    assert order == [
+        "crc32c_generic.ko",  # which ext4 asks for by another name
+        "virtio.ko",
+        "virtio_ring.ko",
+        "virtio_pci.ko",
+        "virtio_blk.ko",
+        "virtio_net.ko",
+        "virtio_console.ko",
+        "virtio_rng.ko",
+        "mbcache.ko",
+        "jbd2.ko",
+        "ext4.ko",
+    ]
+    assert found["modules/ext4.ko"][1] == module("ext4", "mbcache,jbd2")
+    assert {name for name in found if name.endswith(".ko")} == {f"modules/{n}" for n in order}
+
+
+def test_init_is_a_program_that_needs_nothing(kernel: GuestKernel) -> None:
+    found = members(build_root_initramfs(kernel, VIRTIO).read_bytes())
+    mode, content = found["init"]
+    assert mode == 0o100755
+    elf = read_elf(content)
+    assert elf is not None
+    assert elf.is_native
+    assert not elf.interpreter
+    # It prints before anything else; the host dates the kernel's end by that.
+    assert b"vperf-init: up\n" in content
+    assert found["dev"][0] == 0o040755
+    assert found["dev/console"] == (0o020600, b"")
+    assert list(found).index("dev") < list(found).index("dev/console")
+
+
+def test_the_names_of_a_folder_come_before_it_is_filled(kernel: GuestKernel) -> None:
+    names = list(members(build_root_initramfs(kernel, VIRTIO).read_bytes()))
+    for name in names:
+        parent = str(Path(name).parent)
+        assert parent == "." or names.index(parent) < names.index(name)
+
+
+def test_what_is_built_in_is_not_loaded(kernel: GuestKernel) -> None:
+    found = members(build_root_initramfs(kernel, XEN).read_bytes())
+    names = found["modules/order"][1].decode().split()
+    assert names == ["crc32c_generic.ko", "mbcache.ko", "jbd2.ko", "ext4.ko"]
+
+
+def test_a_kernel_without_a_driver_that_only_may_be_asked_for(kernel: GuestKernel) -> None:
+    """That is no error: what asks for it finds another, or says so itself."""
+    assert kernel.modules is not None
+    (kernel.modules / "crc32c_generic.ko").unlink()
+    found = members(build_root_initramfs(kernel, XEN).read_bytes())
+    names = found["modules/order"][1].decode().split()
+    assert names == ["mbcache.ko", "jbd2.ko", "ext4.ko"]
+
+
+def test_a_kernel_that_has_everything_built_in(kernel: GuestKernel) -> None:
+    whole = GuestKernel(kernel.image, kernel.release, None, kernel.sha256)
+    found = members(build_root_initramfs(whole, VIRTIO).read_bytes())
+    assert found["modules/order"] == (0o100644, b"")
+
+
+def test_a_driver_that_is_nowhere(kernel: GuestKernel) -> None:
+    with pytest.raises(CannotStart) as caught:
+        build_root_initramfs(kernel, ("virtio_gpu",))
+    assert str(caught.value) == (
+        f"guest kernel module virtio_gpu is neither in {kernel.modules} nor built in"
+    )
+
+
+def test_the_same_is_built_once_and_another_is_another(kernel: GuestKernel) -> None:
+    first = build_root_initramfs(kernel, VIRTIO)
+    assert build_root_initramfs(kernel, VIRTIO) == first
+    assert kernel.modules is not None
+    (kernel.modules / "ext4.ko").write_bytes(module("ext4", "mbcache"))
+    assert build_root_initramfs(kernel, VIRTIO) != first
+
+
+def test_no_compiler(kernel: GuestKernel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("VPERF_CACHE_DIR", str(tmp_path / "empty"))
+    monkeypatch.setattr(compiler, "find_program", lambda name: None)
+    with pytest.raises(Unavailable) as caught:
+        build_root_initramfs(kernel, VIRTIO)
+    assert (caught.value.reason, caught.value.remedy) == (
+        "no C compiler (cc)",
+        "apt-get install gcc libc6-dev",
+    )

@@ -1,0 +1,117 @@
+"""What the doctor says of guests where nothing has to be started to know it."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_vperf import doctor
+from pytest_vperf.machine import preflight as machine_preflight
+from pytest_vperf.machine.preflight import Readiness
+from pytest_vperf.targets.base import CannotStart
+from pytest_vperf.targets.guest import preflight
+from pytest_vperf.targets.kernel import guest_kernel
+from pytest_vperf.targets.virt import connect, failures
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of the user's runs and locks is touched, and no kernel is fetched."""
+    monkeypatch.setenv("VPERF_RUNS_DIR", str(tmp_path / "runs"))
+    monkeypatch.setenv("VPERF_LOCK", str(tmp_path / "lock"))
+    monkeypatch.setattr(guest_kernel, "distribution_kernel", lambda: None)
+
+
+def test_the_doctor_knows_the_names() -> None:
+    known = [name for check in doctor.all_checks(None, ()) for name in check.names]
+    assert set(preflight.NAMES) <= set(known)
+    assert doctor.GUEST_NAMES == preflight.NAMES
+    assert doctor.full_names("guest", known, ["runc"]) == ["guest"]
+    assert doctor.full_names("kvm", known, ["runc"]) == ["accelerator kvm"]
+
+
+def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "libvirt", None)
+    answers = preflight.check()
+    assert [answer.name for answer in answers] == list(preflight.NAMES)
+    for answer in answers:
+        assert not answer.usable
+        assert answer.why.startswith("libvirt-python is not usable: ")
+        assert answer.remedy == failures.REMEDY
+
+
+def test_without_a_daemon_that_could_be_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("libvirt")
+    monkeypatch.setattr(machine_preflight, "_ADMINISTRATOR", "")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(connect, "_SOCKETS", (tmp_path / "none",))
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    assert preflight.check()[0] == Readiness(
+        "guest",
+        False,
+        "libvirtd is not installed",
+        "apt-get install libvirt-daemon-system, as root",
+    )
+
+
+def answer_of(monkeypatch: pytest.MonkeyPatch, details: dict[str, str], *usable: bool) -> Readiness:
+    """What is said of a daemon with these details, and of one whose machines may not use /dev/kvm."""
+    monkeypatch.setattr(preflight, "needs", lambda: Readiness("guest", True, ""))
+    trap = Readiness("/dev/kvm permissions", False, "root:root 0600", "chgrp kvm /dev/kvm")
+    monkeypatch.setattr(preflight.hazards, "check_kvm_device", lambda: trap)
+    daemon: Any = SimpleNamespace(details={"libvirt": "9", "hypervisor": "QEMU 7", **details})
+    kernel: Any = SimpleNamespace(release="6.1")
+    names = (preflight.KVM, preflight.TCG)
+    tried = [Readiness(name, each, "") for name, each in zip(names, usable, strict=True)]
+    return preflight._guest(daemon, kernel, tried)
+
+
+def test_a_daemon_whose_machines_may_not_use_kvm_starts_slowly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert answer_of(monkeypatch, {"libvirt_uri": "qemu:///system"}, False, True) == Readiness(
+        "guest",
+        True,
+        "libvirt 9 at qemu:///system, QEMU 7, guest kernel 6.1, accelerators: tcg; root:root 0600",
+        "chgrp kvm /dev/kvm",
+    )
+
+
+def test_a_daemon_of_the_runs_own_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    details = {"libvirt_uri": "qemu:///system", "libvirt_daemon": "of the run"}
+    assert answer_of(monkeypatch, details, True, True) == Readiness(
+        "guest",
+        True,
+        "libvirt 9 of the run's own, QEMU 7, guest kernel 6.1, accelerators: kvm, tcg",
+    )
+    assert not answer_of(monkeypatch, details, False, False).usable
+
+
+def test_a_program_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("libvirt")
+    monkeypatch.setattr(machine_preflight, "_ADMINISTRATOR", "")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert preflight.needs() == Readiness(
+        "guest",
+        False,
+        "qemu-system-x86_64 is not installed",
+        "apt-get install qemu-system-x86",
+    )
+
+
+def test_a_kernel_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(CannotStart):
+        guest_kernel.from_file(tmp_path / "none")
+    answer = preflight.check(tmp_path / "none")[0]
+    assert (answer.usable, answer.why) == (
+        False,
+        f"guest kernel {tmp_path / 'none'}: No such file or directory",
+    )

@@ -1,0 +1,69 @@
+"""At which daemons `vperf clean` looks for machines of dead runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vperf.machine import leftovers
+from pytest_vperf.machine.leftovers import Leftover
+from pytest_vperf.machine.runs import OWNER, Run
+from pytest_vperf.targets import leftover_machines
+from pytest_vperf.targets.virt.daemon import NOTE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "runs"
+    folder.mkdir(mode=0o700)
+    monkeypatch.setenv("VPERF_RUNS_DIR", str(folder))
+    return folder
+
+
+def dead(home: Path, name: str, text: str | bytes) -> None:
+    folder = home / name
+    folder.mkdir()
+    (folder / OWNER).touch()
+    (folder / NOTE).write_bytes(text if isinstance(text, bytes) else text.encode())
+
+
+def test_each_daemon_that_dead_runs_used_once(home: Path) -> None:
+    dead(home, "run-00000001", "xen:///system\nqemu+ssh://root@far/system?keyfile=/k\n")
+    dead(home, "run-00000002", "xen:///system\nxen:///system\n")
+    with Run.begin() as alive:
+        (alive.folder / NOTE).write_text("qemu:///system\n")
+        assert leftover_machines.noted() == [
+            "xen:///system",
+            "qemu+ssh://root@far/system?keyfile=/k",
+        ]
+
+
+@pytest.mark.parametrize("quoted", [False, True])
+def test_a_daemon_of_a_runs_own_ended_with_it(home: Path, quoted: bool) -> None:
+    socket = f"{home}/run-00000001/libvirt0/libvirt-sock"
+    socket = socket.replace("/", "%2F") if quoted else socket
+    dead(home, "run-00000001", f"qemu:///system?socket={socket}\n")
+    assert leftover_machines.noted() == []
+    assert leftover_machines.in_reach() == ([], [])
+
+
+def test_a_note_of_rubbish_names_none(home: Path) -> None:
+    dead(home, "run-00000001", b"\xff\xfe\n")
+    assert leftover_machines.noted() == []
+
+
+def test_machines_go_before_the_groups_and_disks_before_the_folder() -> None:
+    order: list[str] = []
+
+    def gone(kind: str) -> str:
+        order.append(kind)
+        return ""
+
+    kinds = ("folder", "cgroup", "disk", "machine")
+    found = [Leftover("0", kind, kind, lambda kind=kind: gone(kind)) for kind in kinds]  # type: ignore[misc]
+    assert leftovers.remove(found) == []
+    assert order == ["machine", "cgroup", "disk", "folder"]

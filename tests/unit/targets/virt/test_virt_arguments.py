@@ -1,0 +1,100 @@
+"""What a test asks of a whole machine is looked at before any daemon is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from pytest_vperf.quantity import QuantityError
+from pytest_vperf.targets.base import CannotStart, TargetError, Unavailable
+from pytest_vperf.targets.domu.domus import Domus
+from pytest_vperf.targets.domu.xen_pods import XenPods
+from pytest_vperf.targets.guest.guests import Guests
+from pytest_vperf.targets.virt.size import memory_mib_of, vcpus_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_vperf.targets.virt.daemon import Daemon
+
+NONE = cast("Any", None)
+#: Name in messages → makes what starts such machines, on a daemon.
+KINDS: dict[str, Callable[[Callable[[], Daemon]], Any]] = {
+    "guest kvm": lambda daemon: Guests(daemon, NONE, NONE, NONE),
+    "guest tcg": lambda daemon: Guests(daemon, NONE, NONE, NONE, accelerator="tcg"),
+    "domu pv": lambda daemon: Domus(daemon, NONE, NONE, NONE),
+    "pod xen": lambda daemon: XenPods(daemon, NONE, NONE),
+}
+
+
+def unasked() -> Daemon:
+    pytest.fail("a daemon was looked for")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"vcpus": 0}, "vcpus is 0, not a whole number of at least 1"),
+        ({"vcpus": 1.5}, "vcpus is 1.5, not a whole number of at least 1"),
+        ({"memory": "1 KiB"}, "memory is '1 KiB', less than 1 MiB"),
+        ({"cpus": 0.0}, "cpus is 0.0: the smallest quota is 0.01 CPUs"),
+        ({"cpu_shares": 1}, "cpu_shares is 1, not between 2 and 262144"),
+        ({"cpuset": "x"}, "cpuset is 'x': *"),
+    ],
+)
+def test_arguments_that_make_no_sense(kind: str, arguments: dict[str, Any], text: str) -> None:
+    with pytest.raises(CannotStart) as caught:
+        KINDS[kind](unasked).start(**arguments)
+    pytest.LineMatcher([str(caught.value)]).fnmatch_lines([text])
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "text"),
+    [
+        ("guest kvm", {"init": "sysv"}, "unknown init 'sysv': choose one of systemd, small"),
+        ("domu pv", {"init": ""}, "unknown init '': choose one of systemd, small"),
+        ("domu pv", {"mode": "pvm"}, "unknown mode 'pvm' of a domU: choose one of pv, pvh, hvm"),
+    ],
+)
+def test_names_that_are_not_known(kind: str, arguments: dict[str, Any], text: str) -> None:
+    with pytest.raises(CannotStart) as caught:
+        KINDS[kind](unasked).start(**arguments)
+    assert str(caught.value) == text
+
+
+def test_an_accelerator_that_is_not_known() -> None:
+    with pytest.raises(CannotStart) as caught:
+        Guests(unasked, NONE, NONE, NONE, accelerator="hvf")
+    assert str(caught.value) == ("unknown accelerator 'hvf' for guests: choose one of kvm, tcg")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_daemon_is_said_of_the_machine_that_was_asked_for(kind: str) -> None:
+    def missing() -> Daemon:
+        raise Unavailable("no libvirt here", remedy="install it")
+
+    with pytest.raises(TargetError) as caught:
+        KINDS[kind](missing).start()
+    assert isinstance(caught.value, Unavailable)
+    assert (caught.value.reason, caught.value.target) == ("no libvirt here", kind)
+
+
+@pytest.mark.parametrize("value", [True, "2", None, -1, 2.0])
+def test_what_is_no_number_of_processors(value: object) -> None:
+    with pytest.raises(CannotStart, match=r"^vcpus is .*, not a whole number of at least 1$"):
+        vcpus_of(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "size"), [("512 MiB", 512), ("1 GiB", 1024), ("1 GB", 954), ("1 MiB", 1)]
+)
+def test_sizes_of_memory(value: str, size: int) -> None:
+    assert memory_mib_of(value) == size
+
+
+@pytest.mark.parametrize("value", ["512", "much", "5 ms", ""])
+def test_what_is_no_size_of_memory(value: str) -> None:
+    with pytest.raises(QuantityError, match="memory"):
+        memory_mib_of(value)

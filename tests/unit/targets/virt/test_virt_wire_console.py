@@ -1,0 +1,306 @@
+"""A console that becomes the wire of our agent: text first, then frames, to the last byte."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import threading
+import time
+import tty
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_vperf.machine import compiler
+from pytest_vperf.targets.agent.build import FLAGS, sources
+from pytest_vperf.targets.agent.wire import Frame, Type
+from pytest_vperf.targets.base import CannotConnect
+from pytest_vperf.targets.virt.wire_console import (
+    WIRE_LINE,
+    ConsoleSpeaker,
+    WireConsole,
+    escaped,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+    from types import ModuleType
+
+
+def unescaped(data: bytes) -> bytes:
+    """As the agent does it (source/wire.c)."""
+    found, flip = bytearray(), False
+    for byte in data:
+        if flip:
+            found.append(byte ^ 0x40)
+            flip = False
+        elif byte == 0x10:
+            flip = True
+        else:
+            found.append(byte)
+    assert not flip
+    return bytes(found)
+
+
+@given(st.binary() | st.lists(st.sampled_from([0x0F, 0x10, 0x4F, 0x50, 0])).map(bytes))
+def test_escaped_bytes_come_back_and_none_is_ctrl_o(data: bytes) -> None:
+    sent = escaped(data)
+    assert unescaped(sent) == data
+    assert 0x0F not in sent
+
+
+class Stream:
+    """A stream of libvirt's: who says something to it calls back; keeps what is sent, a few bytes at a time."""
+
+    def __init__(self) -> None:
+        self._said: list[bytes] = []
+        self._call: Callable[..., None] | None = None
+        self.heard = bytearray()
+        self.news = threading.Condition()
+        self._sends = 0
+
+    def eventAddCallback(self, _: int, call: Callable[..., None], __: None) -> None:
+        self._call = call
+
+    def eventRemoveCallback(self) -> None:
+        self._call = None
+
+    def say(self, *said: bytes) -> None:
+        """``b""`` is the stream's end."""
+        self._said += said
+        while self._said and self._call is not None:
+            self._call(self, 1, None)
+
+    def recv(self, _: int) -> bytes | int:
+        return self._said.pop(0) if self._said else -2
+
+    def send(self, data: bytes) -> int:
+        self._sends += 1
+        if self._sends % 50 == 0:
+            return -2  # not now
+        with self.news:
+            self.heard += data[:57]
+            self.news.notify_all()
+        return len(data[:57])
+
+    def await_heard(self, length: int) -> bytes:
+        with self.news:
+            assert self.news.wait_for(lambda: len(self.heard) >= length, 10)
+            return bytes(self.heard)
+
+    def abort(self) -> None:
+        """It has no end of its own."""
+
+
+@contextmanager
+def opened(libvirt: ModuleType, stream: Any, *marks: bytes) -> Iterator[WireConsole]:
+    connection: Any = SimpleNamespace(
+        libvirt=libvirt, handle=SimpleNamespace(newStream=lambda _: stream)
+    )
+    domain = SimpleNamespace(name=lambda: "domu", openConsole=lambda *_: None)
+    console = WireConsole(connection, domain, marks)
+    try:
+        yield console
+    finally:
+        console.close()
+
+
+@pytest.fixture
+def stream() -> Stream:
+    return Stream()
+
+
+@pytest.fixture
+def console(libvirt: ModuleType, stream: Stream) -> Iterator[WireConsole]:
+    with opened(libvirt, stream, b"init: up") as made:
+        yield made
+
+
+@pytest.fixture
+def speaker(console: WireConsole) -> ConsoleSpeaker:
+    return ConsoleSpeaker("domu pv", console)
+
+
+def frames(speaker: ConsoleSpeaker, count: int) -> list[Frame]:
+    found: list[Frame] = []
+    deadline = time.perf_counter() + 10
+    while len(found) < count and time.perf_counter() < deadline:
+        found += speaker.wait(deadline) or []
+    return found
+
+
+READY = Frame(Type.READY, 0, b"6.1.0")
+
+
+@pytest.mark.parametrize("cut", [1, 5, 20, 27, 1000])
+def test_text_until_the_agent_says_so_then_frames(
+    console: WireConsole, speaker: ConsoleSpeaker, stream: Stream, cut: int
+) -> None:
+    said = b"init: up\r\nStarting...\r\n" + WIRE_LINE + READY.encode() + READY.encode()
+    for at in range(0, len(said), cut):
+        stream.say(said[at : at + cut])
+    assert frames(speaker, 2) == [READY, READY]
+    assert console.when(b"init: up") is not None
+    assert console.agent is not None
+    assert console.text() == "init: up\nStarting...\n"
+    assert speaker.last_words() == "\nits console ended with:\ninit: up\nStarting..."
+
+
+def test_the_agent_is_heard_after_more_text_than_is_kept(
+    speaker: ConsoleSpeaker, stream: Stream
+) -> None:
+    """A kernel that was told to say everything says more."""
+    for _ in range(5):
+        stream.say(b"[    0.000000] some line of a kernel\n" * 400)
+    stream.say(b"another line\n" * 100 + WIRE_LINE + READY.encode() + b"\0" * 3)
+    assert frames(speaker, 1) == [READY]
+
+
+def test_what_is_said_to_the_agent(speaker: ConsoleSpeaker, stream: Stream) -> None:
+    """In pieces, as the stream takes them; without the byte that the kernel would take for itself."""
+    frame = Frame(Type.INPUT, 0x0F10, bytes(range(256)) * 20)
+    speaker.wire.send(frame)
+    sent = escaped(frame.encode())
+    assert stream.await_heard(len(sent)) == sent
+
+
+def test_no_more_is_sent_ahead_than_a_daemon_is_rid_of(
+    console: WireConsole, speaker: ConsoleSpeaker, stream: Stream
+) -> None:
+    frame = Frame(Type.INPUT, 2, b"x" * (40 << 10))
+    stream.say(WIRE_LINE)
+    speaker.wire.send(frame)
+    stream.await_heard(32 << 10)
+    time.sleep(0.05)
+    assert len(stream.heard) == 32 << 10
+    assert not speaker.wire.has_unsent  # it would be in vain to wait until it can be written
+    stream.say(Frame(Type.TAKEN, 0, (20 << 10).to_bytes(4, "little")).encode())
+    assert frames(speaker, 0) == []
+    deadline = time.perf_counter() + 10
+    while speaker.wire.backlog and time.perf_counter() < deadline:
+        speaker.wait(time.perf_counter() + 0.1)
+    assert stream.await_heard(len(frame.encode())) == frame.encode()
+
+
+def test_silence_and_the_machines_end(speaker: ConsoleSpeaker, stream: Stream) -> None:
+    began = time.perf_counter()
+    assert speaker.wait(began + 0.05) == []
+    assert time.perf_counter() - began >= 0.05
+    stream.say(b"reboot: Power down\n")
+    stream.say(b"")
+    assert speaker.wait(began + 10) is None
+
+
+def test_a_kernel_that_dies_between_frames(speaker: ConsoleSpeaker, stream: Stream) -> None:
+    stream.say(WIRE_LINE + READY.encode())
+    assert frames(speaker, 1) == [READY]
+    stream.say(b"Kernel panic - not syncing: sysrq triggered crash\r\n")
+    with pytest.raises(CannotConnect) as caught:
+        speaker.wait(time.perf_counter() + 10)
+    assert str(caught.value) == (
+        "domu pv: its console no longer carries what its agent says; it said:\n"
+        "Kernel panic - not syncing: sysrq triggered crash"
+    )
+    assert caught.value.target == "domu pv"
+
+
+def test_a_closed_console(console: WireConsole, speaker: ConsoleSpeaker) -> None:
+    console.close()
+    console.close()
+    assert speaker.wait(time.perf_counter() + 10) is None
+    speaker.wire.send(READY)  # nobody hears it, which the next wait tells
+
+
+#: The agent's end of the wire, which says everything it is told back, as another type.
+ECHO = b"""
+#include "agent.h"
+#include <stdio.h>
+#include <stdlib.h>
+int whole_machine = 1;
+void die(const char *what) { perror(what); exit(1); }
+static void echo(uint16_t type, uint16_t stream, char *payload, size_t length) {
+    if (type == FRAME_INPUT) wire_send(FRAME_OUTPUT, stream, payload, length);
+}
+int main(int argc, char **argv) {
+    (void)argc;
+    wire_open(argv[1]);
+    while (wire_receive(echo)) {}
+    return 0;
+}
+"""
+
+
+class Terminal:
+    """A terminal as libvirt's stream, with an event loop; the agent's end of the wire is at its other end."""
+
+    def __init__(self, descriptor: int, error: type[Exception]) -> None:
+        self._descriptor, self._error = descriptor, error
+        self._over = threading.Event()
+        self._loop: threading.Thread | None = None
+
+    def eventAddCallback(self, _: int, call: Callable[..., None], __: None) -> None:
+        def loop() -> None:
+            while not self._over.is_set():
+                if select.select([self._descriptor], [], [], 0.05)[0]:
+                    call(self, 1, None)
+
+        self._loop = threading.Thread(target=loop)
+        self._loop.start()
+
+    def eventRemoveCallback(self) -> None:
+        self._over.set()
+        if self._loop is not None and self._loop is not threading.current_thread():
+            self._loop.join()
+
+    def recv(self, length: int) -> bytes:
+        try:
+            return os.read(self._descriptor, length)
+        except OSError as error:
+            raise self._error(str(error)) from None
+
+    def send(self, data: bytes) -> int:
+        return os.write(self._descriptor, data)
+
+    def abort(self) -> None:
+        """It ends with the program."""
+
+
+@pytest.fixture(scope="module")
+def echo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if not compiler.check().usable:
+        pytest.skip(compiler.check().why)
+    files = {name: text for name, text in sources().items() if name in ("agent.h", "wire.c")}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VPERF_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        return compiler.build("echo", "echo", {**files, "echo.c": ECHO}, FLAGS)
+
+
+def test_with_the_agents_own_end(libvirt: ModuleType, echo: Path) -> None:
+    """Through a real terminal, both ways: every byte, more than may be sent ahead, and more frames than one."""
+    ours, theirs = os.openpty()
+    tty.setraw(theirs)  # what comes before the agent opens it is not said back
+    program = subprocess.Popen([echo, os.ttyname(theirs)])
+    try:
+        with opened(libvirt, Terminal(ours, libvirt.libvirtError)) as console:
+            speaker = ConsoleSpeaker("domu", console)
+            deadline = time.perf_counter() + 10
+            while console.agent is None and time.perf_counter() < deadline:
+                time.sleep(0.002)
+            os.close(theirs)  # now the program alone has it, and the terminal ends with it
+            sent = [Frame(Type.INPUT, n, bytes(range(256)) * 200 + bytes([n])) for n in range(4)]
+            for frame in sent:
+                speaker.wire.send(frame)
+            received = frames(speaker, len(sent))
+            assert received == [Frame(Type.OUTPUT, f.stream, f.payload) for f in sent]
+            program.kill()
+            program.wait()
+    finally:
+        program.kill()
+        program.wait()
+        os.close(ours)
