@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.domu.domu import Domu
     from pytest_vperf.targets.domu.xen_pods import XenPods
     from pytest_vperf.targets.image import Rootfs
-    from pytest_vperf.targets.kernel.pair import Kernels, Starter
     from pytest_vperf.targets.pod.assets import Assets
     from pytest_vperf.targets.pod.pod import Pod
     from pytest_vperf.targets.pod.pods import Pods
@@ -40,12 +39,18 @@ def pod_assets_for(
 ) -> Callable[[bool], Callable[[], Assets]]:
     """Gives what pods are started from, with or without tools; see ``rootfs_for``."""
     kernel = claims_session(request.config).settings.guest_kernel
-    return _assets_for(rootfs_for, kernel)
+    return assets_for(rootfs_for, kernel)
 
 
-def _assets_for(
+def assets_for(
     rootfs_for: Callable[[bool], Callable[[], Rootfs]], kernel: Path | None
 ) -> Callable[[bool], Callable[[], Assets]]:
+    """What pods with a kernel are started from, with or without tools: made at the first call.
+
+    Args:
+        rootfs_for: gives their image.
+        kernel: a file; ``None`` takes the distribution's.
+    """
     from pytest_vperf.targets.once import Once
     from pytest_vperf.targets.pod import assets
 
@@ -55,20 +60,6 @@ def _assets_for(
     # One for each image: where --container-image is both, its disk is made once.
     made = {make: of(make) for make in (rootfs_for(False), rootfs_for(True))}
     return lambda uses_tools: made[rootfs_for(uses_tools)]
-
-
-@pytest.fixture(scope="session")
-def compared_assets_for(
-    request: pytest.FixtureRequest,
-    rootfs_for: Callable[[bool], Callable[[], Rootfs]],
-    pod_assets_for: Callable[[bool], Callable[[], Assets]],
-) -> Callable[[bool], tuple[Callable[[], Assets], Callable[[], Assets]]]:
-    """Gives what pods with ``--kernel`` are started from, and those with ``--baseline-kernel``."""
-    settings = claims_session(request.config).settings
-    new, baseline = settings.new_kernel, settings.baseline_kernel
-    new_for = _assets_for(rootfs_for, new)
-    baseline_for = _assets_for(rootfs_for, baseline) if baseline else pod_assets_for
-    return lambda uses_tools: (new_for(uses_tools), baseline_for(uses_tools))
 
 
 @pytest.fixture
@@ -119,36 +110,3 @@ def pods(
 def pod(pods: Pods | XenPods) -> Pod | Domu:
     """A running pod."""
     return pods.start()
-
-
-@pytest.fixture
-def kernels(request: pytest.FixtureRequest, vperf_run: Run, scope: Scope) -> Kernels:
-    """Machines with ``--kernel`` and ``--baseline-kernel``: ``kernels.new.start()``, ``kernels.baseline.start()``.
-
-    A test is parametrized with the kinds of machines, such as ``pod.kvm``; without it, pods with the quickest
-    accelerator that works.
-    """
-    from pytest_vperf.targets.kernel.pair import Kernels, NotNamed
-
-    kind = getattr(request, "param", "pod.auto")
-    if claims_session(request.config).settings.new_kernel is None:
-        return Kernels(kind, lambda _: NotNamed(kind), lambda _: NotNamed(kind), scope)
-    machine, _, accelerator = kind.partition(".")
-    if machine != "pod":
-        raise pytest.UsageError(f"the fixture 'kernels' knows pods, not {kind!r}: e.g. 'pod.kvm'")
-    usual: Callable[[], Assets] = request.getfixturevalue("pod_assets")
-    both = request.getfixturevalue("compared_assets_for")(uses_tools(request))
-    if uses_tools(request):
-        for make in both:
-            prepare(make)
-    timeout = claims_session(request.config).settings.start_timeout
-
-    def with_kernel(assets: Callable[[], Assets]) -> Callable[[Scope], Starter]:
-        from pytest_vperf.targets.pod.pods import Pods
-
-        # The accelerator is tried with the usual kernel: where that boots and this one does not, it is this one's.
-        return lambda owner: Pods(
-            assets, vperf_run, owner, accelerator=accelerator, timeout=timeout, probed=usual
-        )
-
-    return Kernels(kind, with_kernel(both[0]), with_kernel(both[1]), scope)

@@ -15,8 +15,7 @@ from pytest_vperf.targets.network.loopback import on_loopback
 
 pytestmark = [
     pytest.mark.kernel,
-    # Another kind of machine is another word here, once the fixture knows it.
-    pytest.mark.parametrize("kernels", ["pod.kvm", "pod.tcg"], indirect=True),
+    pytest.mark.parametrize("kernels", ["pod.kvm", "pod.tcg", "guest.kvm"], indirect=True),
 ]
 
 MEMORY = "512 MiB"

@@ -35,6 +35,7 @@ def test_what_is_imported_without_a_claim(tmp_path: Path) -> None:
         "pytest_vperf.disk_fixtures",
         "pytest_vperf.domu_fixtures",
         "pytest_vperf.guest_fixtures",
+        "pytest_vperf.kernel_fixtures",
         "pytest_vperf.lab_fixtures",
         "pytest_vperf.libvirt_fixtures",
         "pytest_vperf.network_fixtures",

@@ -76,6 +76,17 @@ class Guests:
         self._timeout = timeout
         self._host: Target | None = None
 
+    def owned_by(self, scope: Scope, *, kernel: Callable[[], GuestKernel]) -> Guests:
+        """Guests like these with another kernel, owned by another scope."""
+        return Guests(
+            self._daemon,
+            self._rootfs,
+            kernel,
+            scope,
+            accelerator=self.accelerator,
+            timeout=self._timeout,
+        )
+
     @property
     def host(self) -> Target:
         """The machine that they run on, with the same image's programs; the test's scope owns it.
