@@ -42,7 +42,7 @@ labs.up("kvm", run=run)
 
 @pytest.fixture(scope="module", autouse=True)
 def usable(require: Callable[[str, Readiness], None]) -> Iterator[None]:
-    require("lab", labs.check())
+    require("domu", labs.check())
     with pytest.MonkeyPatch.context() as patch:
         # pytester has another home folder, in which a host would be built anew.
         patch.setenv("VPERF_CACHE_DIR", str(cache.root()))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def daemon_of(session_run: Run, require: Callable[..., None]) -> Iterator[Callable[[str], Daemon]]:
     """The libvirt daemon of a lab's host; each host is started once for this file."""
-    require("lab", labs.check())
+    require("domu", labs.check())
     found: dict[str, Daemon] = {}
     hosts = []
 
