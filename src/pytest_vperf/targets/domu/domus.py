@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from pytest_vperf.targets.base import CannotStart, Unavailable
@@ -159,28 +160,31 @@ class Domus:
                 "Xen's driver of libvirt has no caps for disks", remedy="cap a guest's", target=name
             )
         check_place(present, name, remote=daemon.is_remote)
-        plug = check_kind(network, name).plug("Xen's back end") if network is not None else None
         identity = daemon.new_name()
-        disk = daemon.storage.overlay(f"{identity}.qcow2", base, SIZE)
-        config = DomuConfig(
-            name=identity,
-            mode=mode,
-            kernel=paths[0],
-            initramfs=paths[1],
-            parameters=" ".join((*PARAMETERS, f"init={INITS[init]}")),
-            disks=(
-                XenDisk(disk.path, "qcow2"),
-                *(XenDisk(each.device, block=True) for each in present),
-            ),
-            vcpus=size,
-            memory_mib=memory_mib,
-            limits=limits,
-            bridge=plug.bridge if plug else "",
-            mac=plug.mac if plug else "",
-            labels=daemon.run.labels,
-        )
-        lent = lend(present, name)
-        try:
+        with ExitStack() as undo:
+            plug = check_kind(network, name).plug("Xen's back end") if network is not None else None
+            if plug is not None:
+                undo.callback(plug.link.close)
+            lent = undo.enter_context(lend(present, name))
+            disk = daemon.storage.overlay(f"{identity}.qcow2", base, SIZE)
+            undo.callback(disk.unlink)
+            config = DomuConfig(
+                name=identity,
+                mode=mode,
+                kernel=paths[0],
+                initramfs=paths[1],
+                parameters=" ".join((*PARAMETERS, f"init={INITS[init]}")),
+                disks=(
+                    XenDisk(disk.path, "qcow2"),
+                    *(XenDisk(each.device, block=True) for each in present),
+                ),
+                vcpus=size,
+                memory_mib=memory_mib,
+                limits=limits,
+                bridge=plug.bridge if plug else "",
+                mac=plug.mac if plug else "",
+                labels=daemon.run.labels,
+            )
             booted = boot(
                 daemon.connection,
                 config,
@@ -189,29 +193,19 @@ class Domus:
                 timeout=self._timeout,
                 opened=disk.unlink,
             )
-        except BaseException:
-            lent.close()
-            raise
-        try:
+            undo.callback(booted.domain.destroy)
             details = {
                 **_details(config, init, rootfs, kernel),
                 **set_limits(booted.domain, limits),
                 **daemon.details,
             }
-        except BaseException:
-            booted.domain.destroy()
-            lent.close()
-            raise
-        domu = Domu("domu", booted, details, rootfs)
-        domu.disks, domu.on_close = present, lent.close
-        try:
+            domu = Domu("domu", booted, details, rootfs)
+            domu.disks, domu.on_close = present, lent.close
             letters = zip(present, "bcdefghijklmnopqrstuvwxyz", strict=False)
             put_in_place(domu, [(each, f"/dev/xvd{letter}") for each, letter in letters])
-        except BaseException:
-            domu.close()
-            raise
-        if plug is not None:
-            domu.join(plug.link, plug.address)
+            if plug is not None:
+                domu.join(plug.link, plug.address)
+            undo.pop_all()
         return self._scope.own(domu)
 
 
