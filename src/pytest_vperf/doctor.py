@@ -100,6 +100,8 @@ def all_checks(guest_kernel: Path | None, runtimes: Sequence[str]) -> list[Check
         _containers(tuple(runtimes)),
         Check(POD_NAMES, lambda: _pods(guest_kernel), "probing pods, which starts some …"),
         Check(GUEST_NAMES, lambda: _guests(guest_kernel), "probing guests, which starts one …"),
+        Check(("domu",), _domus),
+        Check(("lab",), _labs),
         Check(image_preflight.NAMES, image_preflight.check),
         Check(("libvirt-python", "libvirt"), tools.check_libvirt),
         Check(("python packages",), lambda: [tools.check_packages()]),
@@ -136,6 +138,18 @@ def _pods(guest_kernel: Path | None) -> list[Readiness]:
     from pytest_vperf.targets.pod import preflight
 
     return preflight.check(guest_kernel)
+
+
+def _domus() -> list[Readiness]:
+    from pytest_vperf.targets.domu import preflight
+
+    return [preflight.check()]
+
+
+def _labs() -> list[Readiness]:
+    from pytest_vperf.lab import labs
+
+    return [labs.check()]
 
 
 def _guests(guest_kernel: Path | None) -> list[Readiness]:

@@ -80,12 +80,21 @@ def find_xen(run: Run) -> Daemon:
         CannotConnect: it is, and its libvirt does not answer.
     """
     failures.library()
+    need_dom0()
+    return connect(XEN, run)
+
+
+def need_dom0() -> None:
+    """Make sure that this machine is the host of Xen's machines.
+
+    Raises:
+        Unavailable: it is not.
+    """
     if not is_dom0():
         raise Unavailable(
             "this machine is no Xen host (no control_d in /proc/xen/capabilities)",
             remedy="--lab=xen, which starts one inside QEMU, or --libvirt-uri=xen+ssh://root@HOST/",
         )
-    return connect(XEN, run)
 
 
 def find(run: Run) -> Daemon:
