@@ -133,7 +133,7 @@ def test_a_domu_is_a_machine_like_any_other(domus: Domus, tmp_path: Path) -> Non
         assert domu.run(["stat", "-c", "%a %s", "/root/all"]).text == f"751 {256 * 600}\n"
         domu.get("/root/all", back)
         assert back.read_bytes() == source.read_bytes()
-        assert 300 < int(domu.run(["awk", "/MemTotal/ {print $2}", "/proc/meminfo"]).text) / 1024
+        assert int(domu.run(["awk", "/MemTotal/ {print $2}", "/proc/meminfo"]).text) / 1024 > 300
         assert domu.usage().cpu_time > 0
 
 
@@ -209,9 +209,11 @@ def test_nothing_of_a_machine_is_left(
 
 def test_a_xen_machine_that_ends_in_the_middle_is_gone(domus: Domus) -> None:
     with domus.start(init="small") as domu:
-        with pytest.raises(CannotConnect, match=r"domu pv \(lab xen\)") as caught:
+        with pytest.raises(
+            CannotConnect, match=r"domu pv \(lab xen\) is gone: its kernel panicked; it said:\n"
+        ) as caught:
             domu.run(["sh", "-c", "echo c >/proc/sysrq-trigger; sleep 60"], timeout=120)
-        assert "sysrq triggered crash" in str(caught.value).lower()
+        assert "Kernel panic - not syncing: sysrq triggered crash" in str(caught.value)
 
 
 def test_modes_that_need_a_processors_help_are_refused(domus: Domus) -> None:

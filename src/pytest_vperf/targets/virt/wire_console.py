@@ -33,6 +33,9 @@ _AHEAD = 32 << 10
 #: two other bytes; source/wire.c makes one of them again.
 _ESCAPES = {byte: bytes((0x10, byte ^ 0x40)) for byte in (0x0F, 0x10)}
 
+#: Seconds for the last words of a machine that dies, and of silence after which they were the last.
+_LAST_WORDS, _QUIET = 10.0, 2.0
+
 
 def escaped(data: bytes) -> bytes:
     """Bytes for the agent, without those that a console would not hand on."""
@@ -149,11 +152,30 @@ class ConsoleSpeaker:
         try:
             return wire.receive()
         except WireError as error:
-            said = error.rest.decode("utf-8", "replace").replace("\r", "").strip()
+            said = (error.rest + self._rest()).decode("utf-8", "replace").replace("\r", "").strip()
+            why = (
+                "is gone: its kernel panicked"
+                if "Kernel panic" in said
+                else "cannot be spoken to any more: its console no longer carries what its agent says"
+            )
             raise CannotConnect(
-                f"{self.name}: its console no longer carries what its agent says; it said:\n{said[-800:]}",
-                target=self.name,
+                f"{self.name} {why}; it said:\n{said[-800:]}", target=self.name
             ) from error
+
+    def _rest(self) -> bytes:
+        """What follows on the console, until it is quiet or ends: a kernel takes a moment to die."""
+        rest = bytearray()
+        deadline = time.perf_counter() + _LAST_WORDS
+        try:
+            while (left := deadline - time.perf_counter()) > 0:
+                ready, _, _ = select.select([self.wire.socket], [], [], min(left, _QUIET))
+                data = self.wire.socket.recv(1 << 16) if ready else b""
+                if not data:
+                    break
+                rest += data
+        except (OSError, ValueError):  # closed meanwhile
+            pass
+        return bytes(rest)
 
     def last_words(self) -> str:
         """What it printed last."""
