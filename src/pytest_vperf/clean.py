@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_vperf.console import print_table
 from pytest_vperf.lab import leftover_labs
 from pytest_vperf.machine import leftovers
-from pytest_vperf.targets import leftover_containers
+from pytest_vperf.targets import leftover_containers, leftover_machines
 from pytest_vperf.targets.base import TargetError, Unavailable
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def run(*, dry_run: bool = False) -> int:
         dry_run: show only.
 
     Returns:
-        1 where something could not be removed, or an engine could not be looked into; else 0.
+        1 where something could not be removed, or an engine or a libvirt daemon could not be looked into; else 0.
     """
     shown: set[str] = set()
     errors: list[str] = []
@@ -33,7 +33,11 @@ def run(*, dry_run: bool = False) -> int:
         containers, problem = _containers()
         if problem and look == 0:
             errors.append(problem)
-        everything = [*containers, *leftovers.find(), *leftover_labs.find()]
+        machines: list[Leftover] = []
+        if look == 0:  # their notes go with the folders
+            machines, problems = leftover_machines.in_reach()
+            errors += problems
+        everything = [*containers, *machines, *leftovers.find(), *leftover_labs.find()]
         found = [leftover for leftover in everything if str(leftover) not in shown]
         if not found:
             break

@@ -72,7 +72,9 @@ def test_blocks_on_a_node(claim, host, boot_mode, sysbench, mode, operation, thr
 @pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize("operation", ["read", "write"])
 def test_blocks_in_a_machine(claim, guests, sysbench, operation, threads):
-    proven = claim(f"memory.sysbench.{operation}.threads_{threads}.guest.{guests.accelerator}.normal")
+    proven = claim(
+        f"memory.sysbench.{operation}.threads_{threads}.guest.{guests.accelerator}.normal"
+    )
     guest = guests.start(vcpus=4, memory="8 GiB")
     proven.holds(
         lambda: (

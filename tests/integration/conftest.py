@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_vperf.machine import cache
+from pytest_vperf.machine.preflight import Readiness
 from pytest_vperf.machine.runs import Run
 from pytest_vperf.targets import image
 from pytest_vperf.targets.base import Unavailable
@@ -21,7 +23,7 @@ from pytest_vperf.targets.scope import Scope
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_vperf.machine.preflight import Readiness
+    from guests_here import Place
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -89,6 +91,30 @@ def engine(session_run: Run) -> Iterator[Engine]:
     require("container", check(())[0])
     with Engine.connect(session_run) as engine:
         yield engine
+
+
+@pytest.fixture(scope="session")
+def guest_place(short_folder: Path, session_run: Run) -> Iterator[Place]:
+    """A libvirt daemon of the tests' own, with what guests are started from."""
+    from guests_here import Place, start_daemon
+
+    from pytest_vperf import tools_image
+    from pytest_vperf.targets.guest import preflight
+    from pytest_vperf.targets.kernel.guest_kernel import distribution_kernel
+    from pytest_vperf.targets.virt import private_daemon
+
+    require("guest", preflight.needs())
+    require("guest", private_daemon.check())
+    try:
+        image, kernel = tools_image.make(), distribution_kernel()
+    except Unavailable as error:
+        require("guest", Readiness("guest", False, error.reason, error.remedy))
+        raise
+    own, daemon = start_daemon(session_run, cache.root() / "libvirt")
+    try:
+        yield Place(session_run, daemon, own, image, kernel)
+    finally:
+        daemon.close()
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,8 @@
 A run is dead when its folder's lock is free, or when its folder is gone and processes that name it are
 still there. Only runs of this user whose folder is, or was, in `runs_folder` are looked at; nothing of a
 live run is ever taken, nor this process or its ancestors. What lives in an engine that other people use
-too is found by `pytest_vperf.targets.leftover_containers`.
+too is found by `pytest_vperf.targets.leftover_containers`, and at a libvirt daemon by
+`pytest_vperf.targets.leftover_machines`.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 Kind = Literal[
     "settings",
     "container",
+    "machine",
     "process",
     "link",
     "namespace",
@@ -46,6 +48,7 @@ Kind = Literal[
     "loop",
     "cgroup",
     "socket",
+    "disk",
     "folder",
 ]
 # The order of removal: what holds something goes before what is held; the folder, by which the rest is
@@ -53,6 +56,7 @@ Kind = Literal[
 _ORDER: tuple[Kind, ...] = (
     "settings",
     "container",
+    "machine",
     "process",
     "link",
     "namespace",
@@ -60,6 +64,7 @@ _ORDER: tuple[Kind, ...] = (
     "loop",
     "cgroup",
     "socket",
+    "disk",
     "folder",
 )
 # A folder that is still being made has no lock for a moment.

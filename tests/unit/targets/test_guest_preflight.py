@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vperf import doctor
+from pytest_vperf.machine import hazards
 from pytest_vperf.machine import preflight as machine_preflight
 from pytest_vperf.machine.preflight import Readiness
 from pytest_vperf.targets.base import CannotStart
@@ -66,7 +67,7 @@ def answer_of(monkeypatch: pytest.MonkeyPatch, details: dict[str, str], *usable:
     """What is said of a daemon with these details, and of one whose machines may not use /dev/kvm."""
     monkeypatch.setattr(preflight, "needs", lambda: Readiness("guest", True, ""))
     trap = Readiness("/dev/kvm permissions", False, "root:root 0600", "chgrp kvm /dev/kvm")
-    monkeypatch.setattr(preflight.hazards, "check_kvm_device", lambda: trap)
+    monkeypatch.setattr(hazards, "check_kvm_device", lambda: trap)
     daemon: Any = SimpleNamespace(details={"libvirt": "9", "hypervisor": "QEMU 7", **details})
     kernel: Any = SimpleNamespace(release="6.1")
     names = (preflight.KVM, preflight.TCG)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_vperf.machine import leftovers
-from pytest_vperf.machine.leftovers import Leftover
+from pytest_vperf.machine.leftovers import Kind, Leftover
 from pytest_vperf.machine.runs import OWNER, Run
 from pytest_vperf.targets import leftover_machines
 from pytest_vperf.targets.virt.daemon import NOTE
@@ -59,11 +59,12 @@ def test_a_note_of_rubbish_names_none(home: Path) -> None:
 def test_machines_go_before_the_groups_and_disks_before_the_folder() -> None:
     order: list[str] = []
 
-    def gone(kind: str) -> str:
-        order.append(kind)
-        return ""
+    def left(kind: Kind) -> Leftover:
+        def gone() -> str:
+            order.append(kind)
+            return ""
 
-    kinds = ("folder", "cgroup", "disk", "machine")
-    found = [Leftover("0", kind, kind, lambda kind=kind: gone(kind)) for kind in kinds]  # type: ignore[misc]
-    assert leftovers.remove(found) == []
+        return Leftover("0", kind, kind, gone)
+
+    assert leftovers.remove([left("folder"), left("cgroup"), left("disk"), left("machine")]) == []
     assert order == ["machine", "cgroup", "disk", "folder"]

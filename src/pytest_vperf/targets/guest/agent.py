@@ -96,6 +96,9 @@ class GuestAgent:
                 f" agent no more: {said}",
                 target=name,
             )
+        stopped = "" if _REFUSED in said or is_lost(error) else self._domain.why_stopped()
+        if stopped:
+            return CannotConnect(f"{name} was stopped: {stopped}", target=name)
         # A machine's end looks like many things to who was talking to its agent; the news of it comes a moment later.
         gone = _REFUSED not in said and self._domain.ended
         if gone or is_lost(error):

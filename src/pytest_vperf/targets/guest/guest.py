@@ -118,7 +118,8 @@ class Guest:
     ) -> Completed:
         """Run a command in the guest; see `pytest_vperf.targets.base.Target.run`.
 
-        Its output comes when it has ended, and may have 2.9 MB.
+        Its output comes when it has ended, and may have 2.9 MB. A child that it leaves behind with its output open
+        keeps it: the agent waits for both.
         """
         command = tuple(argv)
         if not command:

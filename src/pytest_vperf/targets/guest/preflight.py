@@ -49,6 +49,25 @@ def check(guest_kernel: Path | None = None) -> list[Readiness]:
         return [replace(refusal, name=name) for name in NAMES]
 
 
+def needs() -> Readiness:
+    """Whether what guests are made of is here, beside a daemon: looked for, and nothing tried."""
+    from pytest_vperf.targets.virt.failures import library
+
+    try:
+        library()
+    except Unavailable as error:
+        return Readiness(GUEST, False, error.reason, error.remedy)
+    for needed in (
+        program("qemu-system-x86_64", "qemu-system-x86"),
+        image_preflight.check()[0],
+        program("mke2fs", "e2fsprogs"),
+    ):
+        if not needed.usable:
+            what = f"the {needed.name}: " if needed.name == image_preflight.NAME else ""
+            return Readiness(GUEST, False, f"{what}{needed.why}", needed.remedy)
+    return Readiness(GUEST, True, "what guests are made of is here")
+
+
 def _of(daemon: Daemon, kernel: GuestKernel, run: Run) -> list[Readiness]:
     from pytest_vperf.targets.guest.probe import probe
 
@@ -82,12 +101,9 @@ def _guest(daemon: Daemon, kernel: GuestKernel, accelerators: list[Readiness]) -
         f"libvirt {details['libvirt']}{own}, {details['hypervisor']}, guest kernel {kernel.release},"
         f" accelerators: {working or 'none works'}"
     )
-    for needed in (image_preflight.check()[0], program("mke2fs", "e2fsprogs")):
-        if not needed.usable:
-            what = f"the {needed.name}: " if needed.name == image_preflight.NAME else ""
-            return Readiness(
-                GUEST, False, f"{why}; but there is no root disk: {what}{needed.why}", needed.remedy
-            )
+    lacking = needs()
+    if not lacking.usable:
+        return Readiness(GUEST, False, f"{why}; but {lacking.why}", lacking.remedy)
     # A daemon of our own runs QEMU as who we are, who may use the device or not, but always the same.
     hazard = hazards.check_kvm_device()
     if not hazard.usable and not details.get("libvirt_daemon"):

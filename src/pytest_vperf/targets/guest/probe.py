@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 #: Seconds for a kernel to get to its first process: about one with a processor's help; many where the daemon's host
 #: is emulated itself.
 TIME_LIMIT = 90.0
-PARAMETERS = "console=ttyS0 earlyprintk=ttyS0 quiet panic=-1 reboot=t"
+PARAMETERS = "console=ttyS0 earlyprintk=ttyS0 quiet panic=-1 reboot=t no_timer_check"
 
 _KVM_REMEDY = "a host with /dev/kvm, or --lab=kvm for an emulated one"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.virt.console import Console
     from pytest_vperf.targets.virt.events import Watch
 
+#: How a kernel says it (Linux, kernel/panic.c); its last lines, which are shown as well, often do not.
+_PANIC = re.compile(r"Kernel panic - (?P<why>.*)")
 #: Seconds to hear why a machine ended after a call to it failed.
 _NEWS = 2.0
 
@@ -79,9 +83,29 @@ class Domain:
         why = self._watch.ended or "nobody says why"
         if self.console is not None:
             self.console.settle(1.0)
-            if "Kernel panic" in self.console.text():
-                why = "its kernel panicked"
+            panic = _PANIC.search(self.console.text())
+            if panic is not None:
+                why = f"its kernel panicked ({panic['why'].strip()})"
         return why
+
+    def why_stopped(self) -> str:
+        """Why its hypervisor holds it still, such as for a disk that cannot grow; empty where it does not."""
+        libvirt = self.connection.libvirt
+        try:
+            state, _ = self.handle.state()
+            if state != libvirt.VIR_DOMAIN_PAUSED:
+                return ""
+            errors = self.handle.diskErrors()
+        except libvirt.libvirtError:
+            return ""
+        full = [
+            disk
+            for disk, error in errors.items()
+            if error == libvirt.VIR_DOMAIN_DISK_ERROR_NO_SPACE
+        ]
+        if full:
+            return f"on its host no space is left for what it writes to its disk {', '.join(full)}"
+        return f"its disk {', '.join(errors)} failed on its host" if errors else "it is paused"
 
     def last_words(self) -> str:
         """The end of its console, for the end of a message."""
@@ -153,6 +177,10 @@ class Domain:
 
     def destroy(self) -> None:
         """End it. Safe to repeat; quiet where it is gone, or the daemon is."""
+        if self.handle is None:
+            # A Ctrl-C may have come when it was made, and before we were told.
+            with contextlib.suppress(self.connection.libvirt.libvirtError):
+                self.handle = self.connection.handle.lookupByName(self.identity)
         if self.handle is not None:
             try:
                 self.handle.destroy()

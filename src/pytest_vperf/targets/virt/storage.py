@@ -154,8 +154,16 @@ class Storage:
         said = words(error)
         if "No space left" in said or "cannot allocate" in said.lower():
             raise CannotStart(
-                f"{self._where} could not {what}: no space is left in the pool {POOL}: {said}"
+                f"{self._where} could not {what}: no space is left in {self._folder()} there: {said}"
             ) from None
+
+    def _folder(self) -> str:
+        """Where the files are: a pool that was there before may be elsewhere than we would have put it."""
+        try:
+            path = ElementTree.fromstring(self._pool.XMLDesc()).findtext("target/path")  # noqa: S314
+        except (self._libvirt.libvirtError, ElementTree.ParseError):
+            path = None
+        return path or f"the pool {POOL}"
 
     def _delete(self, volume: Any) -> None:
         with contextlib.suppress(self._libvirt.libvirtError):  # gone, or the daemon is

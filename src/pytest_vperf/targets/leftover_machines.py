@@ -1,0 +1,144 @@
+"""What dead runs left at libvirt daemons that are not theirs: machines, known by their labels, and their disks.
+
+A daemon ends a machine with the connection that made it, where its driver can; QEMU's can, Xen's cannot. A machine's
+disk has no name any more once the machine has opened it; one that has was made for a machine that never started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pytest_vperf.machine.leftovers import Leftover
+from pytest_vperf.machine.runs import (
+    LABEL_FOLDER,
+    LABEL_PLACE,
+    LABEL_RUN,
+    is_alive,
+    place,
+    runs_folder,
+)
+from pytest_vperf.targets.base import TargetError, Unavailable
+from pytest_vperf.targets.virt import address
+from pytest_vperf.targets.virt.connection import Connection
+from pytest_vperf.targets.virt.daemon import NOTE
+from pytest_vperf.targets.virt.failures import words
+from pytest_vperf.targets.virt.metadata import labels_of
+from pytest_vperf.targets.virt.storage import POOL
+
+#: Seconds that a daemon may take to answer: a look for leftovers is not to hang with one that is gone.
+TIMEOUT = 10.0
+_DISK = re.compile(r"vperf-(?P<run>[0-9a-f]{8})-\d+\.qcow2")
+
+
+def find(connection: Connection) -> list[Leftover]:
+    """The machines of this machine's and user's dead runs at a daemon, and their disks.
+
+    Args:
+        connection: to the daemon.
+
+    Raises:
+        TargetError: it does not tell.
+    """
+    try:
+        return [*_machines(connection), *_disks(connection)]
+    except connection.libvirt.libvirtError as error:
+        raise TargetError(f"libvirt at {connection.shown}: {words(error)}") from None
+
+
+def _machines(connection: Connection) -> list[Leftover]:
+    found = []
+    for domain in connection.handle.listAllDomains():
+        # One that has just ended cannot be described any more.
+        with contextlib.suppress(connection.libvirt.libvirtError):
+            run = _dead(labels_of(domain.XMLDesc()))
+            if run:
+                what = f"machine {domain.name()} at {connection.shown}"
+                found.append(Leftover(run, "machine", what, partial(_destroy, connection, domain)))
+    return found
+
+
+def _dead(labels: Any) -> str:
+    """The dead run of this machine and user that the labels name; empty: there is none."""
+    # Labels lose what stands before their last dot on the way into a description.
+    run, where, folder = (
+        labels.get(name.rpartition(".")[2], "") for name in (LABEL_RUN, LABEL_PLACE, LABEL_FOLDER)
+    )
+    if not run or where != place() or Path(folder).parent != runs_folder():
+        return ""
+    return "" if is_alive(Path(folder)) else str(run)
+
+
+def _disks(connection: Connection) -> list[Leftover]:
+    """Disks that a run was killed over, between making one and starting its machine."""
+    try:
+        pool = connection.handle.storagePoolLookupByName(POOL)
+        names = pool.listVolumes()
+    except connection.libvirt.libvirtError:
+        return []  # nobody kept files there yet
+    found = []
+    for name in names:
+        known = _DISK.fullmatch(name)
+        if known is None:
+            continue
+        folder = runs_folder() / f"run-{known['run']}"
+        # A pool may be shared with other users; a run whose folder is here is ours.
+        if folder.is_dir() and not is_alive(folder):
+            what = f"disk {name} at {connection.shown}"
+            take_away = partial(_delete, connection, pool, name)
+            found.append(Leftover(known["run"], "disk", what, take_away))
+    return found
+
+
+def _destroy(connection: Connection, domain: Any) -> str:
+    libvirt = connection.libvirt
+    try:
+        domain.destroy()
+    except libvirt.libvirtError as error:
+        gone = (libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID)
+        return "" if error.get_error_code() in gone else words(error)
+    return ""
+
+
+def _delete(connection: Connection, pool: Any, name: str) -> str:
+    libvirt = connection.libvirt
+    try:
+        pool.storageVolLookupByName(name).delete(0)
+    except libvirt.libvirtError as error:
+        return "" if error.get_error_code() == libvirt.VIR_ERR_NO_STORAGE_VOL else words(error)
+    return ""
+
+
+def noted() -> list[str]:
+    """The addresses of the daemons that dead runs used, as their folders have them; daemons of their own left out.
+
+    Raises:
+        PermissionError: the folder of the runs belongs to somebody else.
+    """
+    found: dict[str, None] = {}
+    for note in sorted(runs_folder().glob(f"run-*/{NOTE}")):
+        with contextlib.suppress(OSError, UnicodeDecodeError):  # gone meanwhile, or not ours
+            if is_alive(note.parent):
+                continue
+            for uri in note.read_text(encoding="utf-8").split("\n"):
+                # A daemon in a run's folder ended with the run, and its machines with it.
+                if uri and str(note.parent.parent) not in uri.replace("%2F", "/"):
+                    found[uri] = None
+    return list(found)
+
+
+def in_reach() -> tuple[list[Leftover], list[str]]:
+    """`find` at each daemon that a dead run used, and why one could not be looked into; none is started for it."""
+    found: list[Leftover] = []
+    problems: list[str] = []
+    for uri in noted():
+        try:
+            found += find(Connection.open(uri, timeout=TIMEOUT))
+        except Unavailable as error:
+            problems.append(f"machines at {address.shown(uri)} were not looked for: {error}")
+        except TargetError as error:
+            problems.append(f"{error}, so machines were not looked for there")
+    return found, problems

@@ -1,0 +1,85 @@
+"""What the tests of guests share: a libvirt daemon of their own, whatever is installed, and machines on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import psutil
+
+from pytest_vperf.machine import cgroups
+from pytest_vperf.targets.guest.guests import Guests
+from pytest_vperf.targets.scope import Scope
+from pytest_vperf.targets.virt.daemon import Daemon
+from pytest_vperf.targets.virt.private_daemon import PrivateDaemon
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_vperf.machine.runs import Run
+    from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
+
+#: Seconds for a start on a machine that has other things to do.
+LIMIT = 180.0
+
+
+@dataclass
+class Place:
+    """A daemon with what guests are started from."""
+
+    run: Run
+    daemon: Daemon
+    own: PrivateDaemon
+    rootfs: Rootfs
+    kernel: GuestKernel
+
+    def guests(self, rootfs: Rootfs | None = None, timeout: float = LIMIT) -> Guests:
+        """Guests whose scope nobody closes but the test."""
+        image = rootfs or self.rootfs
+        return Guests(
+            lambda: self.daemon,
+            lambda: image,
+            lambda: self.kernel,
+            Scope(),
+            accelerator="tcg",
+            timeout=timeout,
+        )
+
+    def machines(self) -> list[str]:
+        """The names of the machines that the daemon has."""
+        return [domain.name() for domain in self.daemon.connection.handle.listAllDomains()]
+
+    def traces(self) -> list[str]:
+        """Everything of its machines that is still there."""
+        return [
+            *self.machines(),
+            *(name for name in self.daemon.storage.names() if self.run.cgroup in name),
+            *qemus(self.run),
+            *map(str, cgroups.of_machines(self.run.cgroup)),
+        ]
+
+
+def start_daemon(run: Run, folder: Path | str) -> tuple[PrivateDaemon, Daemon]:
+    """A daemon of the run's own, also where one is installed; files for machines in ``folder``."""
+    from pytest_vperf.targets.virt.connection import Connection
+
+    own = PrivateDaemon.start(run)
+    try:
+        return own, Daemon(Connection.open(own.uri), run, folder=str(folder), stop=own.stop)
+    except BaseException:
+        own.stop()
+        raise
+
+
+def qemus(run: Run) -> list[str]:
+    """The QEMU processes of a run's machines: ``PID NAME``."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            words = process.cmdline()
+        except psutil.Error:
+            continue
+        if words and "qemu-system" in words[0] and any(run.cgroup in word for word in words):
+            found.append(f"{process.pid} qemu")
+    return found

@@ -1,0 +1,391 @@
+"""What goes wrong with guests is said, by name and soon; after it nothing of the guest is left."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import socket
+import struct
+import subprocess
+import tarfile
+import tempfile
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from guests_here import qemus, start_daemon
+
+from pytest_vperf.machine.preflight import Readiness
+from pytest_vperf.machine.runs import Run
+from pytest_vperf.targets.base import CannotConnect, CannotStart, CommandFailed, TimedOut
+from pytest_vperf.targets.image import default_rootfs, from_tar
+from pytest_vperf.targets.virt.connect import connect
+from pytest_vperf.targets.virt.connection import Connection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from guests_here import Place
+
+    from pytest_vperf.targets.image import Rootfs
+
+#: Seconds within which each error has to come, on a machine that has other things to do.
+SOON = 45.0
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    began = time.perf_counter()
+    yield
+    assert time.perf_counter() - began < seconds
+
+
+@contextmanager
+def later(seconds: float, do: Callable[[], None]) -> Iterator[None]:
+    """Do something from outside while the block runs."""
+    timer = threading.Timer(seconds, do)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.join()
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(guest_place: Place) -> Iterator[None]:
+    before = guest_place.traces()
+    yield
+    deadline = time.monotonic() + 10
+    while guest_place.traces() != before and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert guest_place.traces() == before
+
+
+@pytest.fixture
+def own_place(guest_place: Place, runs_dir: Path, tmp_path: Path) -> Iterator[Place]:
+    """A daemon for one test, that may come to harm."""
+    from guests_here import Place
+
+    with Run.begin() as run:
+        own, daemon = start_daemon(run, guest_place_folder())
+        try:
+            yield Place(run, daemon, own, guest_place.rootfs, guest_place.kernel)
+        finally:
+            daemon.close()
+        assert qemus(run) == []
+
+
+def guest_place_folder() -> Path:
+    from pytest_vperf.machine import cache
+
+    return cache.root() / "libvirt"
+
+
+def kill_qemu(run: Run, besides: list[str]) -> None:
+    for found in qemus(run):
+        if found not in besides:
+            os.kill(int(found.split()[0]), signal.SIGKILL)
+
+
+# ---- the daemon ----------------------------------------------------------------------------------
+
+
+def free_port() -> int:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return int(server.getsockname()[1])
+
+
+def test_an_ssh_port_that_nobody_listens_at(session_run: Run) -> None:
+    uri = f"qemu+ssh://root@127.0.0.1:{free_port()}/system"
+    with within(SOON), pytest.raises(CannotConnect) as caught:
+        connect(uri, session_run)
+    assert str(caught.value).startswith(f"libvirt at {uri} does not answer: ")
+    assert "Connection refused" in str(caught.value)
+
+
+def test_a_socket_that_is_not_there(session_run: Run, tmp_path: Path) -> None:
+    uri = f"qemu:///system?socket={tmp_path}/none"
+    with within(SOON), pytest.raises(CannotConnect) as caught:
+        connect(uri, session_run)
+    assert str(caught.value) == (
+        f"libvirt at qemu:///system does not answer: Failed to connect socket to '{tmp_path}/none':"
+        " No such file or directory"
+    )
+
+
+def test_a_port_that_accepts_and_says_nothing(session_run: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        uri = f"qemu+tcp://127.0.0.1:{server.getsockname()[1]}/system"
+        with within(SOON), pytest.raises(TimedOut) as caught:
+            connect(uri, session_run)
+    assert str(caught.value) == f"libvirt at {uri} did not answer within 30 s"
+
+
+def test_a_daemon_that_is_killed_while_a_command_runs(own_place: Place) -> None:
+    guests = own_place.guests()
+    guest = guests.start(init="small")
+    pid = own_place.own.pid
+    with (
+        within(SOON),
+        later(1.0, lambda: os.kill(pid, signal.SIGKILL)),
+        pytest.raises(
+            CannotConnect,
+            match="guest tcg is gone: the connection to libvirt at qemu:///system ended: the daemon has gone",
+        ),
+    ):
+        guest.run(["sleep", "60"])
+    with pytest.raises(CannotConnect, match="guest tcg is gone"):
+        guest.usage()
+    with within(SOON), pytest.raises(CannotConnect):
+        guests.start(init="small")
+    with within(SOON):
+        guest.close()
+
+
+def test_a_daemon_that_hangs_is_noticed_by_its_missing_signs_of_life(own_place: Place) -> None:
+    guest = own_place.guests().start(init="small")
+    stopped = [pid for pid in children(own_place.own.pid) if name_of(pid) == "libvirtd"]
+    assert stopped
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    with (
+        within(SOON),
+        pytest.raises(CannotConnect, match="guest tcg is gone: the connection to libvirt"),
+    ):
+        guest.run(["sleep", "60"], timeout=60)
+    own_place.own.stop()
+
+
+def children(pid: int) -> list[int]:
+    import psutil
+
+    return [child.pid for child in psutil.Process(pid).children(recursive=True)]
+
+
+def name_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/comm").read_text().strip()
+
+
+# ---- the machine ---------------------------------------------------------------------------------
+
+
+def test_a_kernel_that_panics_while_a_command_runs(guest_place: Place) -> None:
+    with guest_place.guests().start(init="small") as guest:
+        with within(SOON), pytest.raises(CannotConnect) as caught:
+            guest.run(["sh", "-c", "echo c > /proc/sysrq-trigger; sleep 60"])
+        said = str(caught.value)
+        assert said.startswith(
+            "guest tcg is gone: its kernel panicked (not syncing: sysrq triggered crash)\nits console ended with:\n"
+        )
+        assert "Kernel Offset: " in said, "the last line of a panic"
+        with within(SOON), pytest.raises(CannotConnect, match="its kernel panicked"):
+            guest.run(["true"])
+
+
+def test_a_guest_that_shuts_itself_down(guest_place: Place) -> None:
+    with (
+        guest_place.guests().start(init="small") as guest,
+        within(SOON),
+        pytest.raises(CannotConnect, match="guest tcg is gone: it shut down"),
+    ):
+        guest.run(["sh", "-c", "echo o > /proc/sysrq-trigger; sleep 60"])
+
+
+def test_qemu_killed_while_a_command_runs(guest_place: Place) -> None:
+    others = qemus(guest_place.run)
+    with (
+        guest_place.guests().start(init="small") as guest,
+        within(SOON),
+        later(1.0, lambda: kill_qemu(guest_place.run, others)),
+        pytest.raises(CannotConnect, match="guest tcg is gone: its hypervisor failed"),
+    ):
+        guest.run(["sleep", "60"])
+
+
+def test_qemu_killed_during_the_start(guest_place: Place) -> None:
+    others, machines = qemus(guest_place.run), set(guest_place.machines())
+
+    def kill_when_it_runs() -> None:
+        libvirt, handle = (
+            guest_place.daemon.connection.libvirt,
+            guest_place.daemon.connection.handle,
+        )
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            running = handle.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_RUNNING)
+            if {domain.name() for domain in running} - machines:
+                break
+            time.sleep(0.05)
+        time.sleep(0.3)
+        kill_qemu(guest_place.run, others)
+
+    with (
+        within(SOON),
+        later(0.0, kill_when_it_runs),
+        pytest.raises(
+            CannotStart, match=r"guest tcg ended in the phase '\w+': its hypervisor failed"
+        ),
+    ):
+        guest_place.guests().start(init="systemd")
+
+
+def test_a_start_that_takes_too_long_is_ended(guest_place: Place) -> None:
+    with within(SOON), pytest.raises(TimedOut) as caught:
+        guest_place.guests(timeout=0.8).start(init="systemd")
+    assert str(caught.value).startswith(
+        "guest tcg was not ready within 0.8 s: it never left its phase '"
+    )
+
+
+@pytest.mark.parametrize("seconds", [0.02, 0.1, 0.3, 0.6, 1.5])
+def test_an_interrupt_during_the_start_leaves_nothing(guest_place: Place, seconds: float) -> None:
+    main = threading.main_thread().ident
+    assert main is not None
+    with (
+        within(SOON),
+        later(seconds, lambda: signal.pthread_kill(main, signal.SIGINT)),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        guest_place.guests().start(init="systemd")
+
+
+# ---- the image -----------------------------------------------------------------------------------
+
+
+def test_an_image_without_the_agent(guest_place: Place) -> None:
+    with within(SOON), pytest.raises(TimedOut) as caught:
+        guest_place.guests(default_rootfs(), timeout=12).start(init="small")
+    said = str(caught.value)
+    assert said.startswith(
+        "guest tcg was not ready within 12 s: it never left its phase 'userspace'; it runs, but its agent never"
+        " came: qemu-guest-agent has to be in its image, and be started\nits console ended with:\n"
+    )
+    assert "qemu-ga: not found" in said
+
+
+def elf_for(machine: int) -> bytes:
+    header = bytearray(64)
+    header[:7] = b"\x7fELF\x02\x01\x01"
+    struct.pack_into("<HH", header, 16, 2, machine)  # e_type, e_machine (elf(5))
+    return bytes(header)
+
+
+def image_with_init(path: Path, machine: int) -> Rootfs:
+    """An image with nothing in it but a first process that has no more than its header."""
+    with tarfile.open(path, "w") as archive:
+        for name in ("dev", "proc", "sys", "run", "tmp"):
+            folder = tarfile.TarInfo(name)
+            folder.type, folder.mode = tarfile.DIRTYPE, 0o755
+            archive.addfile(folder)
+        program = tarfile.TarInfo("lib/systemd/systemd")
+        program.size, program.mode = 64, 0o755
+        archive.addfile(program, io.BytesIO(elf_for(machine)))
+        link = tarfile.TarInfo("sbin/init")
+        link.type, link.linkname = tarfile.SYMTYPE, "/lib/systemd/systemd"
+        archive.addfile(link)
+    return from_tar(path)
+
+
+def test_an_image_for_another_processor(guest_place: Place, tmp_path: Path) -> None:
+    path = tmp_path / "arm.tar"
+    with within(SOON), pytest.raises(CannotStart) as caught:
+        guest_place.guests(image_with_init(path, 183)).start()
+    assert str(caught.value) == (
+        f"the image {path} is for aarch64 (its /sbin/init is), and machines here are x86_64:"
+        " name an image for x86_64"
+    )
+
+
+def test_an_image_whose_init_cannot_be_executed(guest_place: Place, tmp_path: Path) -> None:
+    with within(SOON), pytest.raises(CannotStart) as caught:
+        guest_place.guests(image_with_init(tmp_path / "empty.tar", 62)).start()
+    said = str(caught.value)
+    assert said.startswith("guest tcg ended in the phase 'userspace': ")
+    assert "/sbin/init: Exec format error" in said
+
+
+# ---- disks ---------------------------------------------------------------------------------------
+
+
+def test_a_guest_whose_own_disk_is_full(guest_place: Place) -> None:
+    with guest_place.guests().start(init="small") as guest:
+        with (
+            within(SOON),
+            pytest.raises(CommandFailed, match="No space left on device"),
+        ):
+            guest.run(["fallocate", "-l", "8G", "/big"])
+        assert guest.run(["echo", "well"]).text == "well\n"
+
+
+@pytest.fixture
+def small_folder(
+    request: pytest.FixtureRequest, require: Callable[[str, Readiness], None], short_folder: Path
+) -> Iterator[Path]:
+    """A folder that so many MiB go into."""
+    folder = Path(tempfile.mkdtemp(dir=short_folder))
+    command = ["mount", "-t", "tmpfs", "-o", f"size={request.param}m", "none", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    require("guest", Readiness("a small file system", done.returncode == 0, done.stderr.strip()))
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("small_folder", [64], indirect=True)
+def test_a_host_without_room_for_the_root_disk(
+    guest_place: Place, runs_dir: Path, small_folder: Path
+) -> None:
+    from guests_here import Place
+
+    with Run.begin() as run:
+        own, daemon = start_daemon(run, small_folder)
+        try:
+            place = Place(run, daemon, own, guest_place.rootfs, guest_place.kernel)
+            with within(SOON), pytest.raises(CannotStart) as caught:
+                place.guests().start(init="small")
+            said = str(caught.value)
+            assert said.startswith("libvirt at qemu:///system could not take the file ")
+            assert f"no space is left in {small_folder}" in said
+            assert place.traces() == []
+            assert [name for name in daemon.storage.names() if "root" in name] == [], "half a disk"
+        finally:
+            daemon.close()
+
+
+@pytest.mark.parametrize("small_folder", [4096], indirect=True)
+def test_a_host_that_gets_full_while_a_command_writes(
+    guest_place: Place, runs_dir: Path, small_folder: Path
+) -> None:
+    from guests_here import Place
+
+    with Run.begin() as run:
+        own, daemon = start_daemon(run, small_folder)
+        try:
+            place = Place(run, daemon, own, guest_place.rootfs, guest_place.kernel)
+            with place.guests().start(init="small") as guest:
+                free = os.statvfs(small_folder).f_bavail * os.statvfs(small_folder).f_frsize
+                with (small_folder / "filler").open("wb") as stream:
+                    os.posix_fallocate(stream.fileno(), 0, free - (32 << 20))
+                with within(SOON), pytest.raises(CannotConnect) as caught:
+                    guest.run(
+                        ["dd", "if=/dev/urandom", "of=/big", "bs=1M", "count=100", "conv=fsync"]
+                    )
+            assert str(caught.value) == (
+                "guest tcg was stopped: on its host no space is left for what it writes to its disk vda"
+            )
+            assert place.traces() == []
+        finally:
+            daemon.close()
+
+
+def test_a_connection_has_a_time_limit_of_its_own(session_run: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        uri = f"qemu+tcp://127.0.0.1:{server.getsockname()[1]}/system"
+        with within(10), pytest.raises(TimedOut, match=r"did not answer within 0\.5 s"):
+            Connection.open(uri, timeout=0.5)

@@ -1,0 +1,258 @@
+"""What killed runs leave of guests: nothing with a daemon of their own; what is at another's is found and ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+from guests_here import qemus, start_daemon
+
+from pytest_vperf import clean
+from pytest_vperf.machine import cgroups, leftovers
+from pytest_vperf.machine.runs import LABEL_FOLDER, LABEL_PLACE, LABEL_RUN, Run, place
+from pytest_vperf.targets import leftover_machines
+from pytest_vperf.targets.guest.config import Boot, GuestConfig
+from pytest_vperf.targets.guest.domain_xml import domain_xml
+from pytest_vperf.targets.limits import Limits
+from pytest_vperf.targets.virt.daemon import NOTE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from guests_here import Place
+
+    from pytest_vperf.targets.virt.daemon import Daemon
+
+#: Starts a guest on a daemon of its own, or at an address, says its run, and waits to be killed.
+VICTIM = """
+import sys, time
+from pytest_vperf import tools_image
+from pytest_vperf.machine.runs import Run
+from pytest_vperf.targets.guest.guests import Guests
+from pytest_vperf.targets.kernel.guest_kernel import distribution_kernel
+from pytest_vperf.targets.scope import Scope
+from pytest_vperf.targets.virt import connect
+
+with Run.begin() as run:
+    daemon = connect.connect(sys.argv[2], run) if sys.argv[2:] else connect._start(run)
+    guests = Guests(
+        lambda: daemon, tools_image.make, distribution_kernel, Scope(), accelerator="tcg"
+    )
+    try:
+        guests.start(init="small")
+        print(run.id, flush=True)
+        if sys.argv[1] == "wait":
+            time.sleep(120)
+    finally:
+        daemon.close()
+"""
+
+
+def victim(how: str, *uri: str) -> tuple[subprocess.Popen[str], str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", VICTIM, how, *uri],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    return process, process.stdout.readline().strip()
+
+
+def traces(run: str) -> list[str]:
+    """Everything of a run that the system still knows, looked for without the code under test's help."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            words = " ".join([*process.cmdline(), *process.environ().values()])
+            if process.status() != psutil.STATUS_ZOMBIE and run in words:
+                found.append(f"{process.name()}: {words[:200]}")
+        except psutil.Error:
+            continue
+    found += [line for line in Path("/proc/mounts").read_text().splitlines() if run in line]
+    found += [str(path) for path in Path("/sys/fs/cgroup").glob(f"**/*vperf-{run}*")]
+    return found
+
+
+def wait_until_gone(run: str, what: str, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while any(what in trace for trace in traces(run)):
+        assert time.monotonic() < deadline, traces(run)
+        time.sleep(0.1)
+
+
+def test_kill_9_ends_a_daemon_of_the_runs_own_with_its_machines(
+    guest_place: Place, runs_dir: Path
+) -> None:
+    process, run = victim("wait")
+    try:
+        before = "\n".join(traces(run))
+        assert "qemu-system" in before
+        assert "libvirtd" in before
+        assert "unshare" in before
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate(timeout=30)
+        # The kernel does it: nobody sweeps here.
+        wait_until_gone(run, "qemu-system", 20)
+        wait_until_gone(run, "libvirtd", 20)
+        wait_until_gone(run, "unshare", 20)
+        assert (runs_dir / f"run-{run}").is_dir()
+    finally:
+        process.kill()
+        process.communicate()
+        removed = leftovers.sweep()
+    assert {leftover.run for leftover in removed} == {run}
+    assert {"cgroup", "folder"} <= {leftover.kind for leftover in removed}
+    assert traces(run) == []
+    assert list(runs_dir.iterdir()) == []
+    assert [name for name in guest_place.daemon.storage.names() if run in name] == []
+
+
+def test_a_run_that_ends_by_itself_leaves_nothing(guest_place: Place, runs_dir: Path) -> None:
+    process, run = victim("end")
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert traces(run) == []
+    assert leftovers.find() == []
+
+
+def test_ctrl_c_leaves_nothing(guest_place: Place, runs_dir: Path) -> None:
+    process, run = victim("wait")
+    os.kill(process.pid, signal.SIGINT)
+    process.communicate(timeout=60)
+    assert traces(run) == []
+    assert leftovers.find() == []
+
+
+def test_at_anothers_daemon_machines_end_with_the_run_that_made_them(
+    guest_place: Place, runs_dir: Path
+) -> None:
+    process, run = victim("wait", guest_place.own.uri)
+    try:
+        name = f"vperf-{run}-1"
+        assert name in guest_place.machines()
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate(timeout=30)
+        deadline = time.monotonic() + 20
+        while name in guest_place.machines():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    finally:
+        process.kill()
+        process.communicate()
+        leftovers.sweep()
+    assert [each for each in guest_place.daemon.storage.names() if run in each] == []
+    assert cgroups.of_machines(f"vperf-{run}") == []
+
+
+# ---- machines that a daemon does not end by itself, as Xen's ------------------------------------------
+
+
+@pytest.fixture
+def other(runs_dir: Path, short_folder: Path) -> Iterator[Daemon]:
+    """A daemon that is no dead run's: its socket is outside of the folder where these tests' runs are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VPERF_RUNS_DIR", str(short_folder / "o"))
+        run = Run.begin()
+    with run:
+        _, daemon = start_daemon(run, short_folder / "pool")
+        try:
+            yield daemon
+        finally:
+            daemon.close()
+        assert qemus(run) == []
+
+
+def leave(daemon: Daemon, name: str, labels: Mapping[str, str]) -> None:
+    """A machine that does not end with who made it."""
+    boot = Boot("")
+    config = GuestConfig(name, "qemu", boot, 1, 64, "q35", "maximum", Limits(), labels=labels)
+    handle = daemon.connection.handle
+    handle.createXML(domain_xml(config), daemon.connection.libvirt.VIR_DOMAIN_START_PAUSED)
+
+
+def machines(daemon: Daemon) -> set[str]:
+    return {domain.name() for domain in daemon.connection.handle.listAllDomains()}
+
+
+def test_clean_ends_the_machines_of_dead_runs_and_spares_others(
+    other: Daemon, runs_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = runs_dir / "run-01234567"
+    dead = {LABEL_RUN: "01234567", LABEL_PLACE: place(), LABEL_FOLDER: str(folder)}
+    with Run.begin() as alive:
+        leave(other, "vperf-01234567-1", dead)
+        leave(other, "of-a-living-run", alive.labels)
+        leave(other, "of-elsewhere", {**dead, LABEL_PLACE: "elsewhere/0"})
+        leave(other, "of-another-folder", {**dead, LABEL_FOLDER: "/not/here/run-01234567"})
+        leave(other, "of-somebody", {})
+        other.storage._create("vperf-01234567-2.qcow2", 1 << 20)
+        other.storage._create("vperf-76543210-2.qcow2", 1 << 20)
+        folder.mkdir(mode=0o700)
+        (folder / "owner").touch()
+        (folder / NOTE).write_text(f"{other.connection.uri}\n" * 2)
+
+        assert clean.run(dry_run=True) == 0
+        shown = capsys.readouterr().out
+        for what in ("vperf-01234567-1 at qemu:///system", "vperf-01234567-2.qcow2", str(folder)):
+            assert what in shown
+        assert "vperf-01234567-1" in machines(other)
+
+        assert clean.run() == 0
+        said = capsys.readouterr().out
+        assert " things removed" in said
+        assert " left" not in said
+        assert machines(other) == {
+            "of-a-living-run",
+            "of-elsewhere",
+            "of-another-folder",
+            "of-somebody",
+        }
+        assert other.storage.names() == ["vperf-76543210-2.qcow2"]
+        assert not folder.exists()
+        assert leftover_machines.find(other.connection) == []
+
+
+def test_the_next_run_at_a_daemon_ends_what_dead_ones_left_there(
+    other: Daemon, runs_dir: Path
+) -> None:
+    from pytest_vperf.targets.virt.connect import connect
+
+    folder = runs_dir / "run-01234567"
+    dead = {LABEL_RUN: "01234567", LABEL_PLACE: place(), LABEL_FOLDER: str(folder)}
+    leave(other, "vperf-01234567-1", dead)
+    with Run.begin() as run:
+        connect(other.connection.uri, run).close()
+    assert machines(other) == set()
+
+
+def test_clean_does_not_hang_with_a_daemon_that_is_gone(
+    runs_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import socket
+
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{runs_dir}/none")
+    folder = runs_dir / "run-01234567"
+    folder.mkdir(mode=0o700)
+    (folder / "owner").touch()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        uri = f"qemu+tcp://127.0.0.1:{silent.getsockname()[1]}/system"
+        (folder / NOTE).write_text(f"{uri}\nqemu:///system?socket={runs_dir}/x/libvirt-sock\n")
+        began = time.perf_counter()
+        assert clean.run() == 1
+        assert time.perf_counter() - began < 25
+    said = capsys.readouterr().err
+    assert (
+        f"vperf clean: libvirt at {uri} did not answer within 10 s, so machines were not looked for there\n"
+        in said
+    )
+    assert "x/libvirt-sock" not in said, "a daemon of the run's own ended with it"
+    assert not folder.exists()
