@@ -41,6 +41,31 @@ def of_machines(name: str) -> list[Path]:
     return [group for point in points for group in point.glob(f"machine/qemu-*-{name}-*")]
 
 
+def forgotten_machines(*, older: float = 60.0) -> dict[Path, str]:
+    """Groups of runs' machines without a process in them, with the run's ID: libvirt ended before it removed them.
+
+    Args:
+        older: seconds since they were made; a machine that is just being made has no process yet.
+    """
+    found = {}
+    for group in of_machines("vperf"):
+        run = group.name.partition("-vperf-")[2].partition("-")[0]
+        with contextlib.suppress(OSError):
+            old = time.time() - group.stat().st_mtime > older
+            if old and not any(_has_process(each) for each in group.rglob("cgroup.procs")):
+                found[group] = run
+    return found
+
+
+def _has_process(file: Path) -> bool:
+    try:
+        return bool(file.read_text())
+    except (
+        OSError
+    ):  # of version 2, with threads elsewhere; a group in use could not be removed anyway
+        return False
+
+
 def paths_of(pid: int | str) -> dict[str, str]:
     """The groups of a process: controller → path in its hierarchy; version 2 is under ``""``.
 

@@ -100,6 +100,7 @@ def find() -> list[Leftover]:
     """
     found = [leftover for folder in sorted(_dead_folders()) for leftover in _of_run(folder)]
     found += _settings()
+    found += _groups({leftover.what for leftover in found})
     return sorted(found, key=lambda leftover: _ORDER.index(leftover.kind))
 
 
@@ -220,6 +221,14 @@ def _of_run(folder: Path) -> Iterator[Leftover]:
         yield Leftover(run, "socket", f"socket {path}", partial(_unlink, path))
     if folder.is_dir():
         yield Leftover(run, "folder", f"folder {folder}", partial(remove_folder, folder))
+
+
+def _groups(known: set[str]) -> Iterator[Leftover]:
+    """Empty groups of machines whose run's folder is gone."""
+    for group, run in cgroups.forgotten_machines().items():
+        what = f"cgroup {group}"
+        if what not in known and not (runs_folder() / f"run-{run}").exists():
+            yield Leftover(run, "cgroup", what, partial(cgroups.remove, group))
 
 
 def _settings() -> Iterator[Leftover]:

@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.virt.machine_disks import MachineDisks
     from pytest_vperf.targets.virt.virtual_network import VirtualNetwork
 
-#: What the kernel is told: nothing but its death is printed on the console, which carries the agent's frames.
+#: What the kernel is told: nothing but its death is printed on the console, which carries the agent's frames. It
+#: stays for some seconds then: of a machine that Xen has ended the rest of the console is lost. With a loglevel of 0
+#: it would die without a word (include/linux/printk.h, console_verbose).
 PARAMETERS = (
-    *("console=hvc0", "vperf.wire=hvc0", "quiet", "loglevel=0", "panic=-1"),
+    *("console=hvc0", "vperf.wire=hvc0", "quiet", "loglevel=1", "panic=5"),
     *(
         "root=/dev/xvda",
         "rw",

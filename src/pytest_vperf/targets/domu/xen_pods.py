@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 NAME = "pod xen"
 #: What the kernel is told; see `pytest_vperf.targets.domu.domus`.
 PARAMETERS = (
-    "console=hvc0 vperf.wire=hvc0 quiet loglevel=0 panic=-1 cryptomgr.notests random.trust_cpu=on"
+    "console=hvc0 vperf.wire=hvc0 quiet loglevel=1 panic=5 cryptomgr.notests random.trust_cpu=on"
 )
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 REMEDY = "apt-get install libvirt-daemon-system, as root"
 _START_TIMEOUT = 30.0
+_GONE = 15.0
 #: Where libvirt keeps state, logs and sockets, and locks of consoles with numbers of processes, which are others in
 #: this namespace: compiled in, so each is covered by an empty file system.
 _STATE = ("/run/libvirt", "/var/lib/libvirt", "/var/log/libvirt", "/run/lock")
@@ -169,7 +170,9 @@ class PrivateDaemon:
             self._process.wait()
             self._process = None
             for group in cgroups.of_machines(self._run.cgroup):
-                cgroups.remove(group)
+                cgroups.remove(
+                    group, timeout=_GONE
+                )  # a machine with much memory takes a moment to end
         if self._folder.exists():
             remove_folder(self._folder)
 

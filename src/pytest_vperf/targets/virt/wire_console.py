@@ -34,7 +34,10 @@ _AHEAD = 32 << 10
 _ESCAPES = {byte: bytes((0x10, byte ^ 0x40)) for byte in (0x0F, 0x10)}
 
 #: Seconds for the last words of a machine that dies, and of silence after which they were the last.
-_LAST_WORDS, _QUIET = 10.0, 2.0
+_LAST_WORDS, _QUIET = 10.0, 4.0
+#: What a kernel that panics says (kernel/panic.c), and what it says last.
+_PANIC = "Kernel panic - not syncing"
+_DEAD = (b"end Kernel panic", b"Rebooting in ")
 
 
 def escaped(data: bytes) -> bytes:
@@ -153,11 +156,11 @@ class ConsoleSpeaker:
             return wire.receive()
         except WireError as error:
             said = (error.rest + self._rest()).decode("utf-8", "replace").replace("\r", "").strip()
-            why = (
-                "is gone: its kernel panicked"
-                if "Kernel panic" in said
-                else "cannot be spoken to any more: its console no longer carries what its agent says"
-            )
+            panic = said.find(_PANIC)
+            if panic >= 0:
+                why, said = "is gone: its kernel panicked", said[panic : panic + 600]
+            else:
+                why = "cannot be spoken to any more: its console no longer carries what its agent says"
             raise CannotConnect(
                 f"{self.name} {why}; it said:\n{said[-800:]}", target=self.name
             ) from error
@@ -173,6 +176,8 @@ class ConsoleSpeaker:
                 if not data:
                     break
                 rest += data
+                if any(line in rest for line in _DEAD):
+                    break
         except (OSError, ValueError):  # closed meanwhile
             pass
         return bytes(rest)

@@ -208,7 +208,6 @@ def test_a_kernel_that_dies_between_frames(speaker: ConsoleSpeaker, stream: Stre
         speaker.wait(time.perf_counter() + 10)
     assert str(caught.value) == (
         "domu pv is gone: its kernel panicked; it said:\n"
-        "[    3.598884] sysrq: Trigger a crash\n"
         "Kernel panic - not syncing: sysrq triggered crash"
     )
     assert caught.value.target == "domu pv"
