@@ -168,8 +168,9 @@ class Domus:
             if plug is not None:
                 undo.callback(plug.link.close)
             lent = undo.enter_context(lend(present, name))
+            # By its name, since a Ctrl-C may come when it is made and not yet ours.
+            undo.callback(daemon.storage.remove, f"{identity}.qcow2")
             disk = daemon.storage.overlay(f"{identity}.qcow2", base, SIZE)
-            undo.callback(disk.unlink)
             config = DomuConfig(
                 name=identity,
                 mode=mode,

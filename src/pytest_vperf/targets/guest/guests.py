@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from pytest_vperf.targets.base import CannotStart, Unavailable
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.scope import Scope
     from pytest_vperf.targets.virt.daemon import Daemon
     from pytest_vperf.targets.virt.machine_disks import MachineDisks
-    from pytest_vperf.targets.virt.storage import Volume
     from pytest_vperf.targets.virt.virtual_network import VirtualNetwork
 
 #: Accelerator → libvirt's domain type, and the processor a guest has unless it asks for another.
@@ -177,12 +177,16 @@ class Guests:
             error.target = name
             raise
         check_place(present, name, remote=daemon.is_remote)
-        plug = None
-        if network is not None:
-            how = "vhost-net moves the packets" if vhost else "QEMU moves the packets"
-            plug = check_kind(network, name).plug(how)
         identity = daemon.new_name()
-        try:
+        with ExitStack() as undo:
+            plug = None
+            if network is not None:
+                how = "vhost-net moves the packets" if vhost else "QEMU moves the packets"
+                plug = check_kind(network, name).plug(how)
+                undo.callback(plug.link.close)
+            lent = undo.enter_context(lend(present, name))
+            # By its name, since a Ctrl-C may come when it is made and not yet ours.
+            undo.callback(daemon.storage.remove, f"{identity}.qcow2")
             disk = daemon.storage.overlay(f"{identity}.qcow2", base, SIZE)
             config = GuestConfig(
                 name=identity,
@@ -199,48 +203,23 @@ class Guests:
                 card=CardConfig(plug.bridge, plug.mac, vhost) if plug else None,
                 labels=daemon.run.labels,
             )
-            lent = lend(present, name)
-            try:
-                guest = self._boot(daemon, config, name, init, rootfs, kernel, disk)
-            except BaseException:
-                lent.close()
-                raise
-        finally:
-            # It has no name any more, unless a Ctrl-C or a disk that is in use came before the machine.
-            daemon.storage.remove(f"{identity}.qcow2")
-        guest.disks, guest.on_close = present, lent.close
-        try:
+            guest = boot(
+                daemon.connection,
+                config,
+                name,
+                timeout=self._timeout,
+                rootfs=rootfs,
+                details={**_details(config, init, rootfs, kernel), **daemon.details},
+                opened=disk.unlink,
+            )
+            undo.callback(guest.close)
+            guest.disks, guest.on_close = present, lent.close
             letters = zip(present, "bcdefghijklmnopqrstuvwxyz", strict=False)
             put_in_place(guest, [(each, f"/dev/vd{letter}") for each, letter in letters])
-        except BaseException:
-            guest.close()
-            raise
-        if plug is not None:
-            guest.join(plug.link, plug.address)
+            if plug is not None:
+                guest.join(plug.link, plug.address)
+            undo.pop_all()
         return self._scope.own(guest)
-
-    def _boot(
-        self,
-        daemon: Daemon,
-        config: GuestConfig,
-        name: str,
-        init: str,
-        rootfs: Rootfs,
-        kernel: GuestKernel,
-        disk: Volume,
-    ) -> Guest:
-        return boot(
-            daemon.connection,
-            config,
-            name,
-            timeout=self._timeout,
-            rootfs=rootfs,
-            details={
-                **_details(config, init, rootfs, kernel),
-                **daemon.details,
-            },
-            opened=disk.unlink,
-        )
 
 
 def tune_of(disk: Disk, caps: Sequence[DiskCaps]) -> dict[str, int]:
