@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 from pytest_vperf.targets.agent.target import ENVIRONMENT, AgentTarget
 from pytest_vperf.targets.base import Facts
 from pytest_vperf.targets.phases import startup_quantity
+from pytest_vperf.targets.virt.whole_machine import WholeMachine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from types import TracebackType
+    from collections.abc import Mapping
 
     from pytest_vperf.quantity import Quantity
-    from pytest_vperf.targets.base import Link, Usage
-    from pytest_vperf.targets.disks import Disk
+    from pytest_vperf.targets.base import Usage
     from pytest_vperf.targets.domu.boot import Booted
     from pytest_vperf.targets.image import Rootfs
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 PHASES = ("process", "kernel", "agent", "container")
 
 
-class Domu(AgentTarget):
+class Domu(WholeMachine, AgentTarget):
     """A running machine on Xen. Made by `pytest_vperf.targets.domu.domus.Domus` and `XenPods`; a Target.
 
     Args:
@@ -38,16 +37,7 @@ class Domu(AgentTarget):
         details: for `facts`.
         rootfs: its image.
         environment: of every command.
-
-    Attributes:
-        link: how it is on a network, if it is.
-        disks: of the run, that it was started with.
-        on_close: gives them back.
     """
-
-    link: Link | None = None
-    disks: tuple[Disk, ...] = ()
-    on_close: Callable[[], None] = staticmethod(lambda: None)
 
     def __init__(
         self,
@@ -60,6 +50,7 @@ class Domu(AgentTarget):
         super().__init__(booted.speaker, rootfs, environment)
         self._kind = kind
         self._booted = booted
+        self._domain = booted.domain
         self._details = dict(details)
 
     @property
@@ -74,38 +65,4 @@ class Domu(AgentTarget):
 
     def usage(self) -> Usage:
         """CPU time and memory, as Xen accounts for them."""
-        return self._booted.domain.usage()
-
-    def join(self, link: Link, address: str) -> None:
-        """Take an address on a network; the machine is ended where that fails.
-
-        Raises:
-            Unavailable: its image has no program for that.
-            TargetError: it refuses; with its words.
-        """
-        from pytest_vperf.targets.network.card import configure
-
-        self.link = link
-        try:
-            configure(self, address)
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """End the machine; it has nothing to save."""
-        self._booted.domain.destroy()
-        self.on_close()
-        if self.link is not None:
-            self.link.close()
-
-    def __enter__(self) -> Domu:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+        return self._domain.usage()

@@ -18,15 +18,14 @@ from pytest_vperf.targets.base import (
 )
 from pytest_vperf.targets.guest.agent import CHUNK, MOST_OUTPUT, Ended, NotExecuted
 from pytest_vperf.targets.phases import startup_quantity
+from pytest_vperf.targets.virt.whole_machine import WholeMachine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
-    from types import TracebackType
 
     from pytest_vperf.quantity import Quantity
-    from pytest_vperf.targets.base import Link, Usage
-    from pytest_vperf.targets.disks import Disk
+    from pytest_vperf.targets.base import Usage
     from pytest_vperf.targets.guest.agent import GuestAgent
     from pytest_vperf.targets.image import Rootfs
     from pytest_vperf.targets.program import Program
@@ -59,7 +58,7 @@ _END_MARKED = (
 _GRACE = 10.0
 
 
-class Guest:
+class Guest(WholeMachine):
     """A running guest. Made by `pytest_vperf.targets.guest.guests.Guests`; a Target.
 
     Args:
@@ -69,16 +68,7 @@ class Guest:
         marks: the end of each phase.
         details: for `facts`.
         rootfs: its image.
-
-    Attributes:
-        link: how it is on a network, if it is.
-        disks: of the run, that it was started with.
-        on_close: gives them back.
     """
-
-    link: Link | None = None
-    disks: tuple[Disk, ...] = ()
-    on_close: Callable[[], None] = staticmethod(lambda: None)
 
     def __init__(
         self,
@@ -216,37 +206,3 @@ class Guest:
     def usage(self) -> Usage:
         """CPU time and resident memory of its QEMU, as libvirt accounts for them."""
         return self._domain.usage()
-
-    def join(self, link: Link, address: str) -> None:
-        """Take an address on a network; the machine is ended where that fails.
-
-        Raises:
-            Unavailable: its image has no program for that.
-            TargetError: it refuses; with its words.
-        """
-        from pytest_vperf.targets.network.card import configure
-
-        self.link = link
-        try:
-            configure(self, address)
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """End the machine; it has nothing to save."""
-        self._domain.destroy()
-        self.on_close()
-        if self.link is not None:
-            self.link.close()
-
-    def __enter__(self) -> Guest:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -13,6 +13,7 @@ from pytest_vperf.targets.kernel.root_initramfs import VIRTIO
 from pytest_vperf.targets.limits import Limits
 from pytest_vperf.targets.pod.disks import serial
 from pytest_vperf.targets.virt.attached_disks import check_place, lend, put_in_place
+from pytest_vperf.targets.virt.machines import Machines
 from pytest_vperf.targets.virt.root_disk import SIZE, SMALL_INIT
 from pytest_vperf.targets.virt.size import memory_mib_of, vcpus_of
 from pytest_vperf.targets.virt.virtual_network import check_kind
@@ -20,15 +21,13 @@ from pytest_vperf.targets.virt.virtual_network import check_kind
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pytest_vperf.targets.base import Target
-    from pytest_vperf.targets.disks import CappedDisk, Disk, Disks
+    from pytest_vperf.targets.disks import CappedDisk, Disk
     from pytest_vperf.targets.guest.guest import Guest
     from pytest_vperf.targets.image import Rootfs
     from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
     from pytest_vperf.targets.limits import DiskCaps
     from pytest_vperf.targets.scope import Scope
     from pytest_vperf.targets.virt.daemon import Daemon
-    from pytest_vperf.targets.virt.machine_disks import MachineDisks
     from pytest_vperf.targets.virt.virtual_network import VirtualNetwork
 
 #: Accelerator → libvirt's domain type, and the processor a guest has unless it asks for another.
@@ -44,7 +43,7 @@ PARAMETERS = (
 )
 
 
-class Guests:
+class Guests(Machines):
     """Starts guests with one accelerator.
 
     Args:
@@ -71,12 +70,7 @@ class Guests:
                 f"unknown accelerator {accelerator!r} for guests: choose one of {', '.join(TYPES)}"
             )
         self.accelerator = accelerator
-        self._daemon = daemon
-        self._rootfs = rootfs
-        self._kernel = kernel
-        self._scope = scope
-        self._timeout = timeout
-        self._host: Target | None = None
+        super().__init__(daemon, rootfs, kernel, scope, timeout=timeout)
 
     def owned_by(self, scope: Scope, *, kernel: Callable[[], GuestKernel]) -> Guests:
         """Guests like these with another kernel, owned by another scope."""
@@ -88,39 +82,6 @@ class Guests:
             accelerator=self.accelerator,
             timeout=self._timeout,
         )
-
-    @property
-    def host(self) -> Target:
-        """The machine that they run on, with the same image's programs; the test's scope owns it.
-
-        Raises:
-            Unavailable: it cannot be reached, or there is none.
-            CannotConnect: it does not let us in.
-        """
-        if self._host is None:
-            self._host = self._scope.own(self._daemon().host(self._rootfs))
-        return self._host
-
-    @property
-    def disks(self) -> Disks | MachineDisks:
-        """Makes disks where they run: ``start(disks=[made])``.
-
-        Raises:
-            Unavailable: their host cannot be reached, or there is none.
-        """
-        return self._daemon().disks(self.host, self._scope)
-
-    @property
-    def network(self) -> VirtualNetwork:
-        """The network that they are started on: ``start(network=…)``; `host` is on it already.
-
-        Raises:
-            Unavailable: libvirt has no networks there.
-            CannotStart: it cannot make one.
-        """
-        network = self._daemon().network()
-        self.host.link = network.host  # type: ignore[attr-defined]
-        return network
 
     def start(
         self,

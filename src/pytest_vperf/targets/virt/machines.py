@@ -1,0 +1,78 @@
+"""What starting whole machines has in common, whatever the hypervisor: where they run, and what is there for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_vperf.targets.base import Target
+    from pytest_vperf.targets.disks import Disks
+    from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
+    from pytest_vperf.targets.scope import Scope
+    from pytest_vperf.targets.virt.daemon import Daemon
+    from pytest_vperf.targets.virt.machine_disks import MachineDisks
+    from pytest_vperf.targets.virt.virtual_network import VirtualNetwork
+
+
+class Machines:
+    """Starts machines through one daemon; a kind of machine adds how.
+
+    Args:
+        daemon: gives the libvirt daemon; called when it is first wanted.
+        rootfs: gives their image; likewise.
+        kernel: gives their kernel; likewise.
+        scope: owns the machines.
+        timeout: seconds that one start may take.
+    """
+
+    def __init__(
+        self,
+        daemon: Callable[[], Daemon],
+        rootfs: Callable[[], Rootfs],
+        kernel: Callable[[], GuestKernel],
+        scope: Scope,
+        *,
+        timeout: float = 180.0,
+    ) -> None:
+        self._daemon = daemon
+        self._rootfs = rootfs
+        self._kernel = kernel
+        self._scope = scope
+        self._timeout = timeout
+        self._host: Target | None = None
+
+    @property
+    def host(self) -> Target:
+        """The machine that they run on, with the same image's programs; the test's scope owns it.
+
+        Raises:
+            Unavailable: it cannot be reached, or there is none.
+            CannotConnect: it does not let us in.
+        """
+        if self._host is None:
+            self._host = self._scope.own(self._daemon().host(self._rootfs))
+        return self._host
+
+    @property
+    def disks(self) -> Disks | MachineDisks:
+        """Makes disks where they run: ``start(disks=[made])``.
+
+        Raises:
+            Unavailable: their host cannot be reached, or there is none.
+        """
+        return self._daemon().disks(self.host, self._scope)
+
+    @property
+    def network(self) -> VirtualNetwork:
+        """The network that they are started on: ``start(network=…)``; `host` is on it already.
+
+        Raises:
+            Unavailable: libvirt has no networks there.
+            CannotStart: it cannot make one.
+        """
+        network = self._daemon().network()
+        self.host.link = network.host  # type: ignore[attr-defined]
+        return network
