@@ -76,6 +76,7 @@ class Guest:
             why_gone=lambda: "it crashed",
             last_words=lambda: "\nits console ended with:\nOops",
             watch=Watch(),
+            why_stopped=lambda: "",
             pause=lambda seconds: self.pausing(seconds),
         )
 
