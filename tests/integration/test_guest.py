@@ -248,3 +248,16 @@ def test_the_doctor_starts_one_to_know(
     )
     assert answers[1]["why"] == "libvirt at qemu:///system: a guest kernel got to its userspace"
     assert list(runs_dir.iterdir()) == []
+
+
+def test_a_firmware_boots_it_from_a_disk(guest_place: Place) -> None:
+    guests = guest_place.guests()
+    with guests.start(init="small", boot="firmware") as guest:
+        assert guest.facts().details["boot"] == "firmware"
+        parts = dict(guest.startup_time.parts)
+        assert list(parts) == ["process", "firmware", "kernel", "userspace"]
+        line = guest.run(["cat", "/proc/cmdline"]).text
+        assert "BOOT_IMAGE=/vmlinuz" in line  # the loader's word (SYSLINUX)
+        assert "root=/dev/vda" in line
+        # Its root is the same disk as without, and the one it was booted from the last.
+        assert guest.run(["cat", "/sys/block/vdb/ro"]).text == "1\n"

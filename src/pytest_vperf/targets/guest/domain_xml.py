@@ -97,13 +97,6 @@ def _disks(devices: ElementTree.Element, boot: Boot, disks: tuple[DiskConfig, ..
         add(root, "driver", name="qemu", type="qcow2", cache="unsafe")
         add(root, "source", file=boot.disk)
         add(root, "target", dev=f"vd{next(letters)}", bus="virtio")
-    if boot.boot_disk:
-        disk = add(devices, "disk", type="file", device="disk")
-        add(disk, "driver", name="qemu", type="raw", cache="unsafe")
-        add(disk, "source", file=boot.boot_disk)
-        add(disk, "target", dev=f"vd{next(letters)}", bus="virtio")
-        add(disk, "readonly")
-        add(disk, "boot", order="1")
     for each in disks:
         disk = add(devices, "disk", type="block", device="disk")
         # Past the host's page cache: the guest asks for the disk and gets the disk.
@@ -115,6 +108,14 @@ def _disks(devices: ElementTree.Element, boot: Boot, disks: tuple[DiskConfig, ..
             for name, value in each.tune.items():
                 add(tune, name, str(value))
         add(disk, "serial", each.serial)
+    # Last, so that the others have the same names with and without it.
+    if boot.boot_disk:
+        disk = add(devices, "disk", type="file", device="disk")
+        add(disk, "driver", name="qemu", type="raw", cache="unsafe")
+        add(disk, "source", file=boot.boot_disk)
+        add(disk, "target", dev=f"vd{next(letters)}", bus="virtio")
+        add(disk, "readonly")
+        add(disk, "boot", order="1")
 
 
 def _card(devices: ElementTree.Element, card: CardConfig) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_vperf.targets.base import CannotStart, Unavailable
 from pytest_vperf.targets.disks import attached
-from pytest_vperf.targets.guest.boot import boot
+from pytest_vperf.targets.guest.boot import boot as start_guest
 from pytest_vperf.targets.guest.config import Boot, CardConfig, DiskConfig, GuestConfig
-from pytest_vperf.targets.kernel.root_initramfs import VIRTIO
+from pytest_vperf.targets.kernel.root_initramfs import VIRTIO, build_root_initramfs
 from pytest_vperf.targets.limits import Limits
 from pytest_vperf.targets.pod.disks import serial
 from pytest_vperf.targets.virt.attached_disks import check_place, lend, put_in_place
+from pytest_vperf.targets.virt.boot_disk import build_boot_disk
 from pytest_vperf.targets.virt.machines import Machines
 from pytest_vperf.targets.virt.root_disk import SIZE, SMALL_INIT
 from pytest_vperf.targets.virt.size import memory_mib_of, vcpus_of
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 #: Accelerator → libvirt's domain type, and the processor a guest has unless it asks for another.
 TYPES = {"kvm": ("kvm", "host-passthrough"), "tcg": ("qemu", "maximum")}
+#: How the kernel comes into the machine.
+BOOTS = ("direct", "firmware")
 INITS = {"systemd": "/sbin/init", "small": f"/{SMALL_INIT}"}
 #: What the kernel is told; see `pytest_vperf.targets.pod.command_line`, whose choice this is, for a machine that has
 #: more in it.
@@ -89,6 +93,7 @@ class Guests(Machines):
         vcpus: int = 1,
         memory: str = "512 MiB",
         init: str = "systemd",
+        boot: str = "direct",
         machine: str = "q35",
         cpu: str = "",
         cpus: float | None = None,
@@ -104,6 +109,7 @@ class Guests(Machines):
             vcpus: virtual CPUs.
             memory: the machine's memory, e.g. ``512 MiB``.
             init: ``systemd`` boots a full userspace, ``small`` hardly any.
+            boot: ``direct``: QEMU loads the kernel; ``firmware``: a boot loader does, which SeaBIOS finds on a disk.
             machine: QEMU's machine type.
             cpu: the CPU model; empty: the host's under KVM, everything that can be emulated otherwise.
             cpus: how many of its host's CPUs' time it may use, e.g. 0.5.
@@ -125,6 +131,8 @@ class Guests(Machines):
         size, memory_mib = vcpus_of(vcpus), memory_mib_of(memory)
         if init not in INITS:
             raise CannotStart(f"unknown init {init!r}: choose one of {', '.join(INITS)}")
+        if boot not in BOOTS:
+            raise CannotStart(f"unknown boot {boot!r}: choose one of {', '.join(BOOTS)}")
         kind, model = TYPES[self.accelerator]
         name = f"guest {self.accelerator}"
         try:
@@ -133,7 +141,7 @@ class Guests(Machines):
             rootfs, kernel = self._rootfs(), self._kernel()
             base = daemon.root_disk(rootfs)
             parameters = " ".join((*PARAMETERS, f"init={INITS[init]}"))
-            paths = daemon.kernel(kernel), daemon.initramfs(kernel, VIRTIO)
+            way = _way(daemon, kernel, parameters, boot)
         except Unavailable as error:
             error.target = name
             raise
@@ -152,7 +160,7 @@ class Guests(Machines):
             config = GuestConfig(
                 name=identity,
                 kind=kind,
-                boot=Boot(disk.path, *paths, parameters),
+                boot=replace(way, disk=disk.path),
                 vcpus=size,
                 memory_mib=memory_mib,
                 machine=machine,
@@ -164,13 +172,13 @@ class Guests(Machines):
                 card=CardConfig(plug.bridge, plug.mac, vhost) if plug else None,
                 labels=daemon.run.labels,
             )
-            guest = boot(
+            guest = start_guest(
                 daemon.connection,
                 config,
                 name,
                 timeout=self._timeout,
                 rootfs=rootfs,
-                details={**_details(config, init, rootfs, kernel), **daemon.details},
+                details={**_details(config, init, boot, rootfs, kernel), **daemon.details},
                 opened=disk.unlink,
             )
             undo.callback(guest.close)
@@ -199,14 +207,25 @@ def tune_of(disk: Disk, caps: Sequence[DiskCaps]) -> dict[str, int]:
     return found
 
 
-def _details(config: GuestConfig, init: str, rootfs: Rootfs, kernel: GuestKernel) -> dict[str, str]:
+def _way(daemon: Daemon, kernel: GuestKernel, parameters: str, boot: str) -> Boot:
+    """How the kernel comes into the machine: its files on the daemon's machine, its disk left open."""
+    if boot == "direct":
+        there = daemon.kernel(kernel), daemon.initramfs(kernel, VIRTIO)
+        return Boot("", *there, parameters)
+    disk, key = build_boot_disk(kernel, build_root_initramfs(kernel, VIRTIO), parameters)
+    return Boot("", boot_disk=daemon.storage.cached(disk, f"boot-{key}"))
+
+
+def _details(
+    config: GuestConfig, init: str, boot: str, rootfs: Rootfs, kernel: GuestKernel
+) -> dict[str, str]:
     return {
         "machine_type": config.machine,
         "cpu_model": config.cpu,
         "vcpus": str(config.vcpus),
         "memory": f"{config.memory_mib} MiB",
         "init": init,
-        "boot": "direct kernel",
+        "boot": boot,
         "guest_kernel": kernel.release,
         "guest_kernel_sha256": kernel.sha256,
         "rootfs": rootfs.name,
