@@ -18,7 +18,7 @@ from pytest_vperf.machine import runs
 from pytest_vperf.machine.preflight import find_program
 from pytest_vperf.targets.base import CannotConnect, CannotStart, TimedOut
 from pytest_vperf.targets.pod.qmp import QmpError
-from pytest_vperf.targets.process import OutOfTime, run_process
+from pytest_vperf.targets.process import Finished, OutOfTime, run_process
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -161,6 +161,10 @@ def await_ready(folder: Path, pid: int, kind: Kind, deadline: float) -> None:
         raise CannotStart(f"lab {kind.name}: {line}{_last_words(folder)}")
 
 
+#: How often a host's libvirt is asked, and the seconds between.
+_TRIES, _AGAIN = 3, 3.0
+
+
 def await_libvirt(host: LabHost, kind: Kind, deadline: float) -> None:
     """Connect with the host's libvirt, and let it find out what it can do, which it does once.
 
@@ -170,6 +174,27 @@ def await_libvirt(host: LabHost, kind: Kind, deadline: float) -> None:
         TimedOut: the deadline passed.
     """
     environment = dict(os.environ)
+    for tries_left in reversed(range(_TRIES)):
+        done = _ask_libvirt(host, kind, deadline, environment)
+        # A daemon that has just come up may hang up on the first that call.
+        if not done.returncode or not tries_left or time.monotonic() + _AGAIN > deadline:
+            break
+        time.sleep(_AGAIN)
+    if done.returncode:
+        words = " ".join(done.stderr.decode("utf-8", "replace").split())
+        raise CannotConnect(f"lab {kind.name} is up, but its libvirt does not answer: {words}")
+    found = set(re.findall(r"<domain type='(\w+)'", done.stdout.decode("utf-8", "replace")))
+    wanted = "kvm" if kind.name == "kvm" else "xen"
+    if wanted not in found:
+        kinds = ", ".join(sorted(found)) or "none"
+        raise CannotStart(
+            f"lab {kind.name} is up, but its libvirt has no {wanted} domains, only: {kinds}"
+        )
+
+
+def _ask_libvirt(
+    host: LabHost, kind: Kind, deadline: float, environment: dict[str, str]
+) -> Finished:
     try:
         done = run_process(
             [sys.executable, "-c", _ASK, host.uri],
@@ -186,16 +211,7 @@ def await_libvirt(host: LabHost, kind: Kind, deadline: float) -> None:
             )
     except OutOfTime:
         raise TimedOut(f"lab {kind.name} is up, but its libvirt did not answer in time") from None
-    if done.returncode:
-        words = " ".join(done.stderr.decode("utf-8", "replace").split())
-        raise CannotConnect(f"lab {kind.name} is up, but its libvirt does not answer: {words}")
-    found = set(re.findall(r"<domain type='(\w+)'", done.stdout.decode("utf-8", "replace")))
-    wanted = "kvm" if kind.name == "kvm" else "xen"
-    if wanted not in found:
-        kinds = ", ".join(sorted(found)) or "none"
-        raise CannotStart(
-            f"lab {kind.name} is up, but its libvirt has no {wanted} domains, only: {kinds}"
-        )
+    return done
 
 
 def _last_words(folder: Path) -> str:

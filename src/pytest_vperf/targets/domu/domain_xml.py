@@ -22,6 +22,10 @@ def domain_xml(config: DomuConfig) -> str:
     vcpu = add(domain, "vcpu", str(config.vcpus))
     if config.limits.cpuset:
         vcpu.set("cpuset", config.limits.cpuset)
+        # Xen's driver binds those processors alone that are named one by one.
+        tune = add(domain, "cputune")
+        for number in range(config.vcpus):
+            add(tune, "vcpupin", vcpu=str(number), cpuset=config.limits.cpuset)
     os = add(domain, "os")
     add(os, "type", system, arch="x86_64", machine=machine)
     add(os, "kernel", config.kernel)
