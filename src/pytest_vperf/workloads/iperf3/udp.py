@@ -117,6 +117,10 @@ class Iperf3Udp(Client):
         moved = reader.json_number(part.get("bytes"), "the bytes received", positive=True)
         lost = reader.json_number(part.get("lost_packets"), "lost_packets of the receiver")
         seen = reader.json_number(part.get("packets"), "packets of the receiver", positive=True)
+        if lost >= seen:
+            raise reader.error(
+                f"of {seen:g} packets of the receiver {lost:g} were lost: none arrived"
+            )
         if seen - lost - moved / self.length > _ROUNDING * seen + 2:
             raise reader.error(
                 f"the receiver's {moved:g} bytes are not {seen:g} packets of {self.length} without {lost:g} lost ones"
