@@ -26,6 +26,7 @@ from pytest_vperf.targets.pod.assets import Assets, prepare
 from pytest_vperf.targets.pod.boot import boot
 from pytest_vperf.targets.pod.machine import AGENT_LINE, Machine
 from pytest_vperf.targets.pod.pods import IDLE
+from pytest_vperf.targets.pod.process import LocalQemu
 
 if TYPE_CHECKING:
     from pytest_vperf.targets.pod.command_line import MachineConfig
@@ -43,7 +44,8 @@ def floor_start(assets: Assets, config: MachineConfig, firmware: str, run: Run) 
     """Seconds from the request until the first process prints; the same QEMU, kernel and initramfs."""
     bare = dataclasses.replace(config, disk=None)
     began = time.perf_counter()
-    machine = Machine(assets.qemu, bare, run, f"floor {config.accelerator} {firmware}")
+    name = f"floor {config.accelerator} {firmware}"
+    machine = Machine(LocalQemu(assets.qemu, bare, run), bare, name)
     try:
         machine.go(LIMIT)
         machine.await_console(AGENT_LINE, began + LIMIT)

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.engine import Engine
     from pytest_vperf.targets.host import Host
     from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.pod.place import Place
+    from pytest_vperf.targets.remote.machine import RemoteMachine
     from pytest_vperf.targets.scope import Scope
+    from pytest_vperf.targets.ssh_host import SshHost
 
 
 @pytest.fixture
@@ -132,8 +135,19 @@ def scope() -> Iterator[Scope]:
 
 
 @pytest.fixture
-def host(request: pytest.FixtureRequest, vperf_run: Run, scope: Scope) -> Host:
-    """This machine as a target; it runs the programs of the image that containers and pods have."""
+def host(
+    request: pytest.FixtureRequest,
+    vperf_run: Run,
+    scope: Scope,
+    elsewhere: Callable[[], RemoteMachine] | None,
+) -> Host | SshHost:
+    """The machine that targets are started on, as a target; it runs the programs of the image that they have."""
+    if elsewhere is not None:
+        from pytest_vperf.targets.remote.host import host_of
+
+        own = claims_session(request.config).settings.host_tools
+        image = None if own else request.getfixturevalue("rootfs")
+        return scope.own(host_of(elsewhere(), vperf_run, image))
     from pytest_vperf.targets.host import Host
 
     if claims_session(request.config).settings.host_tools:
@@ -142,12 +156,21 @@ def host(request: pytest.FixtureRequest, vperf_run: Run, scope: Scope) -> Host:
 
 
 @pytest.fixture(scope="session")
-def engine(vperf_run: Run) -> Iterator[Callable[[], Engine]]:
+def engine(
+    vperf_run: Run, elsewhere: Callable[[], RemoteMachine] | None
+) -> Iterator[Callable[[], Engine]]:
     """The Docker engine, as a function: found or started when it is first called, stopped at the end."""
     from pytest_vperf.targets.engine import Engine
     from pytest_vperf.targets.once import Once
 
-    connect = Once(lambda: Engine.connect(vperf_run))
+    def find() -> Engine:
+        if elsewhere is None:
+            return Engine.connect(vperf_run)
+        from pytest_vperf.targets.remote.engine import connect
+
+        return connect(elsewhere(), vperf_run)
+
+    connect = Once(find)
     yield connect
     for found in connect.made:
         found.close()
@@ -229,6 +252,7 @@ def containers(
     rootfs: Callable[[], Rootfs],
     vperf_run: Run,
     scope: Scope,
+    pod_place: Place,
 ) -> Containers:
     """Starts containers: ``containers.start()``."""
     from pytest_vperf.targets import image
@@ -240,7 +264,13 @@ def containers(
     if uses_tools(request):
         prepare(lambda: imported(engine()))
     return Containers(
-        engine, vperf_run, scope, runtime=container_runtime, rootfs=imported, tree=rootfs
+        engine,
+        vperf_run,
+        scope,
+        runtime=container_runtime,
+        rootfs=imported,
+        tree=rootfs,
+        mark=pod_place.mark,
     )
 
 

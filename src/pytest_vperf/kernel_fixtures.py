@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
     from pytest_vperf.targets.kernel.pair import Kernels, Starter
     from pytest_vperf.targets.pod.assets import Assets
+    from pytest_vperf.targets.pod.place import Place
     from pytest_vperf.targets.scope import Scope
 
     #: Makes what starts machines with a kernel, for the scope that owns them.
@@ -31,12 +32,13 @@ def compared_assets_for(
     request: pytest.FixtureRequest,
     rootfs_for: Callable[[bool], Callable[[], Rootfs]],
     pod_assets_for: Callable[[bool], Callable[[], Assets]],
+    pod_place: Place,
 ) -> Callable[[bool], tuple[Callable[[], Assets], Callable[[], Assets]]]:
     """Gives what pods with ``--kernel`` are started from, and those with ``--baseline-kernel``."""
     settings = claims_session(request.config).settings
     new, baseline = settings.new_kernel, settings.baseline_kernel
-    new_for = assets_for(rootfs_for, new)
-    baseline_for = assets_for(rootfs_for, baseline) if baseline else pod_assets_for
+    new_for = assets_for(rootfs_for, new, pod_place)
+    baseline_for = assets_for(rootfs_for, baseline, pod_place) if baseline else pod_assets_for
     return lambda uses_tools: (new_for(uses_tools), baseline_for(uses_tools))
 
 
@@ -69,13 +71,20 @@ def _pods(request: pytest.FixtureRequest, accelerator: str, run: Run) -> tuple[M
         for make in both:
             prepare(make)
     timeout = claims_session(request.config).settings.start_timeout
+    place: Place = request.getfixturevalue("pod_place")
 
     def with_kernel(assets: Callable[[], Assets]) -> Maker:
         from pytest_vperf.targets.pod.pods import Pods
 
         # The accelerator is tried with the usual kernel: where that boots and this one does not, it is this one's.
         return lambda owner: Pods(
-            assets, run, owner, accelerator=accelerator, timeout=timeout, probed=usual
+            assets,
+            run,
+            owner,
+            accelerator=accelerator,
+            timeout=timeout,
+            probed=usual,
+            place=place,
         )
 
     return with_kernel(both[0]), with_kernel(both[1])

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.image import Rootfs
     from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
     from pytest_vperf.targets.pod.assets import Assets
+    from pytest_vperf.targets.remote.machine import RemoteMachine
     from pytest_vperf.targets.virt.choice import KvmHost
     from pytest_vperf.targets.virt.daemon import Daemon
 
@@ -34,16 +35,40 @@ def guest_kernel(request: pytest.FixtureRequest) -> Callable[[], GuestKernel]:
 
 @pytest.fixture(scope="session")
 def named_daemon(
-    request: pytest.FixtureRequest, vperf_run: Run
+    request: pytest.FixtureRequest,
+    vperf_run: Run,
+    elsewhere: Callable[[], RemoteMachine] | None,
+    lab_host_daemon: Callable[[str], Daemon],
 ) -> Iterator[Callable[[str], Daemon | None]]:
-    """The daemon of ``--libvirt-uri`` with a driver, ``qemu`` or ``xen``, if one was named."""
+    """The daemon with a driver, ``qemu`` or ``xen``, of ``--libvirt-uri`` or ``--on``, if one was named."""
     from pytest_vperf.targets.once import Once
+    from pytest_vperf.targets.remote import address
     from pytest_vperf.targets.virt import connect
 
-    uris = claims_session(request.config).settings.libvirt_uris
+    settings = claims_session(request.config).settings
+
+    def there(machine: Callable[[], RemoteMachine], driver: str) -> Daemon:
+        from pytest_vperf.targets.remote.libvirt import daemon_of
+
+        return daemon_of(machine(), driver, vperf_run)
+
+    def of_lab(kind: str, driver: str) -> Daemon:
+        from pytest_vperf.lab.kinds import KINDS
+        from pytest_vperf.targets.base import Unavailable
+
+        if KINDS[kind].scheme != driver:
+            raise Unavailable(f"lab {kind} has no libvirt with the driver {driver}")
+        return lab_host_daemon(kind)
+
     found = {
-        name: Once(functools.partial(connect.connect, uri, vperf_run)) for name, uri in uris.items()
+        name: Once(functools.partial(connect.connect, uri, vperf_run))
+        for name, uri in settings.libvirt_uris.items()
     }
+    if elsewhere is not None:
+        kind = address.lab_of(settings.on)
+        start = functools.partial(of_lab, kind) if kind else functools.partial(there, elsewhere)
+        for driver in ("qemu", "xen"):
+            found.setdefault(driver, Once(functools.partial(start, driver)))
     yield lambda name: found[name]() if name in found else None
     for once in found.values():
         for daemon in once.made:
@@ -52,15 +77,26 @@ def named_daemon(
 
 @pytest.fixture(scope="session")
 def lab_daemon(
-    request: pytest.FixtureRequest, vperf_run: Run
+    request: pytest.FixtureRequest, lab_host_daemon: Callable[[str], Daemon]
 ) -> Iterator[Callable[[str], Daemon | None]]:
     """The daemon of a lab's host, ``kvm`` or ``xen``, if ``--lab`` names it; started at the first call."""
     from pytest_vperf.targets.once import Once
-    from pytest_vperf.targets.virt import connect
 
     labs = claims_session(request.config).settings.labs
+    found = {kind: Once(functools.partial(lab_host_daemon, kind)) for kind in labs}
+    yield lambda kind: found[kind]() if kind in found else None
+    for once in found.values():
+        for daemon in once.made:
+            daemon.close()
+
+
+@pytest.fixture(scope="session")
+def lab_host_daemon(request: pytest.FixtureRequest, vperf_run: Run) -> Callable[[str], Daemon]:
+    """Connects to the daemon of a lab's host, ``kvm`` or ``xen``, which is started where it is not up."""
 
     def start(kind: str) -> Daemon:
+        from pytest_vperf.targets.virt import connect
+
         get: Callable[[str], LabHost] = request.getfixturevalue("lab")
         host = get(kind)
         return connect.connect(
@@ -70,11 +106,7 @@ def lab_daemon(
             ssh=(host.ssh_url, host.ssh_config),
         )
 
-    found = {kind: Once(functools.partial(start, kind)) for kind in labs}
-    yield lambda kind: found[kind]() if kind in found else None
-    for once in found.values():
-        for daemon in once.made:
-            daemon.close()
+    return start
 
 
 @pytest.fixture(scope="session")

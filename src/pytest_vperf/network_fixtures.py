@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.load_host import EmbeddedHost
     from pytest_vperf.targets.network.switch import Switch
     from pytest_vperf.targets.network.user_mode import UserNetwork
+    from pytest_vperf.targets.remote.machine import RemoteMachine
     from pytest_vperf.targets.scope import Scope
     from pytest_vperf.targets.ssh_host import SshHost
 
@@ -34,13 +35,24 @@ def vperf_switch(vperf_run: Run) -> Iterator[Callable[[], Switch]]:
 
 
 @pytest.fixture
-def network(host: Host, vperf_switch: Callable[[], Switch]) -> Switch | UserNetwork:
+def network(
+    host: Host,
+    vperf_switch: Callable[[], Switch],
+    elsewhere: Callable[[], RemoteMachine] | None,
+) -> Switch | UserNetwork:
     """The network that targets are started on: ``containers.start(network=network)``; the host is on it already.
 
     For root a bridge in a namespace of its own. For others the user-mode network of QEMU, which pods alone can have.
     """
     import os
 
+    if elsewhere is not None:
+        from pytest_vperf.targets.base import Unavailable
+
+        raise Unavailable(
+            f"the run's own network is on this machine, and targets are started on another one ({host.name})",
+            remedy="use guests.network or domus.network, which libvirt makes there; or call pytest-vperf there",
+        )
     from pytest_vperf.targets.network.user_mode import UserNetwork
 
     found: Switch | UserNetwork = vperf_switch() if os.geteuid() == 0 else UserNetwork()

@@ -141,6 +141,13 @@ def add_options(parser: pytest.Parser) -> None:
         f"(default: {DEFAULT_START_TIMEOUT}; ini: start_timeout)",
     )
     group.addoption(
+        "--on",
+        metavar="URL",
+        help="machine that every target is started on: ssh://[user@]host[:port], with its own Docker engine, QEMU "
+        "and libvirt, or lab:KIND, a host inside QEMU, see 'vperf lab' (default: this machine; ini: on)",
+    )
+    parser.addini("on", "default of --on")
+    group.addoption(
         "--load-host",
         metavar="URL",
         help="the other host of network tests: 'embedded', a network namespace of this machine, or "
@@ -227,7 +234,7 @@ _NAMES = (
     *(f"claims_{key}" for key in JUDGE_DEFAULTS),
     *("claims_sessions", "claims_hw", "claims_strict", "claims_advisory", "claims_json"),
     *("claims_thresholds", "claims_seed", "container_runtime", "container_image"),
-    *("lab", "host_tools", "load_host", "libvirt_uri"),
+    *("lab", "host_tools", "on", "load_host", "libvirt_uri"),
     *("new_kernel", "baseline_kernel"),
     *("guest_kernel", "pod_accelerator", "start_timeout"),
 )

@@ -23,6 +23,7 @@ from pytest_vperf import (
     network_fixtures,
     options,
     pod_fixtures,
+    remote_fixtures,
     workload_fixtures,
 )
 from pytest_vperf.stash import RUNNING, TEST_CLAIMS, begun_session, claims_session
@@ -43,6 +44,7 @@ _FIXTURES = (
     libvirt_fixtures,
     network_fixtures,
     pod_fixtures,
+    remote_fixtures,
     workload_fixtures,
 )
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.domu.xen_pods import XenPods
     from pytest_vperf.targets.image import Rootfs
     from pytest_vperf.targets.pod.assets import Assets
+    from pytest_vperf.targets.pod.place import Place
     from pytest_vperf.targets.pod.pod import Pod
     from pytest_vperf.targets.pod.pods import Pods
     from pytest_vperf.targets.scope import Scope
@@ -35,27 +36,30 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def pod_assets_for(
-    request: pytest.FixtureRequest, rootfs_for: Callable[[bool], Callable[[], Rootfs]]
+    request: pytest.FixtureRequest,
+    rootfs_for: Callable[[bool], Callable[[], Rootfs]],
+    pod_place: Place,
 ) -> Callable[[bool], Callable[[], Assets]]:
     """Gives what pods are started from, with or without tools; see ``rootfs_for``."""
     kernel = claims_session(request.config).settings.guest_kernel
-    return assets_for(rootfs_for, kernel)
+    return assets_for(rootfs_for, kernel, pod_place)
 
 
 def assets_for(
-    rootfs_for: Callable[[bool], Callable[[], Rootfs]], kernel: Path | None
+    rootfs_for: Callable[[bool], Callable[[], Rootfs]], kernel: Path | None, place: Place
 ) -> Callable[[bool], Callable[[], Assets]]:
     """What pods with a kernel are started from, with or without tools: made at the first call.
 
     Args:
         rootfs_for: gives their image.
         kernel: a file; ``None`` takes the distribution's.
+        place: the machine that they are started on.
     """
     from pytest_vperf.targets.once import Once
     from pytest_vperf.targets.pod import assets
 
     def of(make: Callable[[], Rootfs]) -> Callable[[], Assets]:
-        return Once(lambda: assets.prepare(make(), kernel))
+        return Once(lambda: assets.prepare(make(), kernel, place))
 
     # One for each image: where --container-image is both, its disk is made once.
     made = {make: of(make) for make in (rootfs_for(False), rootfs_for(True))}
@@ -81,6 +85,7 @@ def pods_on(
     pod_assets: Callable[[], Assets],
     vperf_run: Run,
     scope: Scope,
+    pod_place: Place,
 ) -> Callable[[str], Pods | XenPods]:
     """Pods with an accelerator named by the test: ``pods_on("kvm").start()``."""
     from pytest_vperf.targets.pod.pods import Pods
@@ -93,7 +98,9 @@ def pods_on(
 
             daemon: Callable[[], Daemon] = request.getfixturevalue("xen_daemon")
             return XenPods(daemon, pod_assets, scope, timeout=timeout)
-        return Pods(pod_assets, vperf_run, scope, accelerator=accelerator, timeout=timeout)
+        return Pods(
+            pod_assets, vperf_run, scope, accelerator=accelerator, timeout=timeout, place=pod_place
+        )
 
     return make
 

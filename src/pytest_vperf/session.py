@@ -249,13 +249,23 @@ class ClaimsSession:
             try:
                 profiles = load_profiles(folders)
                 machine = fingerprint.read()
-                selection = select(profiles, self.settings.hardware, machine)
+                selection = select(
+                    profiles, self.settings.hardware, machine, elsewhere=self._elsewhere
+                )
             except (ThresholdError, HardwareError) as error:
                 raise pytest.UsageError(str(error)) from None
             self._hardware = selection
             self.run.fingerprint = machine.as_dict()
             self.run.profile = self._describe(selection)
         return self._hardware
+
+    @property
+    def _elsewhere(self) -> str:
+        if not self.settings.on:
+            return ""
+        from pytest_vperf.targets.remote.address import where
+
+        return where(self.settings.on)
 
     def _describe(self, selection: Selection) -> dict[str, Any]:
         return {

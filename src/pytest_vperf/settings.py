@@ -45,6 +45,7 @@ class Settings:
         runtimes: OCI runtimes for containers, at least one.
         image: a container image's reference, or the absolute path of a ``.tar``; ``None`` builds one.
         host_tools: whether the host runs its own tools, and not the image's.
+        on: the machine that targets are started on, ``ssh://…`` or ``lab:KIND``; empty: this one.
         load_host: ``ssh://…`` of the other host of network tests; empty: a network namespace of this machine.
         libvirt_uris: of the daemons that whole machines are started through, by driver, ``qemu`` or ``xen``; one
             that is not named is this machine's, or of the run.
@@ -66,6 +67,7 @@ class Settings:
     runtimes: tuple[str, ...]
     image: str | None
     host_tools: bool
+    on: str
     load_host: str
     libvirt_uris: Mapping[str, str]
     labs: tuple[str, ...]
@@ -108,6 +110,7 @@ def read_settings(config: pytest.Config) -> Settings:
         runtimes=_names(config, "container_runtime", "--container-runtime") or (DEFAULT_RUNTIME,),
         image=_image(config),
         host_tools=bool(config.getoption("host_tools") or _flag(config, "host_tools")),
+        on=_on(_text(config, "on")),
         load_host=_load_host(_text(config, "load_host")),
         libvirt_uris=_libvirt_uris(config),
         labs=_labs(config),
@@ -157,10 +160,21 @@ def _libvirt_uris(config: pytest.Config) -> Mapping[str, str]:
     return found
 
 
+def _on(text: str | None) -> str:
+    if text is None:
+        return ""
+    from pytest_vperf.targets.remote import address
+
+    try:
+        return address.check(text, LABS)
+    except ValueError as error:
+        raise pytest.UsageError(f"--on: {error}") from None
+
+
 def _load_host(text: str | None) -> str:
     if text in (None, "embedded"):
         return ""
-    from pytest_vperf.targets.ssh_host import parse_url
+    from pytest_vperf.targets.ssh_connection import parse_url
 
     try:
         parse_url(str(text))

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
-import subprocess
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import sshd_here
 
-from pytest_vperf.machine.preflight import Readiness, find_program
+from pytest_vperf.machine.preflight import find_program
 from pytest_vperf.targets.base import (
     CannotConnect,
     CommandFailed,
@@ -28,7 +25,9 @@ from pytest_vperf.workloads.iperf3 import Iperf3
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
+    from pytest_vperf.machine.preflight import Readiness
     from pytest_vperf.machine.runs import Run
 
 
@@ -37,66 +36,9 @@ def sshd(
     short_folder: Path, require: Callable[[str, Readiness], None]
 ) -> Iterator[tuple[int, Path]]:
     """The port of a server for this user, and a configuration for clients."""
-    program = find_program("sshd")
-    there = program is not None and find_program("ssh-keygen") is not None
-    require(
-        "host", Readiness("sshd", there, "it is not installed", "apt-get install openssh-server")
-    )
-    assert program is not None
-    folder = short_folder / "ssh"
-    folder.mkdir(mode=0o700)
-    for name in ("host", "user"):
-        subprocess.run(
-            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True
-        )
-    (folder / "authorized").write_bytes((folder / "user.pub").read_bytes())
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    (folder / "sshd_config").write_text(
-        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nPidFile none\nUsePAM no\n"
-        f"AuthorizedKeysFile {folder}/authorized\nStrictModes no\nPasswordAuthentication no\n"
-        "PermitRootLogin prohibit-password\n"
-    )
-    (folder / "ssh_config").write_text(
-        f"Host *\n  IdentityFile {folder}/user\n  IdentitiesOnly yes\n"
-        f"  UserKnownHostsFile {folder}/known\n  GlobalKnownHostsFile none\n"
-        "Host loopback\n  HostName 127.0.0.1\n"
-    )
-    key = (folder / "host.pub").read_text()
-    (folder / "known").write_text(f"[127.0.0.1]:{port} {key}")
-    # Where it changes its root to before a login; Debian's service makes it at each start.
-    separation = Path("/run/sshd")
-    made = os.geteuid() == 0 and not separation.exists()
-    if made:
-        separation.mkdir(mode=0o755)
-    # In the foreground, so that its number is known.
-    server = subprocess.Popen(
-        [program, "-D", "-e", "-f", str(folder / "sshd_config")],
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
-    try:
-        _await(server, port)
-        yield port, folder / "ssh_config"
-    finally:
-        server.kill()
-        server.wait()
-        if made:
-            with contextlib.suppress(OSError):
-                separation.rmdir()
-
-
-def _await(server: subprocess.Popen[bytes], port: int) -> None:
-    deadline = time.monotonic() + 10
-    while True:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return
-        if server.poll() is not None:
-            assert server.stderr is not None
-            pytest.skip(f"sshd does not start here: {server.stderr.read().decode()[-300:]}")
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    require("host", sshd_here.check())
+    with sshd_here.serve(short_folder / "ssh") as server:
+        yield server.port, server.config
 
 
 @pytest.fixture

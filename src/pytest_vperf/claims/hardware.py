@@ -47,6 +47,7 @@ class Selection:
         profiles: those that judge, the most specific first, ``any`` last.
         named: whether the first was asked for by name, rather than found by the fingerprint.
         mismatches: what of this machine does not fit the named profile.
+        elsewhere: the other machine that targets are on, as people name it; its fingerprint is not known here.
         known: all profiles by name, also those that do not judge.
     """
 
@@ -54,6 +55,7 @@ class Selection:
     named: bool = False
     mismatches: tuple[str, ...] = ()
     known: Mapping[str, HardwareProfile] = field(default_factory=dict)
+    elsewhere: str = ""
 
     def find(self, claim: str) -> Threshold | None:
         """The threshold of a claim in the first profile that has one.
@@ -81,6 +83,8 @@ class Selection:
     def describe(self) -> str:
         """One line for the header of a run."""
         names = ", ".join(profile.name for profile in self.profiles) or "no profile"
+        if self.elsewhere and not self.named:
+            return f"{names} (auto does not know {self.elsewhere}: name its profile with --hw)"
         if not self.named:
             return f"{names} (by fingerprint)"
         if not self.mismatches:
@@ -92,21 +96,28 @@ class Selection:
         return tuple({**self.known, **{each.name: each for each in self.profiles}}.values())
 
 
-def select(profiles: Mapping[str, HardwareProfile], hw: str, fingerprint: Fingerprint) -> Selection:
+def select(
+    profiles: Mapping[str, HardwareProfile],
+    hw: str,
+    fingerprint: Fingerprint,
+    *,
+    elsewhere: str = "",
+) -> Selection:
     """Choose the profiles of a run.
 
     Args:
         profiles: all there are, by name.
         hw: a name, or ``auto`` for the profile that fits the machine by most conditions. ``any`` is always added.
         fingerprint: the machine.
+        elsewhere: the other machine that targets are on; this one's fingerprint says nothing of it then.
 
     Raises:
         HardwareError: there is no such profile, or ``auto`` finds two that fit equally well.
     """
     everywhere = (profiles[ANY],) if ANY in profiles else ()
     if hw == AUTO:
-        best = _fitting(profiles, fingerprint)
-        return Selection(best + everywhere, known=profiles)
+        best = () if elsewhere else _fitting(profiles, fingerprint)
+        return Selection(best + everywhere, known=profiles, elsewhere=elsewhere)
     if hw not in profiles:
         names = ", ".join([AUTO, *sorted(profiles)])
         hint = nearest(hw, [AUTO, *profiles])
@@ -115,8 +126,9 @@ def select(profiles: Mapping[str, HardwareProfile], hw: str, fingerprint: Finger
     return Selection(
         (chosen, *(each for each in everywhere if each.name != hw)),
         named=True,
-        mismatches=chosen.match.mismatches(fingerprint),
+        mismatches=() if elsewhere else chosen.match.mismatches(fingerprint),
         known=profiles,
+        elsewhere=elsewhere,
     )
 
 

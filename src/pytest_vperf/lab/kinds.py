@@ -69,6 +69,8 @@ XEN = Kind(
     (
         *_COMMON,
         *("xen-system-amd64", "libvirt-daemon-driver-xen", "qemu-system-xen"),
+        # For pods of dom0's own, without Xen: what those on Xen are compared with.
+        *("qemu-system-x86", "qemu-system-data", "seabios"),
     ),
     scheme="xen",
     # With SMAP dom0 crashes when it is emulated; with an AMD CPU libvirt finds no CPU model, because Xen hides SEP.

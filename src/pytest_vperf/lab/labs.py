@@ -12,7 +12,7 @@ from pytest_vperf.lab.kinds import KINDS
 from pytest_vperf.machine.preflight import Readiness, program
 from pytest_vperf.targets import debian_build, debian_sources
 from pytest_vperf.targets.base import CannotStart, Unavailable
-from pytest_vperf.targets.pod.assets import check_qemu, qemu_version
+from pytest_vperf.targets.pod.qemu import check_qemu, qemu_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

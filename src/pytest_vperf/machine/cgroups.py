@@ -9,14 +9,23 @@ import contextlib
 import os
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_vperf.machine.mounts import mounts
+from pytest_vperf.machine.procfile import text
+
+if TYPE_CHECKING:
+    from pytest_vperf.machine.procfile import Read
 
 
-def hierarchies() -> dict[str, Path]:
-    """Where each controller's groups are: ``cpu`` → its mount point; version 2 is under ``""``."""
+def hierarchies(read: Read = text) -> dict[str, Path]:
+    """Where each controller's groups are: ``cpu`` → its mount point; version 2 is under ``""``.
+
+    Args:
+        read: reads the machine's files.
+    """
     found: dict[str, Path] = {}
-    for mount in mounts():
+    for mount in mounts(read):
         if mount.kind == "cgroup2":
             found.setdefault("", mount.point)
         elif mount.kind == "cgroup":
@@ -58,22 +67,25 @@ def forgotten_machines(*, older: float = 60.0) -> dict[Path, str]:
 
 
 def _has_process(file: Path) -> bool:
+    # A group of version 2 with threads elsewhere cannot be read; one in use could not be removed anyway.
     try:
         return bool(file.read_text())
-    except (
-        OSError
-    ):  # of version 2, with threads elsewhere; a group in use could not be removed anyway
+    except OSError:
         return False
 
 
-def paths_of(pid: int | str) -> dict[str, str]:
+def paths_of(pid: int | str, read: Read = text) -> dict[str, str]:
     """The groups of a process: controller → path in its hierarchy; version 2 is under ``""``.
 
     Empty where the process is gone or may not be looked at.
+
+    Args:
+        pid: the process; or ``PID/task/THREAD``.
+        read: reads the machine's files.
     """
     found: dict[str, str] = {}
     with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+        for line in read(Path(f"/proc/{pid}/cgroup")).splitlines():
             _, controllers, path = line.split(":", 2)
             for controller in controllers.split(","):
                 found[controller] = path

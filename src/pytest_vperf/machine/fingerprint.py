@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 UNKNOWN = "unknown"
+#: The files that are read, below the root: brought from another machine, they give that one's fingerprint.
+FILES = (
+    *("proc/cpuinfo", "proc/meminfo", "proc/sys/kernel/osrelease", "proc/sys/kernel/arch"),
+    *("proc/device-tree/model", "etc/os-release", "usr/lib/os-release", *hypervisor.FILES),
+)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,18 @@ _FIRMWARE = {
 }
 
 
+#: What the firmware says of the machine, the most telling first.
+_FIELDS = ("product_name", "sys_vendor", "board_vendor", "bios_vendor")
+#: The files that tell, below the root.
+FILES = (
+    "sys/hypervisor/type",
+    "proc/device-tree/hypervisor/compatible",
+    "sys/devices/system/clocksource/clocksource0/available_clocksource",
+    *(f"sys/class/dmi/id/{field}" for field in _FIELDS),
+    "sys/firmware/qemu_fw_cfg/rev",
+)
+
+
 def detect(root: Path, cpu: Mapping[str, str]) -> str:
     """The hypervisor's name; ``none`` on bare metal, ``unknown`` where there is one without a name.
 
@@ -86,7 +98,7 @@ def firmware_vendor(root: Path) -> str | None:
 
 
 def _by_firmware(root: Path) -> str | None:
-    for field in ("product_name", "sys_vendor", "board_vendor", "bios_vendor"):
+    for field in _FIELDS:
         text = (first_line(root / "sys/class/dmi/id" / field) or "").lower()
         for beginning, name in _FIRMWARE.items():
             if text.startswith(beginning):

@@ -6,8 +6,13 @@ import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_vperf.machine.preflight import find_program
+from pytest_vperf.machine.procfile import text
+
+if TYPE_CHECKING:
+    from pytest_vperf.machine.procfile import Read
 
 
 @dataclass(frozen=True)
@@ -39,10 +44,13 @@ def _unescape(text: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
 
-def mounts() -> list[Mount]:
-    """All mounts this process sees, in the order they were made."""
-    lines = Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()
-    return [parse(line) for line in lines]
+def mounts(read: Read = text) -> list[Mount]:
+    """All mounts that a process of the machine sees, this one where it is this machine, in the order they were made.
+
+    Args:
+        read: reads the machine's files.
+    """
+    return [parse(line) for line in read(Path("/proc/self/mountinfo")).splitlines()]
 
 
 def below(folder: Path) -> list[Path]:

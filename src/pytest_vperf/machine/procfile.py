@@ -5,7 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    #: Reads a small file as text: of this machine, or of another one. Raises OSError where it cannot.
+    Read = Callable[[Path], str]
+
+
+def text(path: Path) -> str:
+    """The text of a file of this machine; bytes that are not UTF-8 are kept as surrogates.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    return path.read_text(errors="surrogateescape")
 
 
 def content(path: Path) -> str | None:

@@ -29,6 +29,8 @@ def header_lines(
         f"claims: hardware {selection.describe()}",
         f"claims: budget {settings.budget:g} s per claim{_MODES[settings.mode]}",
     ]
+    if selection.elsewhere:
+        lines.append(f"claims: targets on {selection.elsewhere}")
     if settings.json is not None:
         lines.append(f"claims: record in {settings.json}")
     if noise:

@@ -171,6 +171,7 @@ class Containers:
         runtime: the OCI runtime, by the name the engine knows it by.
         rootfs: gives the ID of the image in an engine, see `pytest_vperf.targets.image`.
         tree: gives the files of that image, in which programs are looked up.
+        mark: what their names end with, where the engine is another machine's.
     """
 
     def __init__(
@@ -182,9 +183,10 @@ class Containers:
         runtime: str = "runc",
         rootfs: Callable[[Engine], str],
         tree: Callable[[], Rootfs] | None = None,
+        mark: str = "",
     ) -> None:
         self.runtime = runtime
-        self.name = f"container {runtime}"
+        self.name = f"container {runtime}{mark}"
         self._engine = engine
         self._run = run
         self._scope = scope
@@ -286,7 +288,8 @@ class Containers:
             self._common = facts_in_common(
                 engine, self.runtime, image, identity, self.name, self._tree
             )
-        limited = read_back(limits, int(state["State"]["Pid"]), identity, self.name)
+        pid = int(state["State"]["Pid"])
+        limited = read_back(limits, pid, identity, self.name, engine.read)
         return Facts("container", self.name, {**self._common, **limited})
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from pytest_vperf.targets import oci_runtimes
 from pytest_vperf.targets.base import TargetError
 from pytest_vperf.targets.container_exec import Exec
 from pytest_vperf.targets.image import LABEL_ROOTFS
@@ -39,7 +38,7 @@ def facts_in_common(
     labels = api.inspect_image(image)["Config"].get("Labels") or {}
     details = {
         "runtime": runtime,
-        "runtime_version": oci_runtimes.version(engine.runtimes().get(runtime, "")),
+        "runtime_version": engine.runtime_version(runtime),
         "engine_version": engine.version,
         "storage_driver": str(engine.info.get("Driver", "")),
         "image": image,
@@ -49,4 +48,6 @@ def facts_in_common(
     with contextlib.suppress(TargetError):
         asked = Exec(engine, identity, target).run(["uname", "-r"], timeout=10)
         details["kernel"] = asked.text.strip() if asked.returncode == 0 else ""
+    if engine.machine is not None:
+        details |= engine.machine.details
     return {name: value for name, value in details.items() if value}

@@ -7,11 +7,16 @@ it was asked for, and with the whole machine's figures for the container's usage
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_vperf.machine import cgroups
+from pytest_vperf.machine.procfile import text
 from pytest_vperf.targets.base import Unavailable
 from pytest_vperf.targets.limits import CAPS, PERIOD, Limits, names
 from pytest_vperf.targets.setting import check
+
+if TYPE_CHECKING:
+    from pytest_vperf.machine.procfile import Read
 
 
 def host_config(limits: Limits) -> dict[str, object]:
@@ -35,12 +40,14 @@ def host_config(limits: Limits) -> dict[str, object]:
     return {name: value for name, value in wanted.items() if value is not None}
 
 
-def holds(pid: int, container: str) -> bool:
-    """Whether a process is on this machine and in control groups of the container's own."""
-    return any(container in path for path in cgroups.paths_of(pid).values())
+def holds(pid: int, container: str, read: Read = text) -> bool:
+    """Whether a process is on the machine whose files are read, and in control groups of the container's own."""
+    return any(container in path for path in cgroups.paths_of(pid, read).values())
 
 
-def read_back(asked: Limits, pid: int, container: str, target: str) -> dict[str, str]:
+def read_back(
+    asked: Limits, pid: int, container: str, target: str, read: Read = text
+) -> dict[str, str]:
     """The limits that were asked for, as the system has them.
 
     Args:
@@ -48,6 +55,7 @@ def read_back(asked: Limits, pid: int, container: str, target: str) -> dict[str,
         pid: the container's first process, as the engine numbers it.
         container: the container's ID.
         target: its name, for messages.
+        read: reads the files of the engine's machine.
 
     Returns:
         Setting → value as in the control group's file.
@@ -59,7 +67,7 @@ def read_back(asked: Limits, pid: int, container: str, target: str) -> dict[str,
     """
     if not asked:
         return {}
-    paths, points = cgroups.paths_of(pid), cgroups.hierarchies()
+    paths, points = cgroups.paths_of(pid, read), cgroups.hierarchies(read)
     found: dict[str, str] = {}
     for controller in asked.controllers:
         old = "blkio" if controller == "io" else controller
@@ -67,7 +75,7 @@ def read_back(asked: Limits, pid: int, container: str, target: str) -> dict[str,
         point, path = (points[old], paths[old]) if first else (points.get(""), paths.get("", ""))
         if point is None or container not in path:
             wanted = ", ".join(names(asked))
-            here = container.encode() in _command_line(pid)
+            here = is_sandbox(pid, container, read)
             why = (
                 f"its runtime does not enforce it: process {pid} is in the control group {path or '/'!r}"
                 f" of {old}, not in the container's own"
@@ -76,12 +84,13 @@ def read_back(asked: Limits, pid: int, container: str, target: str) -> dict[str,
             )
             raise Unavailable(f"asked for {wanted}, but {why}", target=target)
         settings = asked.settings(controller, 1 if first else 2)
-        found |= check(settings, point / path.lstrip("/"), target)
+        found |= check(settings, point / path.lstrip("/"), target, read=read)
     return found
 
 
-def _command_line(pid: int) -> bytes:
+def is_sandbox(pid: int, container: str, read: Read = text) -> bool:
+    """Whether a process, by its command line, is the sandbox that a runtime made for a container."""
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
+        return container in read(Path(f"/proc/{pid}/cmdline"))
     except OSError:
-        return b""
+        return False

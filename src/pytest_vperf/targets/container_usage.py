@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_vperf.targets.base import CannotConnect, Usage
-from pytest_vperf.targets.container_limits import holds
+from pytest_vperf.targets.base import CannotConnect, Unavailable, Usage
+from pytest_vperf.targets.container_limits import holds, is_sandbox
 from pytest_vperf.targets.engine_address import answering
 
 if TYPE_CHECKING:
@@ -25,17 +24,17 @@ def usage(engine: Engine, container: str, pid: int, target: str) -> Usage:
 
     Raises:
         CannotConnect: the container or the engine is gone.
+        Unavailable: its account is kept by nobody, and the engine is on another machine.
     """
-    if not holds(pid, container) and _is_sandbox(pid, container):
+    if not holds(pid, container, engine.read) and is_sandbox(pid, container, engine.read):
+        if engine.machine is not None:
+            raise Unavailable(
+                f"its runtime puts it in no control group, and the processes of {engine.machine.address.where} are"
+                " not looked at from here",
+                target=target,
+            )
         return _of_processes(pid)
     return _of_engine(engine, container, target)
-
-
-def _is_sandbox(pid: int, container: str) -> bool:
-    try:
-        return container.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False
 
 
 def _of_engine(engine: Engine, container: str, target: str) -> Usage:

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pytest_vperf.machine.preflight import Readiness, find_program
+from pytest_vperf.machine.procfile import text
 from pytest_vperf.machine.runs import LABEL_RUN
 from pytest_vperf.targets import oci_runtimes
 from pytest_vperf.targets.base import CannotConnect, Unavailable
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
     from pytest_vperf.machine.runs import Run
+    from pytest_vperf.targets.remote.machine import RemoteMachine
 
 _INSTALL = "apt-get install docker.io"
 
@@ -39,6 +41,7 @@ class Engine:
         client: the SDK's client, with a time limit on every request.
         url: where it is.
         private: whether it was started by us, for this run alone.
+        machine: the other machine that it is on; ``None`` where it is this one, or only its address is known.
     """
 
     def __init__(
@@ -47,9 +50,11 @@ class Engine:
         url: str,
         run: Run | None = None,
         own: PrivateEngine | None = None,
+        machine: RemoteMachine | None = None,
     ) -> None:
         self.client = client
         self.url = url
+        self.machine = machine
         self.private = own is not None
         self._run = run
         self._own = own
@@ -66,7 +71,7 @@ class Engine:
         found = answering_engine()
         if found is not None:
             client, url = found
-            _remove_leftovers(client, url)
+            remove_leftovers(client, url)
             return cls(client, url, run)
         if (lack := _why_no_private_engine()) is not None:
             raise lack
@@ -111,6 +116,23 @@ class Engine:
             for name, entry in sorted(known.items())
             if not name.startswith("io.containerd.")
         }
+
+    def runtime_version(self, name: str) -> str:
+        """What a runtime says of its version; empty where it says nothing."""
+        path = self.runtimes().get(name, "")
+        if self.machine is None:
+            return oci_runtimes.version(path)
+        done = self.machine.ssh.run([path or name, "--version"], check=False, timeout=20.0)
+        return "" if done.returncode else oci_runtimes.first_line(done.text)
+
+    def read(self, path: Path) -> str:
+        """The text of a small file of the engine's machine.
+
+        Raises:
+            OSError: it cannot be read.
+            CannotConnect: the machine is gone.
+        """
+        return text(path) if self.machine is None else self.machine.read(path)
 
     def require_runtime(self, name: str) -> None:
         """Make sure that the engine knows a runtime; whether it starts is seen when it is started.
@@ -195,7 +217,7 @@ def answering_engine() -> tuple[DockerClient, str] | None:
     return None
 
 
-def _remove_leftovers(client: DockerClient, url: str) -> None:
+def remove_leftovers(client: DockerClient, url: str) -> None:
     """Remove the containers of this machine's and user's dead runs; nobody else does, once they are dead.
 
     What cannot be removed is left to the next time: it is no reason not to run.

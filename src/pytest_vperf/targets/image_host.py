@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.base import Facts, Link
     from pytest_vperf.targets.image import Rootfs
     from pytest_vperf.targets.program import Program
+    from pytest_vperf.targets.ssh_connection import SshConnection
 
 #: Where mount points are; gone with a restart of the machine, and so are the mounts.
 _FOLDER = "/run"
@@ -29,11 +30,11 @@ class ImageHost(SshHost):
     """A machine that runs machines, as a target.
 
     Args:
-        url: as of `SshHost`, like ``run`` and ``config``.
+        url: as of `SshHost`, like ``run``, ``config`` and ``connection``.
         rootfs: gives the machines' image.
         disk: gives the path, there, of its root disk.
         name: in reports.
-        details: for the record, besides what is found.
+        details: as of `SshHost`.
     """
 
     def __init__(
@@ -46,12 +47,11 @@ class ImageHost(SshHost):
         name: str = "host",
         details: Mapping[str, str] | None = None,
         config: Path | None = None,
+        connection: SshConnection | None = None,
     ) -> None:
-        self.name = name
-        super().__init__(url, run, config=config)
+        super().__init__(url, run, config=config, name=name, connection=connection, details=details)
         self._rootfs = rootfs
         self._disk = disk
-        self._more = dict(details or {})
         self._used: list[Rootfs] = []
         self._point = f"{_FOLDER}/{run.cgroup}-image"
         self.network_link: Link | None = None
@@ -94,11 +94,11 @@ class ImageHost(SshHost):
             if self._used
             else {}
         )
-        return replace(found, details={**found.details, **image, **self._more})
+        return replace(found, details={**found.details, **image})
 
     def close(self) -> None:
         """Take the image away and end the connection. Safe to repeat; quiet if it is gone."""
-        if self._used and self._open:
+        if self._used and self.connection.is_open:
             self._used.clear()
             script = 'umount -l "$1" && rmdir "$1"'
             self._quietly(["sh", "-c", script, "sh", self._point])

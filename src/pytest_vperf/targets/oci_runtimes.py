@@ -94,4 +94,9 @@ def version(path: str) -> str:
         )
     except (OSError, subprocess.SubprocessError):
         return ""
-    return done.stdout.strip().splitlines()[0] if done.stdout.strip() else ""
+    return first_line(done.stdout)
+
+
+def first_line(said: str) -> str:
+    """Of what a runtime said of its version; empty where it said nothing."""
+    return said.strip().splitlines()[0] if said.strip() else ""

@@ -9,11 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_vperf.machine.procfile import text
 from pytest_vperf.targets.base import CannotStart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
+
+    from pytest_vperf.machine.procfile import Read
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,12 @@ def among_lines(name: str, file: str, line: str, words: set[str]) -> Setting:
 
 
 def check(
-    settings: Iterable[Setting], folder: Path, target: str, *, unenforced: str = ""
+    settings: Iterable[Setting],
+    folder: Path,
+    target: str,
+    *,
+    unenforced: str = "",
+    read: Read = text,
 ) -> dict[str, str]:
     """Read settings back from a control group.
 
@@ -62,6 +70,7 @@ def check(
         folder: the group's, of one controller.
         target: the target's name, for messages.
         unenforced: added to the message, where it is known why a setting may not be there.
+        read: reads the files of the machine that the group is on.
 
     Returns:
         Setting → the text of its file.
@@ -73,19 +82,19 @@ def check(
     for setting in settings:
         path = folder / setting.file
         try:
-            text = path.read_text().strip()
+            value = read(path).strip()
         except OSError as error:
             if setting.optional:
                 continue
-            text = f"nothing: {error.strerror}"
-        if not setting.same(text):
+            value = f"nothing: {error.strerror}"
+        if not setting.same(value):
             raise CannotStart(
-                f"{target}: asked for {setting.name} {setting.value!r}, the system has {text!r}"
+                f"{target}: asked for {setting.name} {setting.value!r}, the system has {value!r}"
                 f" in {path}{unenforced}",
                 target=target,
             )
         if setting.written:  # else it says again what another file says
-            found[setting.name] = _line(text, setting.value)
+            found[setting.name] = _line(value, setting.value)
     return found
 
 

@@ -1,22 +1,16 @@
 """Another host that is a machine of its own, reached by SSH: ``--load-host=ssh://user@host:port``.
 
-The system's own ``ssh`` is called, and no library: it has the user's keys, agent, jump hosts, host keys and settings,
-and needs no dependency. One connection is opened and kept (ControlMaster, ssh_config(5)); commands share it, so that
-each costs a round trip. It never asks: a key that is not known, or a password, is an error.
+The connection is that of `pytest_vperf.targets.ssh_connection`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import re
 import secrets
-import shlex
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
-from pytest_vperf.machine.preflight import find_program
 from pytest_vperf.targets.base import (
     CannotConnect,
     CommandFailed,
@@ -27,9 +21,11 @@ from pytest_vperf.targets.base import (
     Unavailable,
     Usage,
 )
+from pytest_vperf.targets.end_marked import end_marked
 from pytest_vperf.targets.network.link import RouteLink
-from pytest_vperf.targets.process import Finished, OutOfTime, run_process
+from pytest_vperf.targets.process import OutOfTime
 from pytest_vperf.targets.program import Program
+from pytest_vperf.targets.ssh_connection import FAILED, SshConnection, remote_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,14 +36,6 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.base import Link
 
 _MARK = "VPERF_SSH"
-_CONNECT_TIMEOUT = 15
-#: What ``ssh`` ends with when it, and not the command, failed (ssh(1), "EXIT STATUS"); commands may end so, too.
-_FAILED = 255
-_END_MARKED = (
-    f'for e in /proc/[0-9]*/environ; do if grep -q "{_MARK}=$1" "$e" 2>/dev/null; then'
-    " p=${e#/proc/}; kill -9 ${p%/environ}; fi; done"
-)
-_numbers = itertools.count(1)
 
 
 class SshHost:
@@ -57,6 +45,14 @@ class SshHost:
         url: ``ssh://[user@]host[:port]``; the host may be a name of the user's ``~/.ssh/config``.
         run: owns the connection.
         config: another configuration file for ``ssh``.
+        name: of the machine, in reports and messages.
+        connection: one that is open already, and stays so.
+        details: for the record, besides what is found.
+
+    Attributes:
+        connection: to the machine.
+        link: how targets reach it.
+        local: how it reaches this machine.
 
     Raises:
         ValueError: the URL is none.
@@ -64,25 +60,20 @@ class SshHost:
         CannotConnect: the machine does not let us in; with the words of ``ssh``.
     """
 
-    name = "other host (ssh)"
-
-    def __init__(self, url: str, run: Run, *, config: Path | None = None) -> None:
-        self._destination = parse_url(url)
-        program = find_program("ssh")
-        if program is None:
-            raise Unavailable("ssh is not installed", remedy="apt-get install openssh-client")
-        self._run = run
-        control = run.folder / f"ssh{next(_numbers)}"
-        self._ssh = [
-            program,
-            *(("-F", str(config)) if config else ()),
-            *("-o", "BatchMode=yes", "-o", f"ConnectTimeout={_CONNECT_TIMEOUT}"),
-            *("-o", f"ControlPath={control}", "-o", "ServerAliveInterval=15"),
-        ]
-        self._open = False
-        # In the background once it is connected; a process of the run, which ends it if we cannot.
-        self._call(["-M", "-N", "-f", "-o", "ControlPersist=yes", *self._destination], timeout=60.0)
-        self._open = True
+    def __init__(
+        self,
+        url: str,
+        run: Run,
+        *,
+        config: Path | None = None,
+        name: str = "other host (ssh)",
+        connection: SshConnection | None = None,
+        details: Mapping[str, str] | None = None,
+    ) -> None:
+        self.name = name
+        self._more = dict(details or {})
+        self._shared = connection is not None
+        self.connection = connection or SshConnection(url, run, config=config, name=name)
         try:
             said = self.run(["sh", "-c", 'echo "$SSH_CONNECTION"; uname -sr; uname -m']).text
             self.link, self.local, self._details = _seen(said)
@@ -105,11 +96,8 @@ class SshHost:
             raise ValueError("a command has at least one word")
         mark = secrets.token_hex(8)
         line = remote_line(argv, {**(env or {}), _MARK: mark}, cwd, mark)
-        words = [*self._destination, "--", line]
         try:
-            done = run_process(
-                [*self._ssh, *words], env=self._run.environment, input=input, timeout=timeout
-            )
+            done = self.connection.call(line, input=input, timeout=timeout)
         except OutOfTime as error:
             self._end(mark)
             raise TimedOut(
@@ -122,9 +110,9 @@ class SshHost:
             self._end(mark)
             raise
         stderr = done.stderr
-        if done.returncode == _FAILED:
+        if done.returncode == FAILED:
             if not stderr.endswith(mark.encode()):
-                raise self._lost(done)
+                raise self.connection.lost(done)
             stderr = stderr.removesuffix(mark.encode())
         completed = Completed(tuple(argv), done.returncode, done.stdout, stderr, done.duration)
         if check and completed.returncode != 0:
@@ -133,10 +121,9 @@ class SshHost:
 
     def _end(self, mark: str) -> None:
         """End everything there that carries a mark."""
-        line = remote_line(["sh", "-c", _END_MARKED, "sh", mark], {}, None, "")
-        words = [*self._ssh, *self._destination, "--", line]
+        line = remote_line(end_marked(_MARK, mark), {}, None, "")
         with contextlib.suppress(OutOfTime, OSError):
-            run_process(words, env=self._run.environment, timeout=20.0)
+            self.connection.call(line, timeout=20.0)
 
     def program(self, name: str) -> Program:
         """A program that is installed there; see `pytest_vperf.targets.base.Target.program`."""
@@ -173,8 +160,8 @@ class SshHost:
 
     def facts(self) -> Facts:
         """Kernel and architecture there, and how it is reached."""
-        details = {**self._details, **self.link.details(), "placement": "machine reached by SSH"}
-        return Facts("host", self.name, details)
+        found = {**self._details, **self.link.details(), "placement": "machine reached by SSH"}
+        return Facts("host", self.name, {**found, **self._more})
 
     def usage(self) -> Usage:
         """Not known: the machine's other users are not told apart.
@@ -186,25 +173,8 @@ class SshHost:
 
     def close(self) -> None:
         """End the connection. Safe to repeat; quiet if it is gone."""
-        if self._open:
-            self._open = False
-            with contextlib.suppress(TargetError):
-                self._call(["-O", "exit", *self._destination], timeout=20.0)
-
-    def _call(self, words: Sequence[str], timeout: float) -> None:
-        try:
-            done = run_process([*self._ssh, *words], env=self._run.environment, timeout=timeout)
-        except OutOfTime:
-            raise CannotConnect(
-                f"{self.name}: ssh did not answer within {timeout:g} s", target=self.name
-            ) from None
-        if done.returncode:
-            raise self._lost(done)
-
-    def _lost(self, done: Finished) -> CannotConnect:
-        said = done.stderr.decode("utf-8", "replace").strip() or f"status {done.returncode}"
-        where = self._destination[-1]
-        return CannotConnect(f"{self.name}: ssh cannot reach {where}: {said}", target=self.name)
+        if not self._shared:
+            self.connection.close()
 
     def __enter__(self) -> SshHost:
         return self
@@ -216,56 +186,6 @@ class SshHost:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def parse_url(url: str) -> list[str]:
-    """The words for ``ssh`` that name a machine.
-
-    Raises:
-        ValueError: it is no ``ssh://[user@]host[:port]``.
-    """
-    wrong = f"{url!r} is not ssh://[user@]host[:port]"
-    parts = urlsplit(url)
-    try:
-        port = parts.port
-    except ValueError:
-        raise ValueError(wrong) from None
-    host, user = parts.hostname or "", parts.username or ""
-    extra = parts.path.strip("/") or parts.query or parts.fragment or parts.password
-    # A name that began with "-" would be an option of ssh.
-    fine = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]*")
-    if (
-        parts.scheme != "ssh"
-        or extra
-        or not fine.fullmatch(host)
-        or (user and not fine.fullmatch(user))
-    ):
-        raise ValueError(wrong)
-    return [
-        *(("-p", str(port)) if port else ()),
-        *(("-l", user) if user else ()),
-        host,
-    ]
-
-
-def remote_line(argv: Sequence[str], env: Mapping[str, str], cwd: str | None, mark: str) -> str:
-    """The line that the login shell there is given: no word of the command means anything to a shell.
-
-    The login shell need not be a POSIX one, so it has nothing to do but to start one. That one stays, and tells the
-    number of a signal that ended the command. Where the command itself ends with the status that ``ssh`` has for a
-    lost connection, the shell says so by a mark.
-
-    Args:
-        argv: the command.
-        env: its variables.
-        cwd: its folder.
-        mark: what standard error ends with where the status is the command's own.
-    """
-    settings = [f"{name}={value}" for name, value in env.items()]
-    line = shlex.join(["env", *settings, *argv])
-    place = f"cd -- {shlex.quote(cwd)} && " if cwd else ""
-    own = f"[ $s -ne {_FAILED} ] || printf %s {shlex.quote(mark)} >&2"
-    return shlex.join(["exec", "sh", "-c", f"{place}{line}; s=$?; {own}; exit $s"])
 
 
 def _seen(said: str) -> tuple[Link, RouteLink, dict[str, str]]:

@@ -40,6 +40,7 @@ def test_what_is_imported_without_a_claim(tmp_path: Path) -> None:
         "pytest_vperf.libvirt_fixtures",
         "pytest_vperf.network_fixtures",
         "pytest_vperf.pod_fixtures",
+        "pytest_vperf.remote_fixtures",
         "pytest_vperf.workload_fixtures",
         "pytest_vperf.stash",
     }

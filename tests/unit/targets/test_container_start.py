@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,6 @@ from pytest_vperf.targets.scope import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 class Api:
@@ -86,7 +86,10 @@ def starting(api: Api, run: Run, runtime: str) -> Containers:
         url="unix:///none",
         version="1",
         info={},
+        machine=None,
         runtimes=lambda: {},
+        runtime_version=lambda _: "",
+        read=Path.read_text,
         require_runtime=lambda _: None,
     )
     return Containers(lambda: engine, run, Scope(), runtime=runtime, rootfs=lambda _: "image")

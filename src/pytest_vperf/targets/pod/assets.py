@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import functools
-import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_vperf.machine import cache
-from pytest_vperf.machine.preflight import Readiness, find_program
-from pytest_vperf.targets.base import Unavailable
 from pytest_vperf.targets.kernel import modules
 from pytest_vperf.targets.kernel.guest_kernel import GuestKernel, distribution_kernel, from_file
-from pytest_vperf.targets.pod import firmware as firmwares
 from pytest_vperf.targets.pod.command_line import MachineConfig
 from pytest_vperf.targets.pod.disk import build_disk
 from pytest_vperf.targets.pod.initramfs import build_initramfs
+from pytest_vperf.targets.pod.place import HERE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_vperf.targets.image import Rootfs
     from pytest_vperf.targets.network.card import Card
-
-QEMU = "qemu-system-x86_64"
+    from pytest_vperf.targets.pod.place import Place
 
 
 @dataclass(frozen=True)
@@ -31,12 +27,13 @@ class Assets:
     """The files a pod is started from.
 
     Attributes:
-        qemu: path of the QEMU program.
+        qemu: path of the QEMU program, where pods are started.
         qemu_version: as it prints it.
         kernel: the guest kernel.
         initramfs: with the agent and that kernel's modules.
         disk: the container image as a disk.
         rootfs: what the disk was made of; the container target runs the same.
+        place: the machine that pods are started on.
     """
 
     qemu: str
@@ -45,6 +42,7 @@ class Assets:
     initramfs: Path
     disk: Path
     rootfs: Rootfs
+    place: Place = HERE
 
     def config(
         self,
@@ -66,7 +64,7 @@ class Assets:
         """
         return MachineConfig(
             accelerator,
-            firmwares.find(firmware).path,
+            self.place.firmware(firmware).path,
             self.kernel.image,
             # Only a machine with a card pays for loading its driver.
             self.initramfs if card is None else build_initramfs(self.kernel, modules.NETWORK),
@@ -89,12 +87,13 @@ class Assets:
             "memory": f"{config.memory_mib} MiB",
             "qemu": self.qemu_version,
             "firmware": firmware,
-            "firmware_sha256": _sha256(config.firmware),
+            "firmware_sha256": self.place.firmware(firmware).sha256,
             "guest_kernel": self.kernel.release,
             "guest_kernel_sha256": self.kernel.sha256,
             "initramfs_sha256": _sha256(config.initramfs),
             "rootfs": self.rootfs.name,
             "rootfs_sha256": self.rootfs.sha256,
+            **self.place.details,
         }
 
 
@@ -103,41 +102,26 @@ def _sha256(path: Path) -> str:
     return cache.file_sha256(path)
 
 
-def prepare(rootfs: Rootfs, guest_kernel: Path | None = None) -> Assets:
+def prepare(rootfs: Rootfs, guest_kernel: Path | None = None, place: Place = HERE) -> Assets:
     """Build or find everything. Takes seconds the first time, and nothing is measured meanwhile.
+
+    Args:
+        rootfs: the pods' image.
+        guest_kernel: a file; ``None`` takes the distribution's.
+        place: where pods are started.
 
     Raises:
         Unavailable: QEMU, a kernel, a compiler or squashfs-tools cannot be had; says how to get it.
         CannotStart: a file named by the user cannot be used; says why.
     """
-    program = check_qemu()
-    if not program.usable:
-        raise Unavailable(program.why, remedy=program.remedy)
+    qemu, version = place.qemu()
     kernel = from_file(guest_kernel) if guest_kernel else distribution_kernel()
     return Assets(
-        program.why,
-        qemu_version(program.why),
+        qemu,
+        version,
         kernel,
         build_initramfs(kernel),
         build_disk(rootfs.path, rootfs.sha256),
         rootfs,
+        place,
     )
-
-
-def check_qemu() -> Readiness:
-    """Whether QEMU is installed; ``why`` is its path then."""
-    path = find_program(QEMU)
-    if path is None:
-        return Readiness(
-            "qemu", False, f"{QEMU} is not installed", "apt-get install qemu-system-x86"
-        )
-    return Readiness("qemu", True, path)
-
-
-@functools.lru_cache(maxsize=4)
-def qemu_version(path: str) -> str:
-    """QEMU's version with its package's, as the first line of ``--version`` has it after "version"."""
-    done = subprocess.run(
-        [path, "--version"], capture_output=True, text=True, check=False, timeout=60
-    )
-    return done.stdout.partition("\n")[0].partition("version ")[2] or "unknown"

@@ -53,24 +53,23 @@ def boot(
         TimedOut: not ready within ``timeout``.
         ValueError: the command has a NUL character.
     """
-    name = f"pod {config.accelerator} {firmware}"
+    place = assets.place
+    name = f"pod {config.accelerator} {firmware}{place.mark}"
     start = Frame(Type.START, 1, command_payload(command, dict(DEFAULT_ENVIRONMENT), "/"))
     details = assets.details(config, firmware)
     if why_accelerator:
         details["why_accelerator"] = why_accelerator
-    group = None
-    if limits:
-        from pytest_vperf.targets.control_group import ControlGroup
-
-        group = ControlGroup(run, limits, name)
+    group = place.group(run, limits, name) if limits else None
+    if group is not None:
         details |= group.details
     lent: list[Disk] = []
     try:
         for disk in disks:
             disk.lend(name)
             lent.append(disk)
+        launch = place.ready(assets.qemu, config, run, group)
         began = time.perf_counter()
-        machine = Machine(assets.qemu, config, run, name, group)
+        machine = Machine(launch(), config, name)
     except BaseException:
         for disk in lent:
             disk.give_back()
@@ -85,7 +84,8 @@ def boot(
         machine.await_frame(Type.READY, "agent", deadline)
         machine.await_frame(Type.RUNNING, "container", deadline)
         _look_after(machine, command)
-        machine.check_group()
+        if group is not None:
+            group.check_member(machine.pid)
         pod = Pod(machine, began, details, assets.rootfs, disks)
         if disks:
             from pytest_vperf.targets.pod.disks import put_in_place

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from pathlib import PurePath
 
     from pytest_vperf.targets.network.card import Card
 
@@ -60,10 +60,10 @@ class MachineConfig:
     """
 
     accelerator: str
-    firmware: Path
-    kernel: Path
-    initramfs: Path
-    disk: Path | None
+    firmware: PurePath
+    kernel: PurePath
+    initramfs: PurePath
+    disk: PurePath | None
     vcpus: int = 1
     memory_mib: int = 512
     machine: str = "q35"
@@ -79,11 +79,14 @@ class MachineConfig:
 
 @dataclass(frozen=True)
 class Channels:
-    """Descriptors of connected sockets that QEMU inherits: no paths, nothing left in the file system."""
+    """The sockets that QEMU has its channels on, each as QEMU's option ``-chardev socket`` names one.
 
-    qmp: int
-    console: int
-    agent: int
+    ``fd=NUMBER`` is a connected one that it inherits, ``path=FILE`` one that it connects to.
+    """
+
+    qmp: str
+    console: str
+    agent: str
 
 
 def command_line(qemu: str, config: MachineConfig, channels: Channels, name: str) -> list[str]:
@@ -101,16 +104,16 @@ def command_line(qemu: str, config: MachineConfig, channels: Channels, name: str
         *("-kernel", str(config.kernel)),
         *("-initrd", str(config.initramfs)),
         *("-append", " ".join(KERNEL_PARAMETERS)),
-        *("-chardev", f"socket,id=qmp,fd={channels.qmp}"),
+        *("-chardev", f"socket,id=qmp,{channels.qmp}"),
         *("-mon", "chardev=qmp,mode=control"),
-        *("-chardev", f"socket,id=console,fd={channels.console}"),
+        *("-chardev", f"socket,id=console,{channels.console}"),
         *("-serial", "chardev:console"),
     ]
     if config.disk is not None:
         disk = str(config.disk).replace(",", ",,")
         argv += [
             *("-device", "virtio-serial-pci,disable-legacy=on,max_ports=2"),
-            *("-chardev", f"socket,id=agent,fd={channels.agent}"),
+            *("-chardev", f"socket,id=agent,{channels.agent}"),
             *("-device", f"virtserialport,chardev=agent,name={AGENT_PORT}"),
             *("-drive", f"file={disk},format=raw,if=none,id=image,read-only=on"),
             *("-device", "virtio-blk-pci,disable-legacy=on,drive=image"),

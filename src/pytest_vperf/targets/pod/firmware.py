@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from pytest_vperf.machine import cache
 from pytest_vperf.machine.preflight import Readiness
@@ -20,12 +20,12 @@ class Firmware:
 
     Attributes:
         name: ``qboot`` or ``seabios``.
-        path: the file given to QEMU, so that it is known which one ran.
+        path: the file given to QEMU, on its machine, so that it is known which one ran.
         sha256: of the file.
     """
 
     name: str
-    path: Path
+    path: PurePath
     sha256: str
 
 
@@ -36,16 +36,24 @@ def find(name: str) -> Firmware:
         CannotStart: there is no firmware of that name.
         Unavailable: its file is not installed.
     """
-    if name not in FILES:
-        raise CannotStart(f"unknown firmware {name!r}: choose one of {', '.join(sorted(FILES))}")
-    file, package = FILES[name]
-    for folder in FOLDERS:
-        path = Path(folder, file)
+    for path in map(Path, candidates(name)):
         if path.is_file():
             return Firmware(name, path, cache.file_sha256(path))
+    file, package = FILES[name]
     raise Unavailable(
         f"firmware {name}: no {file} in {', '.join(FOLDERS)}", remedy=f"apt-get install {package}"
     )
+
+
+def candidates(name: str) -> list[str]:
+    """Where the file of a firmware may be, the usual place first.
+
+    Raises:
+        CannotStart: there is no firmware of that name.
+    """
+    if name not in FILES:
+        raise CannotStart(f"unknown firmware {name!r}: choose one of {', '.join(sorted(FILES))}")
+    return [f"{folder}/{FILES[name][0]}" for folder in FOLDERS]
 
 
 def check(name: str) -> Readiness:

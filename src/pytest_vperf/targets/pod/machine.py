@@ -16,8 +16,6 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import shutil
-import socket
 import subprocess
 import time
 from collections import deque
@@ -26,12 +24,14 @@ from typing import TYPE_CHECKING
 from pytest_vperf.targets.agent.wire import Frame, Type, Wire, WireError
 from pytest_vperf.targets.base import CannotStart, TimedOut
 from pytest_vperf.targets.kernel.lines import KERNEL_LINE
-from pytest_vperf.targets.pod.command_line import Channels, MachineConfig, command_line
 from pytest_vperf.targets.pod.qmp import Qmp, QmpError, QmpTimeout
 
 if TYPE_CHECKING:
-    from pytest_vperf.machine.runs import Run
-    from pytest_vperf.targets.control_group import ControlGroup
+    import socket
+
+    from pytest_vperf.targets.base import Usage
+    from pytest_vperf.targets.pod.command_line import MachineConfig
+    from pytest_vperf.targets.pod.process import QemuProcess
 
 #: What the agent prints first (agent/main.c).
 AGENT_LINE = b"vperf-agent: up"
@@ -42,54 +42,30 @@ _CONSOLE_KEPT = 1 << 16
 class Machine:
     """One QEMU process with its three channels.
 
+    Args:
+        process: was started, stopped before its first instruction (``-S``); ended with this.
+        config: what it was started with.
+        name: for messages.
+
     Attributes:
         name: for messages.
         marks: phase → the time.perf_counter() at which it ended, in the order seen.
         console: the last 64 KiB printed on the serial port.
     """
 
-    def __init__(
-        self,
-        qemu: str,
-        config: MachineConfig,
-        run: Run,
-        name: str,
-        group: ControlGroup | None = None,
-    ) -> None:
+    def __init__(self, process: QemuProcess, config: MachineConfig, name: str) -> None:
         self.name = name
-        self._group = group
         self.config = config
         self.marks: dict[str, float] = {}
         self.console = bytearray()
-        self._folder = run.subfolder("pod")
-        self._log = (self._folder / "qemu.log").open("w+b")
-        pairs = [socket.socketpair() for _ in range(3)]
-        theirs = Channels(*(pair[1].fileno() for pair in pairs))
-        self._qmp = Qmp(pairs[0][0])
-        self._console = pairs[1][0]
+        self._process = process
+        self._qmp = Qmp(process.qmp)
+        self._console = process.console
         self._console.setblocking(False)
         self._console_open = True
         self._first_byte: float | None = None
         self._seen: deque[tuple[float, Frame]] = deque()
-        self.wire = Wire(pairs[2][0])
-        argv = command_line(qemu, config, theirs, name=f"vperf-{run.id}")
-        try:
-            # A session of its own: Ctrl-C in a terminal reaches pytest, which ends the machine in order.
-            self._process = subprocess.Popen(
-                group.entered(argv) if group else argv,
-                stdin=subprocess.DEVNULL,
-                stdout=self._log,
-                stderr=self._log,
-                pass_fds=(theirs.qmp, theirs.console, theirs.agent, *_taps(config)),
-                env=run.environment,
-                start_new_session=True,
-            )
-        except BaseException:
-            self._close_channels()
-            raise
-        finally:
-            for pair in pairs:
-                pair[1].close()
+        self.wire = Wire(process.agent)
 
     @property
     def pid(self) -> int:
@@ -242,9 +218,7 @@ class Machine:
 
     def last_words(self) -> str:
         """What QEMU and the console said last, for the end of an error message."""
-        self._log.flush()
-        self._log.seek(0)
-        log = self._log.read()[-600:].decode("utf-8", "replace").strip()
+        log = self._process.said()
         console = self.console[-600:].decode("utf-8", "replace").replace("\r", "").strip()
         lines = f"\nQEMU said: {log}" if log else ""
         return lines + (
@@ -270,38 +244,20 @@ class Machine:
             f"{self.name}: QEMU {how} in the phase {phase!r}{self.last_words()}", target=self.name
         )
 
-    def check_group(self) -> None:
-        """Make sure that every thread of QEMU is held to the limits.
+    def usage(self) -> Usage:
+        """CPU time and resident memory of QEMU.
 
         Raises:
-            CannotStart: one is not.
+            CannotConnect: it is gone.
         """
-        if self._group is not None:
-            self._group.check_member(self.pid)
-
-    def is_running(self) -> bool:
-        """Whether the QEMU process is there."""
-        return self._process.poll() is None
+        return self._process.usage()
 
     def close(self) -> None:
-        """End the machine. It has nothing to save, so it is not asked politely. Safe to repeat."""
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.wait()
-        self._close_channels()
-        if self._group is not None:
-            self._group.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _close_channels(self) -> None:
+        """End the machine. Safe to repeat."""
+        self._process.end()
         self._qmp.close()
         self._console.close()
         self.wire.socket.close()
-        self._log.close()
-
-
-def _taps(config: MachineConfig) -> tuple[int, ...]:
-    return () if config.card is None or config.card.descriptor < 0 else (config.card.descriptor,)
 
 
 def _is_kernel(console: bytearray) -> bool:

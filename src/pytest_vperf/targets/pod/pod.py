@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_vperf.targets.agent.target import ENVIRONMENT, AgentTarget
-from pytest_vperf.targets.base import CannotConnect, Facts, Usage
+from pytest_vperf.targets.base import CannotConnect, Facts
 from pytest_vperf.targets.phases import startup_quantity
 from pytest_vperf.targets.pod.machine import PHASES
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pytest_vperf.quantity import Quantity
-    from pytest_vperf.targets.base import Link
+    from pytest_vperf.targets.base import Link, Usage
     from pytest_vperf.targets.disks import Disk
     from pytest_vperf.targets.image import Rootfs
     from pytest_vperf.targets.pod.machine import Machine
@@ -77,16 +77,10 @@ class Pod(AgentTarget):
         Raises:
             CannotConnect: QEMU is gone.
         """
-        import psutil
-
         try:
-            if not self._machine.is_running():
-                raise psutil.NoSuchProcess(self.pid)
-            process = psutil.Process(self.pid)
-            times = process.cpu_times()
-            return Usage(times.user + times.system, process.memory_info().rss)
-        except psutil.Error as error:
-            raise CannotConnect(f"{self.name}: QEMU is gone", target=self.name) from error
+            return self._machine.usage()
+        except CannotConnect as error:
+            raise CannotConnect(f"{self.name}: {error}", target=self.name) from None
 
     def close(self) -> None:
         """End the machine."""

@@ -12,6 +12,7 @@ from pytest_vperf.targets.limits import Limits
 from pytest_vperf.targets.network.card import plug_in
 from pytest_vperf.targets.pod.boot import boot
 from pytest_vperf.targets.pod.disks import serial
+from pytest_vperf.targets.pod.place import HERE
 from pytest_vperf.targets.pod.probe import ACCELERATORS, probe
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.disks import CappedDisk, Disk
     from pytest_vperf.targets.network.card import Network
     from pytest_vperf.targets.pod.assets import Assets
+    from pytest_vperf.targets.pod.place import Place
     from pytest_vperf.targets.pod.pod import Pod
     from pytest_vperf.targets.scope import Scope
 
@@ -39,6 +41,7 @@ class Pods:
         timeout: seconds that one start may take.
         probed: gives what the accelerator is probed with, where ``assets`` are themselves in question: with them an
             error of a start is an error, and not an accelerator that cannot be had.
+        place: the machine that they are started on; that of ``assets``.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class Pods:
         accelerator: str = "auto",
         timeout: float = 120.0,
         probed: Callable[[], Assets] | None = None,
+        place: Place = HERE,
     ) -> None:
         if accelerator != "auto" and accelerator not in ACCELERATORS:
             raise CannotStart(
@@ -62,6 +66,7 @@ class Pods:
         self._asked = accelerator
         self._why = ""
         self._timeout = timeout
+        self._place = place
 
     @property
     def accelerator(self) -> str:
@@ -71,7 +76,7 @@ class Pods:
             Unavailable: ``auto``, and the files that a probe needs cannot be had.
         """
         if self._asked == "auto":
-            kvm = probe("kvm", self._probed, self._run)
+            kvm = probe("kvm", self._probed, self._run, place=self._place)
             self._asked = "kvm" if kvm.usable else "tcg"
             self._why = "auto: kvm works" if kvm.usable else f"auto: no kvm: {kvm.why}"
         return self._asked
@@ -119,9 +124,10 @@ class Pods:
         accelerator = self.accelerator
         # Pods on Xen have no firmware: the hypervisor loads the kernel itself.
         name = f"pod {accelerator}" if accelerator == "xen" else f"pod {accelerator} {firmware}"
+        name += self._place.mark
         with contextlib.ExitStack() as undo:
             try:
-                readiness = probe(accelerator, self._probed, self._run)
+                readiness = probe(accelerator, self._probed, self._run, place=self._place)
                 if not readiness.usable:
                     raise Unavailable(f"{accelerator}: {readiness.why}", remedy=readiness.remedy)
                 card = network.card(vhost=vhost) if network is not None else None

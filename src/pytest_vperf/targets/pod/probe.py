@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_vperf.machine import cache, lock
 from pytest_vperf.machine.preflight import Readiness
 from pytest_vperf.targets.base import TargetError, TimedOut, Unavailable
 from pytest_vperf.targets.pod import boot as booting
+from pytest_vperf.targets.pod.place import HERE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.pod.assets import Assets
+    from pytest_vperf.targets.pod.place import Place
 
 #: Accelerators a pod may ask for, the quickest first.
 ACCELERATORS = ("kvm", "tcg", "xen")
@@ -30,18 +32,24 @@ FIRMWARE = "qboot"
 
 
 def probe(
-    accelerator: str, prepared: Callable[[], Assets], run: Run, *, afresh: bool = False
+    accelerator: str,
+    prepared: Callable[[], Assets],
+    run: Run,
+    *,
+    afresh: bool = False,
+    place: Place = HERE,
 ) -> Readiness:
-    """Whether pods can run with an accelerator on this host.
+    """Whether pods can run with an accelerator on a host.
 
     Args:
         accelerator: ``kvm``, ``tcg`` or ``xen``.
         prepared: gives what a pod is started from; not called where no boot is needed to say no.
         run: owns the probe's machine.
         afresh: do not believe an earlier probe.
+        place: the host.
     """
     name = f"accelerator {accelerator}"
-    quick = _quick_refusal(accelerator)
+    quick = place.refusal(accelerator)
     if quick is not None:
         return Readiness(name, False, *quick)
     assets = prepared()
@@ -60,29 +68,9 @@ def probe(
     return answer
 
 
-def _quick_refusal(accelerator: str) -> tuple[str, str] | None:
-    """A reason that needs no boot, with its remedy."""
-    if accelerator == "xen":
-        capabilities = Path("/proc/xen/capabilities")
-        if not capabilities.exists():
-            return "this host is no Xen dom0 (no /proc/xen/capabilities)", ""
-        return "pods on Xen are not supported yet", ""
-    if accelerator == "kvm":
-        device = Path("/dev/kvm")
-        if not device.exists():
-            return "no /dev/kvm: no hardware virtualisation here, or its module is not loaded", (
-                "modprobe kvm_intel or kvm_amd, after enabling virtualisation in the firmware"
-            )
-        if not os.access(device, os.R_OK | os.W_OK):
-            return "no permission to use /dev/kvm", "usermod -aG kvm $USER, then log in again"
-    return None
-
-
 def _memory(accelerator: str, assets: Assets) -> Path:
     """Where the answer is kept: keyed by this boot of the host, what it loaded, and everything the probe ran."""
-    boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    modules = sorted(module.name for module in Path("/sys/module").glob("kvm*"))
-    parts = [accelerator, boot_id, *modules, assets.qemu_version, assets.kernel.sha256]
+    parts = [accelerator, *assets.place.identity(), assets.qemu_version, assets.kernel.sha256]
     key = cache.content_key([*parts, assets.initramfs.parent.name, assets.disk.parent.name])
     return cache.root() / "probe" / f"{key}.json"
 

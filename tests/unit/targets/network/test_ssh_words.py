@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_vperf.targets.ssh_host import parse_url, remote_line
+from pytest_vperf.targets.ssh_connection import parse_url, remote_line
 
 WORDS = st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]), max_size=20)
 

@@ -66,7 +66,9 @@ def test_a_start_that_fails_takes_the_card_back(
     arguments: dict[str, Any],
     error: type[Exception],
 ) -> None:
-    monkeypatch.setattr(pods, "probe", lambda *_: Readiness("accelerator tcg", True, "booted"))
+    monkeypatch.setattr(
+        pods, "probe", lambda *_, **__: Readiness("accelerator tcg", True, "booted")
+    )
     monkeypatch.setattr(pods, "boot", boot)
     network = Network()
     run: Any = None
@@ -83,7 +85,7 @@ def test_an_accelerator_is_tried_with_other_files_than_those_in_question(
 ) -> None:
     tried: list[Any] = []
 
-    def probe(_: str, prepared: Any, __: Any) -> Readiness:
+    def probe(_: str, prepared: Any, __: Any, **___: Any) -> Readiness:
         tried.append(prepared())
         return Readiness("accelerator tcg", True, "booted")
 
@@ -102,7 +104,9 @@ def test_a_machine_that_does_not_take_its_address_ends(monkeypatch: pytest.Monke
     network = Network()
     closed: list[str] = []
     pod = SimpleNamespace(close=lambda: closed.append("pod"))
-    monkeypatch.setattr(pods, "probe", lambda *_: Readiness("accelerator tcg", True, "booted"))
+    monkeypatch.setattr(
+        pods, "probe", lambda *_, **__: Readiness("accelerator tcg", True, "booted")
+    )
     monkeypatch.setattr(pods, "boot", lambda *_, **__: pod)
     monkeypatch.setattr(pods, "plug_in", refuse(TargetError("it does not take its address")))
     run: Any = None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_vperf.machine import lock
 from pytest_vperf.machine.preflight import Readiness
 from pytest_vperf.targets.pod import probe
+from pytest_vperf.targets.pod.place import HERE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +28,11 @@ def test_a_probe_holds_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(probe, "_boot", boot)
     folder = tmp_path / "folder" / "file"
     assets: Any = SimpleNamespace(
-        qemu_version="7.2", kernel=SimpleNamespace(sha256="0"), initramfs=folder, disk=folder
+        qemu_version="7.2",
+        kernel=SimpleNamespace(sha256="0"),
+        initramfs=folder,
+        disk=folder,
+        place=HERE,
     )
     run: Any = None
     assert probe.probe("tcg", lambda: assets, run).why == "booted"

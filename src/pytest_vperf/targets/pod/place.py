@@ -1,0 +1,148 @@
+"""The machine that pods are started on: this one, or one reached by SSH, see `pytest_vperf.targets.remote.pods`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from pytest_vperf.targets.base import Unavailable
+from pytest_vperf.targets.pod import firmware as firmwares
+from pytest_vperf.targets.pod.process import LocalQemu
+from pytest_vperf.targets.pod.qemu import check_qemu, qemu_version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pytest_vperf.machine.runs import Run
+    from pytest_vperf.targets.control_group import ControlGroup
+    from pytest_vperf.targets.limits import Limits
+    from pytest_vperf.targets.pod.command_line import MachineConfig
+    from pytest_vperf.targets.pod.firmware import Firmware
+    from pytest_vperf.targets.pod.process import QemuProcess
+
+
+class Place(Protocol):
+    """A machine that has QEMU."""
+
+    @property
+    def mark(self) -> str:
+        """What the names of pods there end with; empty for this machine."""
+        ...
+
+    @property
+    def details(self) -> Mapping[str, str]:
+        """For the record of every pod there."""
+        ...
+
+    def qemu(self) -> tuple[str, str]:
+        """Path and version of QEMU there.
+
+        Raises:
+            Unavailable: it has none.
+        """
+        ...
+
+    def firmware(self, name: str) -> Firmware:
+        """A firmware there; see `pytest_vperf.targets.pod.firmware.find`.
+
+        Raises:
+            CannotStart: there is no firmware of that name.
+            Unavailable: its file is not installed there.
+        """
+        ...
+
+    def refusal(self, accelerator: str) -> tuple[str, str] | None:
+        """A reason against an accelerator that needs no boot, with its remedy; ``None`` where a boot must tell."""
+        ...
+
+    def identity(self) -> tuple[str, ...]:
+        """This boot of the machine and what it loaded: as long as it is the same, an accelerator goes on working."""
+        ...
+
+    def group(self, run: Run, limits: Limits, name: str) -> ControlGroup | None:
+        """What holds a pod there to limits; ``None`` without limits.
+
+        Raises:
+            Unavailable: they cannot be had there.
+            CannotStart: the system does not take one.
+        """
+        ...
+
+    def ready(
+        self, qemu: str, config: MachineConfig, run: Run, group: ControlGroup | None
+    ) -> Callable[[], QemuProcess]:
+        """Do all that can be done before the clock of a start runs; the function then starts QEMU.
+
+        Raises:
+            CannotConnect: the machine is gone.
+            TargetError: a file cannot be brought there.
+        """
+        ...
+
+
+class Here:
+    """This machine."""
+
+    mark = ""
+    details: Mapping[str, str] = {}
+
+    def qemu(self) -> tuple[str, str]:
+        """Path and version of the QEMU that is installed."""
+        program = check_qemu()
+        if not program.usable:
+            raise Unavailable(program.why, remedy=program.remedy)
+        return program.why, qemu_version(program.why)
+
+    def firmware(self, name: str) -> Firmware:
+        """A firmware that is installed."""
+        return firmwares.find(name)
+
+    def refusal(self, accelerator: str) -> tuple[str, str] | None:
+        """See `Place.refusal`."""
+        if accelerator == "xen":
+            if not Path("/proc/xen/capabilities").exists():
+                return "this host is no Xen dom0 (no /proc/xen/capabilities)", ""
+            return "pods on Xen are started through libvirt, and not by QEMU", ""
+        if accelerator == "kvm":
+            device = Path("/dev/kvm")
+            return kvm_refusal(device.exists(), os.access(device, os.R_OK | os.W_OK))
+        return None
+
+    def identity(self) -> tuple[str, ...]:
+        """See `Place.identity`."""
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return boot, *sorted(module.name for module in Path("/sys/module").glob("kvm*"))
+
+    def group(self, run: Run, limits: Limits, name: str) -> ControlGroup | None:
+        """A control group of the run's."""
+        if not limits:
+            return None
+        from pytest_vperf.targets.control_group import ControlGroup
+
+        return ControlGroup(run, limits, name)
+
+    def ready(
+        self, qemu: str, config: MachineConfig, run: Run, group: ControlGroup | None
+    ) -> Callable[[], QemuProcess]:
+        """Nothing is to be done before: the files are here."""
+        return lambda: LocalQemu(qemu, config, run, group)
+
+
+HERE = Here()
+
+
+def kvm_refusal(there: bool, permitted: bool) -> tuple[str, str] | None:
+    """What stands against KVM without a boot, by its device.
+
+    Args:
+        there: ``/dev/kvm`` exists.
+        permitted: the user may read and write it.
+    """
+    if not there:
+        return "no /dev/kvm: no hardware virtualisation here, or its module is not loaded", (
+            "modprobe kvm_intel or kvm_amd, after enabling virtualisation in the firmware"
+        )
+    if not permitted:
+        return "no permission to use /dev/kvm", "usermod -aG kvm $USER, then log in again"
+    return None

@@ -1,0 +1,1 @@
+"""Targets on another machine, reached by SSH: ``--on=ssh://user@host``."""

@@ -1,0 +1,131 @@
+"""Another machine as the place of pods: its own QEMU and firmware, our kernel and image."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import statistics
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from pytest_vperf.targets.base import CannotStart, Unavailable
+from pytest_vperf.targets.pod import firmware as firmwares
+from pytest_vperf.targets.pod.place import kvm_refusal
+from pytest_vperf.targets.pod.qemu import QEMU, version_of
+from pytest_vperf.targets.remote.qemu import RemoteStart
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import PurePath
+
+    from pytest_vperf.machine.runs import Run
+    from pytest_vperf.targets.control_group import ControlGroup
+    from pytest_vperf.targets.limits import Limits
+    from pytest_vperf.targets.pod.command_line import MachineConfig
+    from pytest_vperf.targets.pod.process import QemuProcess
+    from pytest_vperf.targets.remote.machine import RemoteMachine
+
+_FIND = 'p=$(command -v -- "$1") && echo "$p" && "$p" --version'
+_FIRMWARE = 'for f; do [ -f "$f" ] && sha256sum "$f" && exit 0; done; exit 1'
+_KVM = "d=/dev/kvm; [ -e $d ] && echo there; [ -r $d ] && [ -w $d ] && echo permitted; ls -d /sys/module/kvm*"
+_ROUNDS = 5
+
+
+class PodsThere:
+    """A machine that has QEMU; see `pytest_vperf.targets.pod.place.Place`.
+
+    Args:
+        machine: gives it; called when a pod is first wanted.
+        where: the machine, as people name it.
+    """
+
+    def __init__(self, machine: Callable[[], RemoteMachine], where: str) -> None:
+        self._connect = machine
+        self._firmware: dict[str, firmwares.Firmware] = {}
+        self.mark = f" ({where})"
+        self._where = where
+
+    @property
+    def _machine(self) -> RemoteMachine:
+        return self._connect()
+
+    @functools.cached_property
+    def details(self) -> Mapping[str, str]:
+        """What the machine is, and how far away: each time of a start has half a round trip or more in it."""
+        return {**self._machine.details, "ssh_round_trip": f"{self._round_trip() * 1e3:.1f} ms"}
+
+    def qemu(self) -> tuple[str, str]:
+        """Path and version of the QEMU there."""
+        done = self._machine.ssh.run(["sh", "-c", _FIND, "sh", QEMU], check=False, timeout=60.0)
+        path, _, version = done.text.partition("\n")
+        if done.returncode or not path.startswith("/"):
+            raise Unavailable(
+                f"{QEMU} is not installed on {self._where}",
+                remedy="apt-get install qemu-system-x86, there",
+            )
+        return path, version_of(version)
+
+    def firmware(self, name: str) -> firmwares.Firmware:
+        """A firmware that is installed there."""
+        if name not in self._firmware:
+            paths = firmwares.candidates(name)
+            done = self._machine.ssh.run(["sh", "-c", _FIRMWARE, "sh", *paths], check=False)
+            sha256, _, path = done.text.strip().partition("  ")
+            if done.returncode:
+                raise Unavailable(
+                    f"firmware {name}: none of {', '.join(paths)} is on {self._where}",
+                    remedy=f"apt-get install {firmwares.FILES[name][1]}, there",
+                )
+            self._firmware[name] = firmwares.Firmware(name, PurePosixPath(path), sha256)
+        return self._firmware[name]
+
+    def refusal(self, accelerator: str) -> tuple[str, str] | None:
+        """See `pytest_vperf.targets.pod.place.Place.refusal`."""
+        if accelerator == "xen":
+            return "pods on Xen are started through libvirt, and not by QEMU", ""
+        if accelerator == "kvm":
+            refused = kvm_refusal("there" in self._kvm, "permitted" in self._kvm)
+            return (f"{refused[0]} ({self._where})", refused[1]) if refused else None
+        return None
+
+    def identity(self) -> tuple[str, ...]:
+        """See `pytest_vperf.targets.pod.place.Place.identity`."""
+        return self._machine.boot_id, *self._kvm
+
+    def group(self, run: Run, limits: Limits, name: str) -> ControlGroup | None:
+        """None: the control groups of another machine are not made from here."""
+        if not limits:
+            return None
+        raise Unavailable(
+            f"a pod on {self._where} cannot be held to limits from here",
+            remedy="use guests, whose libvirt sets and tells them; or call pytest-vperf there",
+            target=name,
+        )
+
+    def ready(
+        self, qemu: str, config: MachineConfig, run: Run, group: ControlGroup | None
+    ) -> Callable[[], QemuProcess]:
+        """Bring the files there, and the sockets here."""
+        if config.card is not None or group is not None:
+            raise CannotStart(
+                f"a pod on {self._where} has no network and no limits of this machine"
+            )
+        there = dataclasses.replace(
+            config,
+            kernel=self._sent(config.kernel, "kernel"),
+            initramfs=self._sent(config.initramfs, "initramfs"),
+            disk=None if config.disk is None else self._sent(config.disk, "image"),
+        )
+        return RemoteStart(self._machine, qemu, there, run)
+
+    def _sent(self, file: PurePath, what: str) -> PurePosixPath:
+        return PurePosixPath(self._machine.sent.keep(Path(file), what))
+
+    @functools.cached_property
+    def _kvm(self) -> tuple[str, ...]:
+        done = self._machine.ssh.run(["sh", "-c", _KVM], check=False)
+        return tuple(done.text.split())
+
+    def _round_trip(self) -> float:
+        """Median seconds of a command that does nothing, over the connection that is open."""
+        return statistics.median(self._machine.ssh.run(["true"]).duration for _ in range(_ROUNDS))

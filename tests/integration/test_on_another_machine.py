@@ -1,0 +1,363 @@
+"""``--on``: targets of a machine that is reached by SSH, which is this one behind a network of its own.
+
+Its ``sshd`` is in a network namespace, so that every byte goes over a link; its engine is a private one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+import sshd_here
+
+from pytest_vperf.machine.preflight import Readiness, find_program
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from labs_here import SharedLabs
+
+    from pytest_vperf.targets.engine import Engine
+
+HERE, THERE = "198.19.255.1", "198.19.255.2"
+
+
+@dataclass
+class There:
+    """The other machine, and pytest as a user calls it here.
+
+    Attributes:
+        url: for ``--on``.
+        folder: with ``ssh`` first in the path, which takes the server's keys.
+        server: its sshd.
+    """
+
+    url: str
+    folder: Path
+    server: sshd_here.Server
+
+    def command(self, *arguments: str) -> list[str]:
+        """Of pytest."""
+        return [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rs", *arguments]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Of pytest."""
+        runs = self.folder / "runs"
+        path = f"{self.folder}:{os.environ['PATH']}"
+        return {**os.environ, "PATH": path, "VPERF_RUNS_DIR": str(runs), "VPERF_REQUIRE": ""}
+
+    def pytest(self, text: str, *arguments: str, **variables: str) -> str:
+        """What pytest prints of a test file, started on the other machine."""
+        file = self.folder / "test_it.py"
+        file.write_text(text)
+        done = subprocess.run(
+            self.command(f"--on={self.url}", *arguments, str(file)),
+            env={**self.environment, **variables},
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        return done.stdout + done.stderr
+
+    def folders(self) -> set[Path]:
+        """The folders of runs there."""
+        return set(Path("/tmp").glob("vperf-????????"))
+
+
+def own(*words: str) -> None:
+    subprocess.run(words, check=True, capture_output=True)
+
+
+@contextlib.contextmanager
+def namespace(name: str) -> Iterator[list[str]]:
+    """A network namespace with a link to this one; the words that enter it."""
+    own("ip", "netns", "add", name)
+    try:
+        # Not "ip netns exec", which has mounts of its own: what is mounted there would not be seen by the engine.
+        inside = ["nsenter", f"--net=/run/netns/{name}"]
+        link = f"vps{os.getpid() % 100_000}"
+        own("ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", name)
+        own("ip", "address", "add", f"{HERE}/30", "dev", link)
+        own("ip", "link", "set", link, "up")
+        own(*inside, "ip", "address", "add", f"{THERE}/30", "dev", "eth0")
+        own(*inside, "ip", "link", "set", "eth0", "up")
+        own(*inside, "ip", "link", "set", "lo", "up")
+        yield inside
+    finally:
+        own("ip", "netns", "delete", name)
+
+
+@pytest.fixture(scope="module")
+def there(
+    short_folder: Path, engine: Engine, require: Callable[[str, Readiness], None]
+) -> Iterator[There]:
+    require("host", sshd_here.check())
+    is_root = Readiness("a network namespace", os.geteuid() == 0, "only root can make one")
+    require("host", is_root)
+    folder = short_folder / "on"
+    folder.mkdir()
+    with namespace(f"vperf-test-{os.getpid()}") as inside:
+        settings = f"SetEnv DOCKER_HOST={engine.url}"
+        server_folder = short_folder / "ond"
+        with sshd_here.serve(server_folder, THERE, inside=inside, settings=settings) as server:
+            wrapper = folder / "ssh"
+            wrapper.write_text(f'#!/bin/sh\nexec {find_program("ssh")} -F {server.config} "$@"\n')
+            wrapper.chmod(0o755)
+            yield There(f"ssh://root@{THERE}:{server.port}", folder, server)
+
+
+def test_every_target_is_there(there: There) -> None:
+    where = there.url.removeprefix("ssh://")
+    said = there.pytest(
+        f"""
+        def test_pod(pods_on):
+            with pods_on("tcg").start() as pod:
+                assert pod.name == "pod tcg qboot ({where})"
+                facts = pod.facts().details
+                assert facts["on"] == "{where}"
+                assert float(facts["ssh_round_trip"].split()[0]) > 0
+                assert [name for name, _ in pod.startup_time.parts][0] == "process"
+                assert pod.run(["cat"], input=b"x" * 300_000).stdout == b"x" * 300_000
+                used = pod.usage()
+                assert used.cpu_time > 0 and used.memory > 50e6
+
+        def test_host(host):
+            assert host.name == "host ({where})"
+            program = host.program("busybox")
+            assert host.run([*program.argv, "echo", "hello"]).text == "hello\\n"
+            assert program.argv[0].startswith("/run/vperf-")
+            assert host.facts().details["on"] == "{where}"
+
+        def test_container(containers):
+            with containers.start(cpu_shares=512, memory="64 MiB") as container:
+                assert container.name == "container runc ({where})"
+                facts = container.facts().details
+                assert facts["on"] == "{where}"
+                assert facts["cpu_shares"] in ("512", "20")
+                assert facts["runtime_version"].startswith("runc version")
+                assert container.run(["cat"], input=b"y" * 300_000).stdout == b"y" * 300_000
+                assert container.usage().memory > 0
+
+        def test_disk(disks, containers, host):
+            disk = disks.make("8 MiB", format="ext4")
+            with containers.start(disks=[disk]) as container:
+                assert "lost+found" in container.run(["ls", disk.where(container)]).text
+                container.run(["touch", disk.where(container) + "/made"])
+                assert "made" in host.run(["ls", disk.where(host)]).text
+
+        def test_raw_disk(disks, pods_on):
+            disk = disks.make("8 MiB")
+            with pods_on("tcg").start(disks=[disk]) as pod:
+                pod.run(["test", "-b", disk.where(pod)])
+        """.replace("\n        ", "\n"),
+    )
+    assert "5 passed" in said, said
+
+
+def test_what_cannot_be_there_is_not_measured(there: There) -> None:
+    said = there.pytest(
+        """
+        def test_limited_pod(pods_on):
+            pods_on("tcg").start(cpu_shares=512)
+
+        def test_network(network):
+            pass
+
+        def test_limited_host(limited_host):
+            limited_host(cpus=0.5)
+
+        def test_kvm(pods_on):
+            pods_on("kvm").start()
+
+        def test_domu(domu):
+            pass
+        """.replace("\n        ", "\n"),
+    )
+    where = re.escape(there.url.removeprefix("ssh://"))
+    assert re.search(
+        rf"not measured: a pod on {where} cannot be held to limits from here \(to", said
+    )
+    assert re.search(r"not measured: the run's own network is on this machine, and targets", said)
+    assert re.search(rf"not measured: host \({where}\) cannot be held to limits from here", said)
+    assert re.search(rf"not measured: {where} is no Xen host \(no control_d", said)
+    assert "5 skipped" in said or "4 skipped" in said, said
+    assert "failed" not in said.splitlines()[-1], said
+
+
+def test_a_claim_says_where_it_was_measured(there: There) -> None:
+    record = there.folder / "record.json"
+    said = there.pytest(
+        """
+        import pytest
+        pytestmark = pytest.mark.startup
+
+        def test_order(claim, pods_on):
+            pods = pods_on("tcg")
+            claim("startup.order.tcg.qboot_before_seabios").compares(
+                lambda: pods.start(firmware="qboot").startup_time,
+                to=lambda: pods.start(firmware="seabios").startup_time)
+        """.replace("\n        ", "\n"),
+        f"--claims-json={record}",
+        f"--claims-thresholds={Path(__file__).parents[2] / 'thresholds'}",
+        "--claims-advisory",
+        "--claims-budget=12 s",
+    )
+    where = there.url.removeprefix("ssh://")
+    assert f"claims: targets on {where}" in said
+    assert f"claims: hardware any (auto does not know {where}: name its profile with --hw)" in said
+    (claim,) = json.loads(record.read_text())["claims"]
+    assert claim["verdict"] in ("holds", "inconclusive", "refuted")
+    assert any(where in json.dumps(value) for value in claim.values())
+
+
+def test_nobody_lets_us_in(there: There) -> None:
+    text = "def test_host(host):\n    pass\n"
+    said = there.pytest(text, "--on=ssh://root@127.0.0.1:1")
+    assert "127.0.0.1:1: ssh cannot reach 127.0.0.1: " in said, said
+    assert "Connection refused" in said
+
+
+def test_what_names_no_machine_is_a_usage_error(there: There) -> None:
+    said = there.pytest("", "--on=root@host")
+    assert "ERROR: --on: 'root@host' is not ssh://[user@]host[:port], nor lab:KIND" in said, said
+
+
+A_POD = """
+import os, time
+def test_pod(pods_on):
+    pod = pods_on("tcg").start()
+    print("pid", pod.pid, flush=True)
+    pod.run(["sleep", "60"])
+"""
+
+
+@contextlib.contextmanager
+def a_pod(there: There) -> Iterator[tuple[subprocess.Popen[str], psutil.Process]]:
+    """pytest with a pod there that runs a command; and its QEMU."""
+    file = there.folder / "test_pod.py"
+    file.write_text(A_POD)
+    with subprocess.Popen(
+        there.command("-s", f"--on={there.url}", str(file)),
+        env=there.environment,
+        cwd=there.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as user:
+        assert user.stdout is not None
+        try:
+            for line in user.stdout:
+                if found := re.search(r"pid (\d+)", line):
+                    break
+            else:
+                raise AssertionError("no pod")
+            yield user, psutil.Process(int(found[1]))
+        finally:
+            user.kill()
+
+
+def ended(process: psutil.Process, seconds: float = 20.0) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        with contextlib.suppress(psutil.TimeoutExpired):
+            process.wait(seconds)
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    return True
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_nothing_stays_there(there: There, how: signal.Signals) -> None:
+    before = there.folders()
+    with a_pod(there) as (user, qemu):
+        assert there.folders() - before
+        user.send_signal(how)
+        user.wait(60)
+        assert ended(qemu)
+    deadline = time.monotonic() + 20
+    while there.folders() - before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not there.folders() - before
+
+
+def said_by(user: subprocess.Popen[str]) -> str:
+    assert user.stdout is not None
+    text = user.stdout.read()
+    user.wait(60)
+    return text
+
+
+def test_a_machine_that_is_killed_there_is_told(there: There) -> None:
+    with a_pod(there) as (user, qemu):
+        qemu.kill()
+        said = said_by(user)
+    assert re.search(r"CannotConnect: pod tcg qboot \(.*\)", said), said
+    assert "1 failed" in said
+
+
+def test_a_connection_that_breaks_is_told_and_ends_what_was_there(there: There) -> None:
+    with a_pod(there) as (user, qemu):
+        for process in psutil.Process(there.server.process.pid).children():
+            process.kill()  # the sessions; the server stays
+        said = said_by(user)
+        assert ended(qemu)
+    assert re.search(r"Cannot(Connect|Start): ", said), said
+    assert "1 failed" in said
+
+
+@pytest.mark.parametrize(
+    ("kind", "accelerators"), [("kvm", ("kvm", "tcg")), ("xen", ("tcg", "xen"))]
+)
+def test_pods_of_a_labs_host(
+    shared_labs: SharedLabs, tmp_path: Path, kind: str, accelerators: tuple[str, str]
+) -> None:
+    shared_labs.get(kind)
+    (tmp_path / "test_it.py").write_text(
+        f"""
+def test_order(pods_on, host):
+    times = []
+    for accelerator in {accelerators}:
+        options = {{}} if accelerator == "xen" else {{"firmware": "seabios"}}
+        with pods_on(accelerator).start(**options) as pod:
+            details = pod.facts().details
+            assert details["on"] == "lab {kind}"
+            assert details["emulated"] == "yes"
+            assert details["accelerator"] == accelerator
+            said = pod.run(["cat", "/proc/cpuinfo"]).text
+            times.append(pod.startup_time)
+            print("TOOK", accelerator, pod.startup_time)
+    assert host.facts().details["on"] == "lab {kind}"
+    assert host.run([*host.program("busybox").argv, "echo", "hello"]).text == "hello\\n"
+"""
+    )
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-s",
+            "--start-timeout=300 s",
+            f"--on=lab:{kind}",
+            "test_it.py",
+        ],
+        env={**os.environ, "VPERF_RUNS_DIR": str(shared_labs.folder)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=550,
+        check=False,
+    )
+    assert "1 passed" in done.stdout, done.stdout
+    assert re.findall(r"TOOK (\w+)", done.stdout) == list(accelerators)

@@ -1,0 +1,233 @@
+"""A machine elsewhere, with a program in place of ssh that runs commands on this one."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vperf.machine import fingerprint, lock
+from pytest_vperf.machine.runs import Run
+from pytest_vperf.targets.base import CannotStart, TargetError, Unavailable
+from pytest_vperf.targets.remote import address
+from pytest_vperf.targets.remote.hold import Hold
+from pytest_vperf.targets.remote.machine import RemoteMachine
+from pytest_vperf.targets.remote.pods import PodsThere
+from pytest_vperf.targets.ssh_connection import SshConnection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SSH = """#!/bin/sh
+for word; do last=$word; done
+case "$*" in *" -M "*|*" -O "*) exit 0;; esac
+SSH_CONNECTION="192.0.2.1 1 192.0.2.2 2" exec setsid --wait sh -c "$last"
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+    program = tmp_path / "ssh"
+    program.write_text(SSH)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("VPERF_RUNS_DIR", str(tmp_path / "runs"))
+    monkeypatch.setenv("VPERF_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("VPERF_LOCK", str(tmp_path / "lock"))
+    with Run.begin() as run:
+        yield run
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def machine(run: Run, said: list[str]) -> Iterator[RemoteMachine]:
+    made = RemoteMachine(address.of_url("ssh://root@there"), run, say=said.append)
+    yield made
+    made.close()
+
+
+def gone(path: str, seconds: float = 5.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while Path(path).exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not Path(path).exists()
+
+
+def test_it_is_known_by_its_own_files(machine: RemoteMachine) -> None:
+    here = {f"on_{name}": value for name, value in fingerprint.read().as_dict().items()}
+    assert machine.details == {"on": "root@there", **here}
+    assert machine.mark == " (root@there)"
+
+
+def test_its_files_are_read(machine: RemoteMachine) -> None:
+    assert machine.read("/proc/sys/kernel/ostype") == "Linux\n"
+    with pytest.raises(OSError, match="No such file or directory"):
+        machine.read("/no/such/file")
+
+
+def test_its_folder_goes_with_it(machine: RemoteMachine) -> None:
+    folder = machine.new_folder("pod")
+    assert Path(folder).stat().st_mode & 0o777 == 0o700
+    assert machine.new_folder("pod") != folder
+    assert Path(folder).is_relative_to(machine.folder)
+    machine.close()
+    machine.close()
+    assert gone(machine.folder)
+
+
+def test_a_file_is_brought_once(machine: RemoteMachine, said: list[str], tmp_path: Path) -> None:
+    source = tmp_path / "kernel"
+    source.write_bytes(bytes(range(256)) * 10)
+    there = Path(machine.sent.keep(source, "kernel"))
+    assert there.read_bytes() == source.read_bytes()
+    assert there.parent == tmp_path / "cache" / "sent"
+    assert [path.name for path in there.parent.iterdir()] == [there.name]
+    before = there.stat().st_mtime_ns
+    assert machine.sent.keep(source, "kernel") == str(there)
+    assert there.stat().st_mtime_ns == before
+    assert said == []
+
+
+def test_a_large_file_is_announced(machine: RemoteMachine, said: list[str], tmp_path: Path) -> None:
+    source = tmp_path / "image"
+    source.write_bytes(b"0" * (17 << 20))
+    there = machine.sent.keep(source, "image")
+    assert said == [f"sending {Path(there).name} to root@there, once: 17 MiB"]
+
+
+def test_a_file_for_which_there_is_no_place(machine: RemoteMachine, tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir(exist_ok=True)
+    (tmp_path / "cache" / "sent").write_text("no folder")
+    source = tmp_path / "kernel"
+    source.write_bytes(b"1")
+    with pytest.raises(
+        TargetError, match=r"kernel cannot be brought to \S+/sent on root@there: mkdir"
+    ):
+        machine.sent.keep(source, "kernel")
+
+
+def hold(run: Run, said: list[str]) -> Hold:
+    connection = SshConnection("ssh://there", run, name="there")
+    return Hold(connection, lock=True, say=said.append)
+
+
+def test_its_lock_is_the_one_of_those_who_measure_on_it(run: Run, said: list[str]) -> None:
+    held = hold(run, said)
+    with pytest.raises(lock.LockTimeout), lock.measuring(limit=0):
+        pass
+    held.close()
+    with lock.measuring(limit=5):
+        pass
+    assert said == []
+
+
+def test_another_measurement_is_waited_for(run: Run, said: list[str]) -> None:
+    with lock.measuring():
+
+        def let_go(text: str) -> None:
+            said.append(text)
+            os.kill(holder, 9)
+
+        # Another process has it: this one would be let in at once.
+        holder = os.fork()
+        if not holder:
+            time.sleep(60)
+            os._exit(0)
+    # The child has the descriptor, and so the lock, until it ends.
+    try:
+        connection = SshConnection("ssh://there", run, name="there")
+        held = Hold(connection, lock=True, say=let_go)
+    finally:
+        os.waitpid(holder, 0)
+    assert Path(held.folder).is_dir()
+    held.close()
+    assert len(said) == 1
+    assert said[0].startswith("there is being measured by another run (")
+    assert said[0].endswith("): waiting for it")
+
+
+def test_no_place_for_a_folder(run: Run, said: list[str], tmp_path: Path) -> None:
+    refusing = tmp_path / "mktemp"
+    refusing.write_text("#!/bin/sh\necho 'mktemp: no space left' >&2; exit 1\n")
+    refusing.chmod(0o755)
+    with pytest.raises(
+        CannotStart,
+        match=r"^there: neither a folder nor the measuring lock can be had there: mktemp: no space left$",
+    ):
+        hold(run, said)
+
+
+def test_another_kind_of_processor(run: Run, said: list[str], tmp_path: Path) -> None:
+    other = tmp_path / "uname"
+    other.write_text("#!/bin/sh\n[ $1 != -m ] || exec echo riscv64\nexec echo Linux 6.1\n")
+    other.chmod(0o755)
+    with pytest.raises(
+        Unavailable, match=r"^root@there has another kind of processor \(riscv64\) than this"
+    ):
+        RemoteMachine(address.of_url("ssh://root@there"), run, say=said.append)
+
+
+def test_programs_that_are_not_there(
+    machine: RemoteMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = PodsThere(lambda: machine, "root@there")
+    monkeypatch.setattr("pytest_vperf.targets.remote.pods.QEMU", "no-such-qemu")
+    with pytest.raises(
+        Unavailable,
+        match=r"^no-such-qemu is not installed on root@there \(to mend it: apt-get install qemu-system-x86, there\)$",
+    ):
+        place.qemu()
+    monkeypatch.setattr(
+        "pytest_vperf.targets.pod.firmware.FILES", {"none": ("no-such.rom", "no-such-package")}
+    )
+    with pytest.raises(
+        Unavailable,
+        match=r"firmware none: none of /usr/share/qemu/no-such\.rom, .* is on root@there"
+        r" \(to mend it: apt-get install no-such-package, there\)",
+    ):
+        place.firmware("none")
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("ssh://root@host", "root@host"),
+        ("ssh://host:2222", "host:2222"),
+        ("lab:kvm", "lab kvm"),
+    ],
+)
+def test_a_machine_is_named_as_people_do(text: str, where: str) -> None:
+    assert address.check(text, ("kvm", "xen")) == text
+    assert address.where(text) == where
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("lab:kmv", "there is no lab 'kmv'; there are: lab:kvm, lab:xen"),
+        ("host", r"'host' is not ssh://\[user@\]host\[:port\], nor lab:KIND"),
+        ("ssh://a b", r"'ssh://a b' is not ssh://\[user@\]host\[:port\], nor lab:KIND"),
+        ("ssh://[x", r"'ssh://\[x' is not ssh://\[user@\]host\[:port\], nor lab:KIND"),
+    ],
+)
+def test_what_names_no_machine_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        address.check(text, ("kvm", "xen"))
+
+
+@pytest.mark.parametrize(
+    ("url", "driver", "uri"),
+    [
+        ("ssh://root@host:2222", "qemu", "qemu+ssh://root@host:2222/system"),
+        ("ssh://host", "xen", "xen+ssh://host/"),
+    ],
+)
+def test_libvirt_there_has_an_address(url: str, driver: str, uri: str) -> None:
+    assert address.libvirt_uri(url, driver) == uri
