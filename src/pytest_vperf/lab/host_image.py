@@ -20,8 +20,7 @@ from pytest_vperf.targets import debian_build, debian_sources
 from pytest_vperf.targets.base import Unavailable
 from pytest_vperf.targets.debian_image import BASE
 from pytest_vperf.targets.ext4_image import write_ext4
-from pytest_vperf.targets.kernel import guest_kernel
-from pytest_vperf.targets.kernel.root_initramfs import VIRTIO, build_root_initramfs
+from pytest_vperf.targets.kernel import guest_kernel, root_initramfs
 from pytest_vperf.targets.private_apt import PrivateApt
 
 if TYPE_CHECKING:
@@ -159,7 +158,8 @@ def _write(
     _unpack(tree, boot, ("boot", "lib/modules", "usr/lib/modules"))
     kernel = guest_kernel.from_file(next((boot / "boot").glob("vmlinuz-*")))
     shutil.copyfile(kernel.image, folder / "vmlinuz")
-    shutil.copyfile(build_root_initramfs(kernel, VIRTIO), folder / "initramfs")
+    first_root = root_initramfs.build_root_initramfs(kernel, root_initramfs.VIRTIO)
+    shutil.copyfile(first_root, folder / "initramfs")
     if kind.hypervisor:
         # QEMU's multiboot loader does not unpack.
         (folder / "xen").write_bytes(gzip.decompress(next(boot.glob(kind.hypervisor)).read_bytes()))
@@ -204,7 +204,8 @@ def _plan_file(kind: Kind, sources: Sources) -> Path:
 
 def _key(kind: Kind, plan: Plan) -> str:
     how = layout(kind)
-    parts: list[str | bytes] = [how.name, kind.name, str(DISK_SIZE), *VIRTIO]
+    first_root = root_initramfs.parts(root_initramfs.VIRTIO)
+    parts = [how.name, kind.name, str(DISK_SIZE), *first_root]
     parts += [*how.unread, how.left_out.pattern, kind.hypervisor]
     parts += [f"{name}={version}" for name, version in sorted(plan.packages.items())]
     for path, content in how.files.items():

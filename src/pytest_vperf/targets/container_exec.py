@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vperf.machine.marks import end, marked
 from pytest_vperf.targets.base import CannotConnect, Completed, TargetError, TimedOut
+from pytest_vperf.targets.end_marked import end_marked
 from pytest_vperf.targets.engine_address import answering
 from pytest_vperf.targets.exec_stream import Conversation
 
@@ -18,11 +19,6 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.engine import Engine
 
 _MARK = "VPERF_EXEC"
-# Ends every process that carries the mark; any shell with grep will do.
-_END_MARKED = (
-    f'for e in /proc/[0-9]*/environ; do if grep -q "{_MARK}=$1" "$e" 2>/dev/null; then'
-    " p=${e#/proc/}; kill -9 ${p%/environ}; fi; done"
-)
 _NOT_FOUND = re.compile(r"not found|no such file or directory", re.IGNORECASE)
 
 
@@ -132,7 +128,7 @@ class Exec:
         end(seen)
         if seen and not self._running(identity, mark):
             return "was killed"
-        self._inside(["sh", "-c", _END_MARKED, "sh", mark])
+        self._inside(end_marked(_MARK, mark))
         if not self._running(identity, mark):
             return "was killed"
         self._api.kill(self._container)

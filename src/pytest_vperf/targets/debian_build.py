@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import re
 import shlex
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_vperf.machine.parent_death import at_parents_death
 from pytest_vperf.machine.preflight import Readiness, find_program
 from pytest_vperf.targets.base import Unavailable
 from pytest_vperf.targets.image_tar import TarWriter
@@ -190,7 +190,6 @@ def _run(command: list[str], folder: Path) -> None:
     end = signal.SIGKILL if alone else signal.SIGTERM
     if os.geteuid() == 0:
         environment["TMPDIR"] = str(folder)
-    prctl = ctypes.CDLL(None).prctl
     process = subprocess.Popen(
         [*alone, *command],
         env=environment,
@@ -200,7 +199,7 @@ def _run(command: list[str], folder: Path) -> None:
         text=True,
         errors="replace",
         start_new_session=True,
-        preexec_fn=lambda: prctl(1, end),  # PR_SET_PDEATHSIG is 1 (prctl(2))
+        preexec_fn=at_parents_death(end),
     )
     try:
         _, said = process.communicate(timeout=_TIMEOUT)

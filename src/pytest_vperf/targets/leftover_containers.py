@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_vperf.machine.labelled import dead_run
 from pytest_vperf.machine.leftovers import Leftover
-from pytest_vperf.machine.runs import (
-    LABEL_FOLDER,
-    LABEL_PLACE,
-    LABEL_RUN,
-    is_alive,
-    place,
-    runs_folder,
-)
+from pytest_vperf.machine.runs import LABEL_PLACE, place
 from pytest_vperf.targets.base import CannotConnect
 from pytest_vperf.targets.engine_address import answering
 
@@ -35,15 +28,13 @@ def find(client: DockerClient, url: str) -> list[Leftover]:
     api: Any = client.api
     with answering(url):
         ours = api.containers(all=True, filters={"label": f"{LABEL_PLACE}={place()}"})
-    home = runs_folder()
     found = []
     for container in ours:
-        labels = container["Labels"]
-        folder = Path(labels.get(LABEL_FOLDER, ""))
-        if LABEL_RUN in labels and folder.parent == home and not is_alive(folder):
+        run = dead_run(container["Labels"])
+        if run:
             name = (container["Names"] or [container["Id"][:12]])[0].lstrip("/")
             take_away = partial(_remove, client, url, container["Id"])
-            found.append(Leftover(labels[LABEL_RUN], "container", f"container {name}", take_away))
+            found.append(Leftover(run, "container", f"container {name}", take_away))
     return found
 
 

@@ -9,18 +9,11 @@ from __future__ import annotations
 import contextlib
 import re
 from functools import partial
-from pathlib import Path
 from typing import Any
 
+from pytest_vperf.machine.labelled import dead_run
 from pytest_vperf.machine.leftovers import Leftover
-from pytest_vperf.machine.runs import (
-    LABEL_FOLDER,
-    LABEL_PLACE,
-    LABEL_RUN,
-    is_alive,
-    place,
-    runs_folder,
-)
+from pytest_vperf.machine.runs import LABEL_FOLDER, LABEL_PLACE, LABEL_RUN, is_alive, runs_folder
 from pytest_vperf.targets.base import TargetError, Unavailable
 from pytest_vperf.targets.virt import address
 from pytest_vperf.targets.virt.connection import Connection
@@ -54,22 +47,18 @@ def _machines(connection: Connection) -> list[Leftover]:
     for domain in connection.handle.listAllDomains():
         # One that has just ended cannot be described any more.
         with contextlib.suppress(connection.libvirt.libvirtError):
-            run = _dead(labels_of(domain.XMLDesc()))
+            run = dead_run(_labels(domain))
             if run:
                 what = f"machine {domain.name()} at {connection.shown}"
                 found.append(Leftover(run, "machine", what, partial(_destroy, connection, domain)))
     return found
 
 
-def _dead(labels: Any) -> str:
-    """The dead run of this machine and user that the labels name; empty: there is none."""
-    # Labels lose what stands before their last dot on the way into a description.
-    run, where, folder = (
-        labels.get(name.rpartition(".")[2], "") for name in (LABEL_RUN, LABEL_PLACE, LABEL_FOLDER)
-    )
-    if not run or where != place() or Path(folder).parent != runs_folder():
-        return ""
-    return "" if is_alive(Path(folder)) else str(run)
+def _labels(domain: Any) -> dict[str, str]:
+    """Its run's labels, which lose what stands before their last dot on the way into a description."""
+    found = labels_of(domain.XMLDesc())
+    names = (LABEL_RUN, LABEL_PLACE, LABEL_FOLDER)
+    return {name: found.get(name.rpartition(".")[2], "") for name in names}
 
 
 def _disks(connection: Connection) -> list[Leftover]:

@@ -23,6 +23,7 @@ from pytest_vperf.machine.preflight import find_program
 from pytest_vperf.targets import oci_runtimes
 from pytest_vperf.targets.base import CannotStart, TargetError, Unavailable
 from pytest_vperf.targets.engine_address import knock
+from pytest_vperf.targets.log_end import last_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,12 +131,12 @@ class PrivateEngine:
             if daemon.poll() is not None:
                 raise CannotStart(
                     f"the private Docker engine did not start: {argv[0]} ended with status"
-                    f" {daemon.returncode}; its last words:\n{_last_lines(log)}"
+                    f" {daemon.returncode}; its last words:\n{last_lines(log)}"
                 )
             if time.monotonic() > deadline:
                 raise CannotStart(
                     f"the private Docker engine was not ready within {_START_TIMEOUT:g} s;"
-                    f" the last words of {argv[0]}:\n{_last_lines(log)}"
+                    f" the last words of {argv[0]}:\n{last_lines(log)}"
                 )
             time.sleep(0.01)
 
@@ -174,8 +175,3 @@ def _major_version(dockerd: str) -> int:
     done = subprocess.run([dockerd, "--version"], capture_output=True, text=True, check=False)
     found = re.search(r"version (\d+)\.", done.stdout)
     return int(found[1]) if found else 99
-
-
-def _last_lines(log: Path, count: int = 8) -> str:
-    lines = log.read_text(errors="replace").strip().splitlines()[-count:]
-    return "\n".join(line[:400] for line in lines) or "(none)"

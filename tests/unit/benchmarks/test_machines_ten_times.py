@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import secrets
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from machines_ten_times import of_system
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SCRIPT = Path(__file__).parents[3] / "benchmarks" / "machines_ten_times.py"
 
@@ -23,7 +30,7 @@ def test_it_shows_its_help() -> None:
     assert "--kill" in done.stdout
 
 
-@pytest.mark.parametrize("wrong", ["--kill=11", "--rounds=0", "--kind=domu"])
+@pytest.mark.parametrize("wrong", ["--kill=11", "--rounds=0", "--kind=pod"])
 def test_what_cannot_be_played_is_refused(wrong: str) -> None:
     done = subprocess.run(
         [sys.executable, str(SCRIPT), wrong],
@@ -36,11 +43,51 @@ def test_what_cannot_be_played_is_refused(wrong: str) -> None:
     assert "error: " in done.stderr
 
 
-def test_what_is_left_is_found(tmp_path: Path) -> None:
-    folder = tmp_path / "run-0a1b2c3d"
-    assert of_system("0a1b2c3d", folder) == []
+@contextlib.contextmanager
+def running(*argv: str, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that has answered: just started it has no command line and no environment yet that others see."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, env=environment, stdin=pipe, stdout=pipe) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b"x")
+        process.stdin.flush()
+        assert process.stdout.read(1) == b"x"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def identity() -> str:
+    """Of no run of this machine, and in no other test's words."""
+    return secrets.token_hex(4)
+
+
+def test_what_is_left_is_found(tmp_path: Path, identity: str) -> None:
+    folder = tmp_path / f"run-{identity}"
+    assert of_system(identity, folder) == []
     folder.mkdir()
-    with subprocess.Popen(["sleep", "60"], env={"VPERF_RUN": "0a1b2c3d"}) as process:
-        found = of_system("0a1b2c3d", folder)
-        process.kill()
-    assert found == [f"folder {folder}", f"process {process.pid} sleep"]
+    with running("cat", VPERF_RUN=identity) as process:
+        found = of_system(identity, folder)
+    assert found == [f"folder {folder}", f"process {process.pid} cat"]
+
+
+def test_control_groups_may_come_and_go_meanwhile(
+    tmp_path: Path, identity: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others work on this machine, too."""
+    (tmp_path / f"cpu/vperf-{identity}/c").mkdir(parents=True)
+    (tmp_path / "cpu/another").mkdir()
+    scandir = os.scandir
+
+    def vanishing(path: Any) -> Any:
+        if str(path).endswith("another"):
+            Path(path).rmdir()
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", vanishing)
+    found = of_system(identity, tmp_path / "none", tmp_path)
+    assert found == [f"cgroup {tmp_path}/cpu/vperf-{identity}"]
+    assert not (tmp_path / "cpu/another").exists()

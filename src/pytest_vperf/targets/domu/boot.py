@@ -120,12 +120,8 @@ def boot(
     began = time.perf_counter()
     deadline = began + timeout
     try:
-        try:
-            # Made stopped, so that nothing it prints is missed. Xen's driver ends no machine with its client.
-            domain.create(description, libvirt.VIR_DOMAIN_START_PAUSED)
-        except BaseException:
-            opened()
-            raise
+        # Made stopped, so that nothing it prints is missed. Xen's driver ends no machine with its client.
+        domain.create(description, libvirt.VIR_DOMAIN_START_PAUSED)
         console = domain.console = WireConsole(connection, domain.handle, (kernel_line,))
         domain.resume()
         booted = Booted(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from typing import TYPE_CHECKING
 
@@ -115,12 +114,12 @@ def _first_answer(agent: GuestAgent) -> None:
     """
     deadline = time.perf_counter() + _FIRST_ANSWER
     while True:
-        with contextlib.suppress(CannotConnect, TimedOut):
+        try:
             agent.ask("guest-ping", timeout=5)
             return
-        if time.perf_counter() >= deadline:
-            agent.ask("guest-ping", timeout=5)
-            return
+        except (CannotConnect, TimedOut):
+            if time.perf_counter() >= deadline:
+                raise
         time.sleep(0.1)
 
 

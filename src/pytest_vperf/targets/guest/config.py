@@ -54,7 +54,6 @@ class Boot:
         initramfs: likewise.
         parameters: of the kernel, for a direct boot.
         boot_disk: a disk with a boot loader; empty for a direct boot.
-        loader: a firmware file; empty for the hypervisor's own.
     """
 
     disk: str
@@ -62,7 +61,6 @@ class Boot:
     initramfs: str = ""
     parameters: str = ""
     boot_disk: str = ""
-    loader: str = ""
 
 
 @dataclass(frozen=True)

@@ -57,8 +57,6 @@ def _boot(domain: ElementTree.Element, config: GuestConfig) -> None:
     boot = config.boot
     os = add(domain, "os")
     add(os, "type", "hvm", arch="x86_64", machine=config.machine)
-    if boot.loader:
-        add(os, "loader", boot.loader, readonly="yes", type="rom")
     if boot.kernel:
         add(os, "kernel", boot.kernel)
         add(os, "initrd", boot.initramfs)

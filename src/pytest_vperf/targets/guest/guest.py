@@ -7,6 +7,7 @@ import secrets
 import time
 from typing import TYPE_CHECKING
 
+from pytest_vperf.targets.agent.target import ENVIRONMENT
 from pytest_vperf.targets.base import (
     CannotConnect,
     CommandFailed,
@@ -16,6 +17,7 @@ from pytest_vperf.targets.base import (
     TimedOut,
     Unavailable,
 )
+from pytest_vperf.targets.end_marked import end_marked
 from pytest_vperf.targets.guest.agent import CHUNK, MOST_OUTPUT, Ended, NotExecuted
 from pytest_vperf.targets.phases import startup_quantity
 from pytest_vperf.targets.virt.whole_machine import WholeMachine
@@ -40,20 +42,8 @@ if TYPE_CHECKING:
 #:
 #: All are dated when they reach this process, on its monotonic clock: of a daemon far away later by the way.
 PHASES = ("process", "firmware", "kernel", "userspace")
-#: What a command finds in its environment before its own variables.
-ENVIRONMENT = {
-    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    "HOME": "/root",
-}
 #: Carried by everything that a command starts, by which a time limit finds it.
 _MARK = "VPERF_COMMAND"
-#: Again until nothing is found: a process may be made between the look and the signal.
-_END_MARKED = (
-    "for turn in 1 2 3 4 5; do found=;"
-    f' for e in /proc/[0-9]*/environ; do if grep -q "{_MARK}=$1" "$e" 2>/dev/null; then'
-    " p=${e#/proc/}; kill -9 ${p%/environ} && found=yes; fi; done;"
-    ' [ "$found" ] || break; done'
-)
 #: Seconds for a killed command to be reported dead.
 _GRACE = 10.0
 
@@ -163,7 +153,7 @@ class Guest(WholeMachine):
             ) from None
         if ended is not None:
             return ended
-        self._agent_run(["/bin/sh", "-c", _END_MARKED, "sh", mark])
+        self._agent_run(end_marked(_MARK, mark))
         ended = self._agent.wait(pid, time.perf_counter() + _GRACE)
         raise TimedOut(
             f"{' '.join(argv)} did not end in time in {self.name}; it was killed",

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
 
+#: The name of the layout; it changes with what is in the archive, and where.
+_LAYOUT = "first root 1"
 _FLAGS = ("-Os", "-std=gnu11", "-Wall", "-Wextra")
 #: What ext4 asks the running kernel for by another name (checksums), so that no dependency tells of it.
 _ASKED_FOR = ("crc32c_generic",)
@@ -31,6 +33,15 @@ VIRTIO = (
 )
 #: Disk and card of a Xen domU; its console is built into the kernel.
 XEN = ("xen_blkfront", "xen_netfront", *FILE_SYSTEM)
+
+
+def parts(drivers: tuple[str, ...]) -> list[str | bytes]:
+    """What of ours an initramfs is made of, the kernel's part apart: for the key of something that has one in it.
+
+    Args:
+        drivers: as for `build_root_initramfs`.
+    """
+    return [_LAYOUT, _source(), *_FLAGS, *_ASKED_FOR, *drivers]
 
 
 def build_root_initramfs(kernel: GuestKernel, drivers: tuple[str, ...]) -> Path:
@@ -63,13 +74,17 @@ def build_root_initramfs(kernel: GuestKernel, drivers: tuple[str, ...]) -> Path:
     def build(folder: Path) -> None:
         (folder / "initramfs").write_bytes(whole)
 
-    return cache.entry("initramfs", cache.content_key([whole]), build) / "initramfs"
+    key = cache.content_key([*parts(drivers), whole])
+    return cache.entry("initramfs", key, build) / "initramfs"
+
+
+def _source() -> bytes:
+    return (resources.files(__package__) / "first_root" / "init.c").read_bytes()
 
 
 def _build_init() -> Path:
-    source = resources.files(__package__) / "first_root" / "init.c"
     try:
-        return compiler.build("init", "init", {"init.c": source.read_bytes()}, _FLAGS)
+        return compiler.build("init", "init", {"init.c": _source()}, _FLAGS)
     except compiler.CompilerMissing as error:
         raise Unavailable(str(error), remedy=error.remedy) from None
     except compiler.CompilerFailed as error:

@@ -139,17 +139,6 @@ class Domain:
             raise CannotConnect(f"{self.name} is gone: {words(error)}", target=self.name) from None
         return Usage(used[4] / 1e9, memory)
 
-    def xml(self) -> str:
-        """How libvirt describes it now.
-
-        Raises:
-            CannotConnect: it is gone.
-        """
-        try:
-            return str(self.handle.XMLDesc())
-        except self.connection.libvirt.libvirtError as error:
-            raise failed(error, "describe it", self.name) from None
-
     def scheduler(self) -> dict[str, int]:
         """Its processor weights and quotas, as the hypervisor has them (virDomainGetSchedulerParameters).
 

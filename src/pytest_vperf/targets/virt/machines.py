@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+
+from pytest_vperf.targets.base import Target
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_vperf.targets.base import Target
+    from pytest_vperf.targets.base import Link
     from pytest_vperf.targets.disks import Disks
     from pytest_vperf.targets.image import Rootfs
     from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
@@ -15,6 +17,18 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.virt.daemon import Daemon
     from pytest_vperf.targets.virt.machine_disks import MachineDisks
     from pytest_vperf.targets.virt.virtual_network import VirtualNetwork
+
+
+class MachineHost(Target, Protocol):
+    """A machine that machines run on: it is put on their network."""
+
+    @property
+    def link(self) -> Link | None:
+        """How it is on a network; ``None`` where it is on none."""
+        ...
+
+    @link.setter
+    def link(self, link: Link) -> None: ...
 
 
 class Machines:
@@ -42,10 +56,10 @@ class Machines:
         self._kernel = kernel
         self._scope = scope
         self._timeout = timeout
-        self._host: Target | None = None
+        self._host: MachineHost | None = None
 
     @property
-    def host(self) -> Target:
+    def host(self) -> MachineHost:
         """The machine that they run on, with the same image's programs; the test's scope owns it.
 
         Raises:
@@ -74,5 +88,5 @@ class Machines:
             CannotStart: it cannot make one.
         """
         network = self._daemon().network()
-        self.host.link = network.host  # type: ignore[attr-defined]
+        self.host.link = network.host
         return network

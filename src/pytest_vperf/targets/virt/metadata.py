@@ -1,4 +1,4 @@
-"""Parts of libvirt's XML that every kind of machine has."""
+"""Parts of libvirt's XML that every kind of machine has, and what it is put together with."""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ configuration. It is in a process namespace, too: whatever becomes of it, the ke
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import shlex
 import signal
@@ -18,13 +17,13 @@ from urllib.parse import quote
 
 from pytest_vperf.machine import cache, cgroups
 from pytest_vperf.machine.leftovers import remove_folder
+from pytest_vperf.machine.parent_death import at_parents_death
 from pytest_vperf.machine.preflight import Readiness, find_program
 from pytest_vperf.targets.base import CannotStart, Unavailable
 from pytest_vperf.targets.engine_address import knock
+from pytest_vperf.targets.log_end import last_lines
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pytest_vperf.machine.runs import Run
 
 REMEDY = "apt-get install libvirt-daemon-system, as root"
@@ -136,7 +135,6 @@ class PrivateDaemon:
             )
         )
         log = folder / "log"
-        prctl = ctypes.CDLL(None).prctl
         with log.open("wb") as stream:
             self._process = subprocess.Popen(
                 [*_NAMESPACES, "sh", str(script)],
@@ -146,19 +144,19 @@ class PrivateDaemon:
                 env=self._run.environment,
                 cwd=folder,
                 start_new_session=True,  # a Ctrl-C is for us
-                preexec_fn=lambda: prctl(1, signal.SIGKILL),  # PR_SET_PDEATHSIG is 1 (prctl(2))
+                preexec_fn=at_parents_death(signal.SIGKILL),
             )
         deadline = time.monotonic() + _START_TIMEOUT
         while knock(folder / "libvirt-sock") is not None:
             if self._process.poll() is not None:
                 raise CannotStart(
                     f"a libvirt daemon of our own did not start: status {self._process.returncode}; its last"
-                    f" words:\n{_last_lines(log)}"
+                    f" words:\n{last_lines(log)}"
                 )
             if time.monotonic() > deadline:
                 raise CannotStart(
                     f"a libvirt daemon of our own was not ready within {_START_TIMEOUT:g} s; its last words:\n"
-                    f"{_last_lines(log)}"
+                    f"{last_lines(log)}"
                 )
             time.sleep(0.01)
 
@@ -169,14 +167,8 @@ class PrivateDaemon:
                 self._process.kill()  # the kernel ends the namespace with it
             self._process.wait()
             self._process = None
+            # A machine with much memory takes a moment to end.
             for group in cgroups.of_machines(self._run.cgroup):
-                cgroups.remove(
-                    group, timeout=_GONE
-                )  # a machine with much memory takes a moment to end
+                cgroups.remove(group, timeout=_GONE)
         if self._folder.exists():
             remove_folder(self._folder)
-
-
-def _last_lines(log: Path, count: int = 8) -> str:
-    lines = log.read_text(errors="replace").strip().splitlines()[-count:]
-    return "\n".join(line[:400] for line in lines) or "(none)"

@@ -10,8 +10,10 @@ import pytest
 
 from pytest_vperf.targets.agent.wire import Frame, Type
 from pytest_vperf.targets.base import CannotConnect, CannotStart, TimedOut
-from pytest_vperf.targets.domu.boot import Booted
+from pytest_vperf.targets.domu.boot import Booted, boot
+from pytest_vperf.targets.domu.config import DomuConfig
 from pytest_vperf.targets.domu.domu import Domu
+from pytest_vperf.targets.virt.events import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,6 +100,32 @@ def test_a_machine_that_ends_while_it_is_looked_after() -> None:
     machine.await_frame(Type.RUNNING, "container")
     with pytest.raises(CannotStart, match=r"^domu pv ended in the phase 'container': it crashed"):
         machine.frames(machine.deadline)
+
+
+def test_a_start_that_is_interrupted_leaves_nothing() -> None:
+    """The files are let go of, and the machine is ended: it may have been made before the Ctrl-C."""
+    done: list[str] = []
+
+    def interrupted(xml: str, flags: int) -> None:
+        raise KeyboardInterrupt
+
+    made = SimpleNamespace(destroy=lambda: done.append("destroyed"))
+    connection: Any = SimpleNamespace(
+        libvirt=SimpleNamespace(libvirtError=OSError, VIR_DOMAIN_START_PAUSED=1),
+        handle=SimpleNamespace(createXML=interrupted, lookupByName=lambda name: made),
+        watches=SimpleNamespace(add=lambda name: Watch(), remove=lambda name: None),
+    )
+    config = DomuConfig("vperf-1", "pv", "/k", "/i", "", (), 1, 256)
+    with pytest.raises(KeyboardInterrupt):
+        boot(
+            connection,
+            config,
+            "domu pv",
+            kernel_line=b"up",
+            timeout=5.0,
+            opened=lambda: done.append("let go"),
+        )
+    assert done == ["let go", "destroyed"]
 
 
 def test_a_full_machine_has_no_container() -> None:

@@ -113,6 +113,7 @@ def test_an_agent_that_never_answers(machine: Guest, monkeypatch: pytest.MonkeyP
         TimedOut, match=r"^guest tcg: its agent did not answer guest-ping within 5 s"
     ):
         _first_answer(machine.agent())
+    assert len(machine.orders) == 1
 
 
 def test_an_agent_that_refuses_is_not_asked_again(machine: Guest) -> None:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from pytest_vperf.targets.agent.target import ENVIRONMENT
 from pytest_vperf.targets.base import CannotConnect, CommandFailed, TargetError, TimedOut
 from pytest_vperf.targets.guest import guest as module
 from pytest_vperf.targets.guest.agent import CHUNK
-from pytest_vperf.targets.guest.guest import ENVIRONMENT, Guest
+from pytest_vperf.targets.guest.guest import Guest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -139,7 +140,7 @@ def test_a_command_that_takes_too_long_is_killed_with_all_it_started(
     alive = [True]
 
     def start(path: str, arg: list[str], **_: Any) -> dict[str, int]:
-        if path == "/bin/sh":
+        if path == "sh":
             alive[0] = False
             return {"pid": 78}
         return {"pid": 77}

@@ -99,16 +99,12 @@ def test_a_direct_boot() -> None:
     assert text(GUEST, "os/kernel") == "/pool/kernel"
     assert text(GUEST, "os/initrd") == "/pool/initramfs"
     assert text(GUEST, "os/cmdline") == "root=/dev/vda quiet"
-    assert tree(GUEST).find("os/loader") is None
 
 
 def test_a_boot_from_a_disk_by_a_firmware() -> None:
-    guest = replace(
-        GUEST, boot=Boot("/pool/o.qcow2", boot_disk="/pool/boot.img", loader="/fw/qboot.rom")
-    )
+    guest = replace(GUEST, boot=Boot("/pool/o.qcow2", boot_disk="/pool/boot.img"))
     for path in ("os/kernel", "os/initrd", "os/cmdline"):
         assert tree(guest).find(path) is None
-    assert text(guest, "os/loader") == "/fw/qboot.rom"
     own, loader = tree(guest).findall("devices/disk")
     assert own.find("boot") is None
     assert loader.find("boot").attrib == {"order": "1"}  # type: ignore[union-attr]
@@ -226,7 +222,7 @@ def read() -> Iterator[Callable[[str], str]]:
         replace(GUEST, kind="qemu", cpu="maximum", machine="pc"),
         replace(GUEST, cpu="Nehalem", limits=Limits(0.5, "0", 512), card=CARD),
         replace(GUEST, card=replace(CARD, vhost=True), limits=Limits(cpuset="0-1")),
-        replace(GUEST, boot=Boot("/o", boot_disk="/b", loader="/fw/qboot.rom")),
+        replace(GUEST, boot=Boot("/o", boot_disk="/b")),
         replace(GUEST, boot=replace(DIRECT, disk="")),
         replace(GUEST, disks=(DiskConfig("/dev/loop0", "s", {"read_iops_sec": 100}),)),
         replace(GUEST, name="a & <b> \"c\" 'd'"),

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+import pytest_vperf
 from pytest_vperf.machine import compiler
 from pytest_vperf.targets.base import CannotStart, Unavailable
 from pytest_vperf.targets.elf import read_elf
 from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
-from pytest_vperf.targets.kernel.root_initramfs import VIRTIO, XEN, build_root_initramfs
+from pytest_vperf.targets.kernel.root_initramfs import VIRTIO, XEN, build_root_initramfs, parts
 
 
 @pytest.fixture(autouse=True)
@@ -145,6 +146,15 @@ def test_the_same_is_built_once_and_another_is_another(kernel: GuestKernel) -> N
     assert kernel.modules is not None
     (kernel.modules / "ext4.ko").write_bytes(module("ext4", "mbcache"))
     assert build_root_initramfs(kernel, VIRTIO) != first
+
+
+def test_what_it_is_made_of_is_known_without_a_kernel() -> None:
+    """By that the disk of a lab's host, which has one beside it, is found again or made anew."""
+    source = Path(pytest_vperf.__file__).parent / "targets/kernel/first_root/init.c"
+    for drivers in (VIRTIO, XEN):
+        made_of = parts(drivers)
+        assert {source.read_bytes(), "crc32c_generic", "-Os", *drivers} <= set(made_of)
+    assert parts(VIRTIO) == parts(VIRTIO) != parts(XEN)
 
 
 def test_no_compiler(kernel: GuestKernel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

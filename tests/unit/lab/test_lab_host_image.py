@@ -1,0 +1,117 @@
+"""By what the image of a lab's host is found again: all that it was made of."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_vperf.lab import host_image
+from pytest_vperf.lab.kinds import KVM
+from pytest_vperf.machine.preflight import Readiness
+from pytest_vperf.targets import debian_build, debian_sources
+from pytest_vperf.targets.debian_sources import Sources
+from pytest_vperf.targets.kernel import guest_kernel, root_initramfs
+from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from pytest_vperf.lab.host_image import HostImage
+
+SOURCES = Sources(("deb http://here bookworm main",), "Debian", "bookworm", ("0" * 64,), ())
+
+
+class Apt:
+    """Knows every package, in one version."""
+
+    archives = None
+
+    def __init__(self, *_: object) -> None: ...
+
+    def update(self) -> None: ...
+
+    def known(self, names: Iterable[str]) -> set[str]:
+        return set(names)
+
+    def resolve(self, names: Iterable[str]) -> dict[str, str]:
+        return dict.fromkeys(names, "1.0")
+
+    def download(self, packages: object) -> None: ...
+
+
+@pytest.fixture
+def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], HostImage]:
+    """Builds the image of a KVM host from packages that have nothing but a kernel in them."""
+    monkeypatch.setenv("VPERF_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(host_image, "PrivateApt", Apt)
+    ready = Readiness("mmdebstrap", True, "/usr/bin/mmdebstrap")
+    monkeypatch.setattr(debian_build, "check", lambda: ready)
+    monkeypatch.setattr(debian_sources, "configured", lambda: SOURCES)
+
+    def install(apt: Any, sources: Any, packages: Any, tree: Path, layout: Any) -> None:
+        with tarfile.open(tree, "w") as archive:
+            kernel = tarfile.TarInfo("boot/vmlinuz-6.1.0")
+            kernel.size = 1
+            archive.addfile(kernel, io.BytesIO(b"k"))
+
+    def read(path: Path) -> GuestKernel:
+        return GuestKernel(path, "6.1.0", None, "0" * 64)
+
+    first_root = tmp_path / "initramfs"
+    first_root.write_bytes(b"i")
+    monkeypatch.setattr(debian_build, "build", install)
+    monkeypatch.setattr(guest_kernel, "from_file", read)
+    monkeypatch.setattr(root_initramfs, "build_root_initramfs", lambda *_: first_root)
+    monkeypatch.setattr(
+        host_image, "write_ext4", lambda tree, disk, size: disk.write_bytes(b"d" * 5000)
+    )
+    return lambda: host_image.build(KVM, lambda _: None)
+
+
+def test_it_is_found_again(build: Callable[[], HostImage]) -> None:
+    assert host_image.built(KVM) is None
+    made = build()
+    assert host_image.built(KVM) == made
+    assert build() == made
+    assert {path.name for path in made.folder.iterdir()} == {
+        *("disk", "facts.json", "initramfs", "vmlinuz"),
+    }
+    assert json.loads((made.folder / "facts.json").read_text()) == {
+        "key": made.key,
+        "kernel": "6.1.0",
+    }
+    assert made.size >= 5000
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("_source", lambda: b"int main(void) { return 1; }"),
+        ("_FLAGS", ("-O0",)),
+        ("_ASKED_FOR", ()),
+        ("VIRTIO", ("virtio_pci",)),
+        ("_LAYOUT", "first root 0"),
+    ],
+)
+def test_with_another_first_root_it_is_another(
+    build: Callable[[], HostImage], monkeypatch: pytest.MonkeyPatch, name: str, other: object
+) -> None:
+    made = build()
+    monkeypatch.setattr(root_initramfs, name, other)
+    assert host_image.built(KVM) is None
+    assert build().key != made.key
+
+
+def test_of_newer_package_lists_it_is_another(
+    build: Callable[[], HostImage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build()
+    newer = replace(SOURCES, releases=("1" * 64,))
+    monkeypatch.setattr(debian_sources, "configured", lambda: newer)
+    assert host_image.built(KVM) is None

@@ -1,0 +1,55 @@
+"""The kernel ends what asked for it when its parent dies, however that dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from pytest_vperf.machine.marks import wait_gone
+
+PARENT = """
+import signal, subprocess, sys, time
+from pytest_vperf.machine.parent_death import at_parents_death
+
+child = subprocess.Popen(
+    [sys.executable, "-c", sys.argv[2]],
+    stdout=subprocess.PIPE,
+    start_new_session=True,
+    preexec_fn=at_parents_death(signal.Signals(int(sys.argv[1]))),
+)
+child.stdout.readline()
+print(child.pid, flush=True)
+time.sleep(60)
+"""
+#: Ignores a hangup, and says when it does.
+CHILD = """
+import signal, time
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+print("up", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "ends"), [(signal.SIGKILL, True), (signal.SIGTERM, True), (signal.SIGHUP, False)]
+)
+def test_the_signal_that_was_asked_for_is_sent(number: signal.Signals, ends: bool) -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(int(number)), CHILD], stdout=subprocess.PIPE, text=True
+    )
+    assert parent.stdout is not None
+    child = psutil.Process(int(parent.stdout.readline()))
+    try:
+        os.kill(parent.pid, signal.SIGKILL)
+        parent.communicate(timeout=10)
+        assert wait_gone([child], 10.0 if ends else 0.2) == ([] if ends else [child])
+    finally:
+        if child.is_running():
+            child.kill()
+        parent.kill()
+        parent.communicate()
