@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from guests_here import Place
+    from labs_here import SharedLabs
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests with shared hosts of a lab come last: one that is up takes time from what others measure."""
+    items.sort(key=lambda item: "shared_labs" in getattr(item, "fixturenames", ()))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -115,6 +121,23 @@ def guest_place(short_folder: Path, session_run: Run) -> Iterator[Place]:
         yield Place(session_run, daemon, own, image, kernel)
     finally:
         daemon.close()
+
+
+@pytest.fixture(scope="session")
+def shared_labs() -> Iterator[SharedLabs]:
+    """Hosts of a lab, each started when it is first wanted, and ended with the session, however that ends."""
+    from labs_here import SharedLabs
+
+    from pytest_vperf.lab import labs as product
+
+    require("domu", product.check())
+    folder = Path(tempfile.mkdtemp(prefix="vpt-labs-", dir="/tmp"))
+    shared = SharedLabs(folder)
+    try:
+        yield shared
+    finally:
+        shared.end()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -1,20 +1,21 @@
-"""Whole hosts inside QEMU: they come up, libvirt answers, and nothing of them stays."""
+"""Whole hosts inside QEMU: they come up, libvirt answers, and nothing of them stays.
+
+Those that tests share are ended in `test_the_end_of_labs.py`.
+"""
 
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import stat
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
 import pytest
+from labs_here import START, vperf
 
 from pytest_vperf.lab import host_image, labs, state
 from pytest_vperf.lab.kinds import KINDS
@@ -24,13 +25,14 @@ from pytest_vperf.targets.ssh_host import SshHost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from labs_here import SharedLabs
 
     from pytest_vperf.lab.host import LabHost
     from pytest_vperf.machine.preflight import Readiness
     from pytest_vperf.machine.runs import Run
 
-#: Seconds: a build that other tests' work slows down, and a start that it slows down.
-BUILD, START = 900, 400
 #: Starts a KVM host for a run, or as the user's own, and is killed while it does.
 STARTS = """
 from pytest_vperf.lab import labs
@@ -54,24 +56,12 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(scope="module")
-def folder() -> Iterator[Path]:
-    """For labs of these tests alone: a user's own is neither used nor ended."""
-    made = Path(tempfile.mkdtemp(prefix="vpt-", dir="/tmp"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("VPERF_RUNS_DIR", str(made))
-        yield made
-    shutil.rmtree(made, ignore_errors=True)
-
-
-def vperf(*words: str, timeout: float = 60, check: bool = True) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "pytest_vperf", *words],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=check,
-    )
+@pytest.fixture
+def host(kind: str, shared_labs: SharedLabs) -> Iterator[LabHost]:
+    """The user's own."""
+    found = shared_labs.get(kind)
+    with shared_labs.as_user():
+        yield found
 
 
 def lab_processes(below: Path) -> list[psutil.Process]:
@@ -82,22 +72,12 @@ def lab_processes(below: Path) -> list[psutil.Process]:
     ]
 
 
-@pytest.fixture(scope="module")
-def host(kind: str, folder: Path) -> Iterator[LabHost]:
-    """Started by one command and ended by another; nothing of it is left."""
-    vperf("lab", "build", kind, timeout=BUILD)
-    began = time.monotonic()
-    done = vperf("lab", "up", kind, timeout=START)
-    print(f"lab {kind} up in {time.monotonic() - began:.0f} s")
-    found = labs.running(kind)
-    assert found is not None
-    assert done.stdout == f"{found.uri}\n"
+def test_command_that_starts_one_prints_its_uri_alone(
+    host: LabHost, shared_labs: SharedLabs
+) -> None:
+    done = shared_labs.said[host.kind]
+    assert done.stdout == f"{host.uri}\n"
     assert "waiting for its libvirt" in done.stderr
-    yield found
-    assert vperf("lab", "down", kind).stdout == f"lab {kind}: ended\n"
-    assert lab_processes(folder) == []
-    assert not (folder / f"lab-{kind}").exists()
-    assert labs.running(kind) is None
 
 
 def test_libvirt_answers_by_the_uri(host: LabHost) -> None:
@@ -235,9 +215,11 @@ def test_one_whose_starter_was_killed_is_found_and_ended(runs_dir: Path, owned: 
 
 
 def test_user_s_own_that_does_not_answer_is_ended_by_clean(runs_dir: Path) -> None:
-    """Frozen, as one on which the machine's memory ran out."""
-    host = labs.up("kvm", timeout=START)
+    """Frozen, as one on which the machine's memory ran out. It is a small one, which was asked for."""
+    host = labs.up("kvm", timeout=START, memory=2048, vcpus=1)
     [process] = lab_processes(runs_dir)
+    words = process.cmdline()
+    assert (words[words.index("-m") + 1], words[words.index("-smp") + 1]) == ("2048M", "1")
     process.suspend()
     try:
         assert labs.running("kvm") is None
@@ -272,12 +254,3 @@ def test_one_that_does_not_come_up_in_time_leaves_nothing(runs_dir: Path) -> Non
     )
     assert lab_processes(runs_dir) == []
     assert not (runs_dir / "lab-kvm").exists()
-
-
-def test_labs_that_are_up_are_ended_where_asked_for(runs_dir: Path) -> None:
-    labs.up("kvm", timeout=START, memory=2048, vcpus=1)
-    [process] = lab_processes(runs_dir)
-    words = process.cmdline()
-    assert (words[words.index("-m") + 1], words[words.index("-smp") + 1]) == ("2048M", "1")
-    assert "lab kvm: ended\n" in vperf("clean", "--labs", check=False).stdout
-    assert lab_processes(runs_dir) == []

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_vperf import tools_image
-from pytest_vperf.lab import labs
+from pytest_vperf.machine import compiler
 from pytest_vperf.targets import image
-from pytest_vperf.targets.base import CannotConnect, CannotStart, TimedOut, Unavailable
+from pytest_vperf.targets.base import CannotConnect, CannotStart, TimedOut, Unavailable, link_of
 from pytest_vperf.targets.domu.domus import Domus
 from pytest_vperf.targets.domu.xen_pods import XenPods
 from pytest_vperf.targets.guest.guests import Guests
 from pytest_vperf.targets.guest.probe import probe_kvm
 from pytest_vperf.targets.kernel.guest_kernel import distribution_kernel
+from pytest_vperf.targets.kernel.root_initramfs import XEN
 from pytest_vperf.targets.pod import assets
 from pytest_vperf.targets.scope import Scope
 from pytest_vperf.targets.virt import connect
@@ -23,22 +24,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from labs_here import SharedLabs
+
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.image import Rootfs
     from pytest_vperf.targets.virt.daemon import Daemon
 
 
 @pytest.fixture(scope="module")
-def daemon_of(session_run: Run, require: Callable[..., None]) -> Iterator[Callable[[str], Daemon]]:
-    """The libvirt daemon of a lab's host; each host is started once for this file."""
-    require("domu", labs.check())
+def daemon_of(session_run: Run, shared_labs: SharedLabs) -> Iterator[Callable[[str], Daemon]]:
+    """The libvirt daemon of a lab's host."""
     found: dict[str, Daemon] = {}
-    hosts = []
 
     def get(kind: str) -> Daemon:
         if kind not in found:
-            host = labs.up(kind, run=session_run)
-            hosts.append(host)
+            host = shared_labs.get(kind)
             found[kind] = connect.connect(
                 host.uri,
                 session_run,
@@ -50,12 +50,10 @@ def daemon_of(session_run: Run, require: Callable[..., None]) -> Iterator[Callab
     yield get
     for daemon in found.values():
         daemon.close()
-    for host in hosts:
-        labs.end(host)
 
 
 @pytest.fixture(scope="module")
-def tools(require: Callable[..., None]) -> Rootfs:
+def tools() -> Rootfs:
     return tools_image.make()
 
 
@@ -109,11 +107,14 @@ def test_a_guest_has_kvm_by_every_account(guests: Guests) -> None:
 
 
 def test_a_domu_is_a_machine_like_any_other(domus: Domus, tmp_path: Path) -> None:
-    with domus.start(init="small", memory="384 MiB", cpu_shares=512, cpus=0.5) as domu:
+    with domus.start(
+        init="small", memory="384 MiB", vcpus=2, cpu_shares=512, cpus=0.5, cpuset="1"
+    ) as domu:
         assert domu.name == "domu pv (lab xen)"
         assert "Hypervisor detected: Xen PV" in domu.run(["dmesg"]).text
         details = domu.facts().details
         assert (details["xen_weight"], details["xen_cap"]) == ("128", "50")
+        assert details["cpuset"] == "1"
         done = domu.run(
             ["sh", "-c", "cat; pwd; echo $A; echo no >&2; exit 3"],
             input=b"hallo ",
@@ -150,9 +151,10 @@ def test_a_pod_runs_on_xen(
     daemon = daemon_of("xen")
     made = assets.prepare(image.default_rootfs())
     pods = XenPods(lambda: daemon, lambda: made, scope, timeout=240)
-    with pods.start() as pod:
+    with pods.start(cpuset="0") as pod:
         assert pod.name == "pod xen (lab xen)"
         assert pod.facts().kind == "pod"
+        assert pod.facts().details["cpuset"] == "0"
         parts = [name for name, _ in pod.startup_time.parts]
         assert parts == ["process", "kernel", "agent", "container"]
         assert pod.run(["hostname"]).text == "pod\n"
@@ -160,6 +162,36 @@ def test_a_pod_runs_on_xen(
         assert pod.run(["cat", "/proc/1/comm"]).text == "sleep\n"
     with pytest.raises(CannotStart, match=r"its container ended at once \(false\) with status 1"):
         pods.start(command=("false",))
+
+
+def test_a_pinning_that_xen_does_not_have_is_no_start(
+    domus: Domus, daemon_of: Callable[[str], Daemon]
+) -> None:
+    """The host has two processors."""
+    with pytest.raises(CannotStart, match=r"asked for cpuset '0-3', the hypervisor has \[0, 1\]"):
+        domus.start(init="small", cpuset="0-3")
+    assert machines_left(daemon_of("xen")) == []
+
+
+def test_files_for_machines_are_made_and_uploaded_once(
+    domus: Domus,
+    daemon_of: Callable[[str], Daemon],
+    tools: Rootfs,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    daemon, kernel = daemon_of("xen"), distribution_kernel()
+    daemon.root_disk(tools), daemon.kernel(kernel)
+    kept = daemon.initramfs(kernel, XEN)
+    with monkeypatch.context() as patch:
+        patch.setattr(compiler, "build", None)
+        patch.setattr(daemon.storage, "_found", None)
+        domus.start(init="small").close()
+    # It may go meanwhile: a start says so, and the next one has it again.
+    domus.host.run(["rm", kept])
+    with pytest.raises(CannotStart, match=f"{kept} was uploaded, and has gone since"):
+        domus.start(init="small")
+    domus.start(init="small").close()
+    assert daemon.initramfs(kernel, XEN) != kept
 
 
 def test_host_and_machine_run_the_same_bytes(domus: Domus) -> None:
@@ -184,7 +216,7 @@ def test_a_network_and_disks_of_xen_machines(domus: Domus) -> None:
         link = domu.link
         assert link is not None
         host = domus.host
-        address = link.address_for(host.link)  # type: ignore[attr-defined]
+        address = link.address_for(link_of(host))
         seen = host.run(
             ["sh", "-c", f"ip neighbour flush all; nc -z -w 5 {address} 1; ip neighbour"],
             check=False,

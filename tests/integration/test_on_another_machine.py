@@ -317,41 +317,25 @@ def test_a_connection_that_breaks_is_told_and_ends_what_was_there(there: There) 
     assert "1 failed" in said
 
 
-@pytest.mark.parametrize(
-    ("kind", "accelerators"), [("kvm", ("kvm", "tcg")), ("xen", ("tcg", "xen"))]
-)
-def test_pods_of_a_labs_host(
-    shared_labs: SharedLabs, tmp_path: Path, kind: str, accelerators: tuple[str, str]
-) -> None:
+@pytest.mark.parametrize("kind", ["kvm", "xen"])
+def test_pods_of_a_labs_host(shared_labs: SharedLabs, tmp_path: Path, kind: str) -> None:
     shared_labs.get(kind)
     (tmp_path / "test_it.py").write_text(
         f"""
-def test_order(pods_on, host):
-    times = []
-    for accelerator in {accelerators}:
-        options = {{}} if accelerator == "xen" else {{"firmware": "seabios"}}
-        with pods_on(accelerator).start(**options) as pod:
-            details = pod.facts().details
-            assert details["on"] == "lab {kind}"
-            assert details["emulated"] == "yes"
-            assert details["accelerator"] == accelerator
-            said = pod.run(["cat", "/proc/cpuinfo"]).text
-            times.append(pod.startup_time)
-            print("TOOK", accelerator, pod.startup_time)
+def test_it(pods_on, host):
+    with pods_on("{kind}").start() as pod:
+        details = pod.facts().details
+        assert details["on"] == "lab {kind}"
+        assert details["emulated"] == "yes"
+        assert details["accelerator"] == "{kind}"
+        assert pod.name.startswith("pod {kind}")
+        assert pod.run(["echo", "hello"]).text == "hello\\n"
     assert host.facts().details["on"] == "lab {kind}"
     assert host.run([*host.program("busybox").argv, "echo", "hello"]).text == "hello\\n"
 """
     )
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-s",
-            "--start-timeout=300 s",
-            f"--on=lab:{kind}",
-            "test_it.py",
-        ],
+        [sys.executable, "-m", "pytest", "--start-timeout=300 s", f"--on=lab:{kind}", "test_it.py"],
         env={**os.environ, "VPERF_RUNS_DIR": str(shared_labs.folder)},
         cwd=tmp_path,
         capture_output=True,
@@ -360,4 +344,3 @@ def test_order(pods_on, host):
         check=False,
     )
     assert "1 passed" in done.stdout, done.stdout
-    assert re.findall(r"TOOK (\w+)", done.stdout) == list(accelerators)

@@ -11,6 +11,7 @@ from pytest_vperf.targets.domu.boot import boot
 from pytest_vperf.targets.domu.config import MODES, DomuConfig, XenDisk
 from pytest_vperf.targets.domu.domu import Domu
 from pytest_vperf.targets.domu.host import need_mode, set_limits
+from pytest_vperf.targets.domu.pinning import pinned, reader
 from pytest_vperf.targets.guest.guests import INITS
 from pytest_vperf.targets.kernel.lines import INIT_LINE
 from pytest_vperf.targets.kernel.root_initramfs import XEN
@@ -91,6 +92,7 @@ class Domus(Machines):
             daemon = self._daemon()
             name += daemon.mark
             need_mode(daemon.connection, mode)
+            host = reader(daemon, limits)
             rootfs, kernel = self._rootfs(), self._kernel()
             base = daemon.root_disk(rootfs)
             paths = daemon.kernel(kernel), daemon.initramfs(kernel, XEN)
@@ -128,18 +130,20 @@ class Domus(Machines):
                 mac=plug.mac if plug else "",
                 labels=daemon.run.labels,
             )
-            booted = boot(
-                daemon.connection,
-                config,
-                name,
-                kernel_line=INIT_LINE,
-                timeout=self._timeout,
-                opened=disk.unlink,
-            )
+            with daemon.storage.relied_on():
+                booted = boot(
+                    daemon.connection,
+                    config,
+                    name,
+                    kernel_line=INIT_LINE,
+                    timeout=self._timeout,
+                    opened=disk.unlink,
+                )
             undo.callback(booted.domain.destroy)
             details = {
                 **_details(config, init, rootfs, kernel),
                 **set_limits(booted.domain, limits),
+                **pinned(host, booted.domain, limits, size),
                 **daemon.details,
             }
             domu = Domu("domu", booted, details, rootfs)

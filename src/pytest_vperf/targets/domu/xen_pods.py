@@ -11,6 +11,7 @@ from pytest_vperf.targets.domu.boot import Booted, boot
 from pytest_vperf.targets.domu.config import DomuConfig, XenDisk
 from pytest_vperf.targets.domu.domu import Domu
 from pytest_vperf.targets.domu.host import need_mode, set_limits
+from pytest_vperf.targets.domu.pinning import pinned, reader
 from pytest_vperf.targets.kernel import modules
 from pytest_vperf.targets.limits import Limits
 from pytest_vperf.targets.pod.boot import SETTLED
@@ -22,7 +23,9 @@ from pytest_vperf.targets.virt.size import memory_mib_of, vcpus_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
+    from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
     from pytest_vperf.targets.pod.assets import Assets
     from pytest_vperf.targets.scope import Scope
     from pytest_vperf.targets.virt.daemon import Daemon
@@ -80,7 +83,7 @@ class XenPods:
             cpu_shares: its weight against others of the host; 1024 is the usual one, Xen's 256.
 
         Raises:
-            Unavailable: there is no Xen host: the claim is not measured.
+            Unavailable: there is no Xen host, or it does not tell its pinning: the claim is not measured.
             CannotStart: the start failed, or an argument makes no sense.
             CannotConnect: the daemon has gone.
             TimedOut: it took longer than the time limit.
@@ -92,13 +95,13 @@ class XenPods:
             daemon = self._daemon()
             name += daemon.mark
             need_mode(daemon.connection, "pv")
+            host = reader(daemon, limits)
             assets = self._assets()
-            initramfs = build_initramfs(assets.kernel, needed=modules.NEEDED_ON_XEN)
             config = DomuConfig(
                 name=daemon.new_name(),
                 mode="pv",
                 kernel=daemon.kernel(assets.kernel),
-                initramfs=daemon.storage.cached(initramfs, f"initramfs-{initramfs.parent.name}"),
+                initramfs=_initramfs(daemon, assets.kernel),
                 parameters=PARAMETERS,
                 disks=(
                     XenDisk(
@@ -114,14 +117,15 @@ class XenPods:
         except Unavailable as error:
             error.target = name
             raise
-        booted = boot(
-            daemon.connection,
-            config,
-            name,
-            kernel_line=AGENT_LINE,
-            timeout=self._timeout,
-            opened=lambda: None,  # it may only read its disk, which is kept
-        )
+        with daemon.storage.relied_on():
+            booted = boot(
+                daemon.connection,
+                config,
+                name,
+                kernel_line=AGENT_LINE,
+                timeout=self._timeout,
+                opened=lambda: None,  # it may only read its disk, which is kept
+            )
         try:
             payload = command_payload(tuple(command), dict(DEFAULT_ENVIRONMENT), "/")
             booted.speaker.wire.send(Frame(Type.START, 1, payload))
@@ -137,6 +141,7 @@ class XenPods:
                 "rootfs": assets.rootfs.name,
                 "rootfs_sha256": assets.rootfs.sha256,
                 **set_limits(booted.domain, limits),
+                **pinned(host, booted.domain, limits, size),
                 **daemon.details,
             }
             pod = Domu("pod", booted, details, assets.rootfs, DEFAULT_ENVIRONMENT)
@@ -144,6 +149,16 @@ class XenPods:
             booted.domain.destroy()
             raise
         return self._scope.own(pod)
+
+
+def _initramfs(daemon: Daemon, kernel: GuestKernel) -> str:
+    """The path, there, of a pod's first root on Xen."""
+
+    def make() -> tuple[Path, str]:
+        file = build_initramfs(kernel, needed=modules.NEEDED_ON_XEN)
+        return file, f"initramfs-{file.parent.name}"
+
+    return daemon.file(("pod initramfs", kernel.sha256, kernel.modules), make)
 
 
 def _look_after(booted: Booted, command: tuple[str, ...]) -> None:

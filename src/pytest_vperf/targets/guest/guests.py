@@ -172,15 +172,16 @@ class Guests(Machines):
                 card=CardConfig(plug.bridge, plug.mac, vhost) if plug else None,
                 labels=daemon.run.labels,
             )
-            guest = start_guest(
-                daemon.connection,
-                config,
-                name,
-                timeout=self._timeout,
-                rootfs=rootfs,
-                details={**_details(config, init, boot, rootfs, kernel), **daemon.details},
-                opened=disk.unlink,
-            )
+            with daemon.storage.relied_on():
+                guest = start_guest(
+                    daemon.connection,
+                    config,
+                    name,
+                    timeout=self._timeout,
+                    rootfs=rootfs,
+                    details={**_details(config, init, boot, rootfs, kernel), **daemon.details},
+                    opened=disk.unlink,
+                )
             undo.callback(guest.close)
             guest.disks, guest.on_close = present, lent.close
             letters = zip(present, "bcdefghijklmnopqrstuvwxyz", strict=False)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from pytest_vperf.targets.base import ON
+from pytest_vperf.targets.base import ON, Unavailable
 from pytest_vperf.targets.virt import address
 from pytest_vperf.targets.virt.storage import Storage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
     from pathlib import Path
 
     from pytest_vperf.machine.runs import Run
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.scope import Scope
     from pytest_vperf.targets.virt.connection import Connection
     from pytest_vperf.targets.virt.machine_disks import MachineDisks
+    from pytest_vperf.targets.virt.machines import MachineHost
     from pytest_vperf.targets.virt.virtual_network import VirtualNetwork
 
 _numbers = itertools.count(1)
@@ -64,6 +65,9 @@ class Daemon:
         self._stop = stop
         self.ssh = ssh
         self._network: VirtualNetwork | None = None
+        self._shell: Target | None = None
+        # What a file is made from → the key of its content.
+        self._keys: dict[Hashable, str] = {}
 
     def _where(self, connection: Connection) -> str:
         lab = self._details.get("lab")
@@ -89,7 +93,7 @@ class Daemon:
         """Whether it may be on another machine."""
         return address.is_remote(self.connection.uri)
 
-    def host(self, rootfs: Callable[[], Rootfs]) -> Target:
+    def host(self, rootfs: Callable[[], Rootfs]) -> MachineHost:
         """The machine that the daemon's machines run on, with the programs of their image; closed by the caller.
 
         Args:
@@ -115,6 +119,25 @@ class Daemon:
             details=self._details,
             config=config,
         )
+
+    def shell(self, check: Callable[[Target], None]) -> Target:
+        """That machine, for what is asked of its hypervisor beside libvirt: one connection, closed with this.
+
+        Args:
+            check: makes sure, once, that it can tell; it is not used again where this raises.
+
+        Raises:
+            as `host` and ``check`` do.
+        """
+        if self._shell is None:
+            made = self.host(_no_image)
+            try:
+                check(made)
+            except BaseException:
+                made.close()
+                raise
+            self._shell = made
+        return self._shell
 
     def disks(self, host: Target, scope: Scope) -> Disks | MachineDisks:
         """Makes disks on the daemon's machine.
@@ -148,32 +171,62 @@ class Daemon:
         """A name for a machine of this run: unique, and says whose it is."""
         return f"{self.run.cgroup}-{next(_numbers)}"
 
+    def file(self, what: Hashable, make: Callable[[], tuple[Path, str]]) -> str:
+        """The path, there, of a file that is made here: both once, as long as it stays there.
+
+        Args:
+            what: all that it is made from, and what it is.
+            make: makes it: the file, and the key by which its content is known.
+        """
+        key = self._keys.get(what)
+        path = None if key is None else self.storage.known(key)
+        if path is None:
+            file, key = make()
+            path = self.storage.cached(file, key)
+            self._keys[what] = key
+        return path
+
     def kernel(self, kernel: GuestKernel) -> str:
         """The path of a kernel there."""
         return self.storage.cached(kernel.image, f"kernel-{kernel.sha256[:16]}")
 
     def root_disk(self, rootfs: Rootfs) -> str:
         """The path of an image's root disk there."""
-        from pytest_vperf.targets.virt.root_disk import build_root_disk
 
-        disk, key = build_root_disk(rootfs)
-        return self.storage.cached(disk, f"root-{key}")
+        def make() -> tuple[Path, str]:
+            from pytest_vperf.targets.virt.root_disk import build_root_disk
+
+            disk, key = build_root_disk(rootfs)
+            return disk, f"root-{key}"
+
+        return self.file(("root", rootfs.sha256), make)
 
     def initramfs(self, kernel: GuestKernel, drivers: tuple[str, ...]) -> str:
         """The path of a first root for machines with a root disk."""
-        from pytest_vperf.targets.kernel.root_initramfs import build_root_initramfs
 
-        file = build_root_initramfs(kernel, drivers)
-        return self.storage.cached(file, f"initramfs-{file.parent.name}")
+        def make() -> tuple[Path, str]:
+            from pytest_vperf.targets.kernel.root_initramfs import build_root_initramfs
+
+            file = build_root_initramfs(kernel, drivers)
+            return file, f"initramfs-{file.parent.name}"
+
+        return self.file(("initramfs", kernel.sha256, kernel.modules, drivers), make)
 
     def close(self) -> None:
         """Let go of it, and end it if it was started for the run. Safe to repeat."""
+        if self._shell is not None:
+            self._shell.close()
+            self._shell = None
         if self._network is not None:
             self._network.close()
             self._network = None
         self.connection.close()
         if self._stop is not None:
             self._stop()
+
+
+def _no_image() -> Rootfs:
+    raise Unavailable("the machine is asked about its hypervisor alone, and was given no image")
 
 
 #: The file in a run's folder that names the daemons it used: machines of a run that was killed are looked for there.

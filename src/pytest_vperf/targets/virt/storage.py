@@ -3,6 +3,9 @@
 What machines are started from (root disks, kernels) is uploaded once and kept by its content. A machine's own disk
 is an overlay (qcow2) that is removed as soon as the machine has opened it, so that no end of it, of this process or
 of the daemon can leave it behind.
+
+What was found or uploaded once is not asked for again: it is taken to be there. A start that fails has a look; where
+a file has gone meanwhile, it says so, and the next start uploads it again.
 """
 
 from __future__ import annotations
@@ -16,8 +19,10 @@ from xml.etree import ElementTree
 from pytest_vperf.targets.base import CannotStart
 from pytest_vperf.targets.virt import address
 from pytest_vperf.targets.virt.failures import failed, words
+from pytest_vperf.targets.virt.metadata import add
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pytest_vperf.targets.virt.connection import Connection
@@ -47,19 +52,22 @@ class Storage:
         if not folder:
             folder = _session_folder() if address.is_session(connection.uri) else _SYSTEM_FOLDER
         self._pool = self._opened(folder)
+        # Key of a content → name and path of the file that has it.
+        self._known: dict[str, tuple[str, str]] = {}
 
     def _opened(self, folder: str) -> Any:
         handle, libvirt = self._connection.handle, self._libvirt
-        xml = _element("pool", {"type": "dir"}, name=POOL)
-        target = ElementTree.SubElement(xml, "target")
-        ElementTree.SubElement(target, "path").text = folder
+        description = ElementTree.Element("pool", type="dir")
+        add(description, "name", POOL)
+        add(add(description, "target"), "path", folder)
+        xml = ElementTree.tostring(description, encoding="unicode")
         try:
             try:
                 pool = handle.storagePoolLookupByName(POOL)
             except libvirt.libvirtError:
                 try:
                     return handle.storagePoolCreateXML(
-                        _text(xml), libvirt.VIR_STORAGE_POOL_CREATE_WITH_BUILD
+                        xml, libvirt.VIR_STORAGE_POOL_CREATE_WITH_BUILD
                     )
                 except libvirt.libvirtError as error:
                     # Two runs look at once and both make it; the one that comes second finds the first's.
@@ -74,6 +82,11 @@ class Storage:
         except libvirt.libvirtError as error:
             raise failed(error, f"keep files in {folder}", self._where) from None
 
+    def known(self, key: str) -> str | None:
+        """The path of a file that `cached` gave before; ``None`` where it did not, or the file has gone since."""
+        known = self._known.get(key)
+        return None if known is None else known[1]
+
     def cached(self, source: Path, key: str) -> str:
         """The path, on the daemon's machine, of a file with the content of ``source``; uploaded if it is not there.
 
@@ -82,40 +95,79 @@ class Storage:
             key: names its content, e.g. ``root-0123456789abcdef``.
 
         Raises:
-            CannotStart: it cannot be uploaded, such as to a full disk.
+            CannotStart: it cannot be uploaded, such as to a full disk, or cannot be read here.
+        """
+        if key not in self._known:
+            try:
+                self._known[key] = self._found(key) or self._uploaded(source, key)
+            except self._libvirt.libvirtError as error:
+                self._refuse(error, f"take the file {source}")
+                raise failed(error, f"take the file {source}", self._where) from None
+            except OSError as error:
+                raise CannotStart(f"{source} cannot be read: {error.strerror or error}") from error
+        return self._known[key][1]
+
+    def _found(self, key: str) -> tuple[str, str] | None:
+        names = set(self._pool.listVolumes())
+        for name in sorted(names):
+            if name.startswith(f"{key}-") and f"{name}{_COMPLETE}" in names:
+                return name, str(self._pool.storageVolLookupByName(name).path())
+        return None
+
+    def _uploaded(self, source: Path, key: str) -> tuple[str, str]:
+        # Under a name of its own until all of it is there: two runs may upload at once, and one be killed.
+        name = f"{key}-{secrets.token_hex(4)}"
+        volume = self._create(name, source.stat().st_size)
+        try:
+            self._upload(source, volume)
+            self._create(f"{name}{_COMPLETE}", 0)
+        except BaseException:
+            self._delete(volume)
+            raise
+        return name, str(volume.path())
+
+    @contextlib.contextmanager
+    def relied_on(self) -> Iterator[None]:
+        """Of a start from files that are known to be there: where it fails, look whether they are.
+
+        Raises:
+            CannotStart: as it does itself; with the files that have gone, which are then no longer known.
         """
         try:
-            names = set(self._pool.listVolumes())
-            for name in sorted(names):
-                if name.startswith(f"{key}-") and f"{name}{_COMPLETE}" in names:
-                    return str(self._pool.storageVolLookupByName(name).path())
-            # Under a name of its own until all of it is there: two runs may upload at once, and one be killed.
-            name = f"{key}-{secrets.token_hex(4)}"
-            volume = self._create(name, source.stat().st_size)
-            try:
-                self._upload(source, volume)
-                self._create(f"{name}{_COMPLETE}", 0)
-            except BaseException:
-                self._delete(volume)
+            yield
+        except CannotStart as error:
+            gone = self._gone()
+            if not gone:
                 raise
-            return str(volume.path())
-        except self._libvirt.libvirtError as error:
-            self._refuse(error, f"take the file {source}")
-            raise failed(error, f"take the file {source}", self._where) from None
+            raise CannotStart(
+                f"{error}\n{self._where}: {', '.join(gone)} was uploaded, and has gone since;"
+                " the next start uploads it again",
+                target=error.target,
+            ) from error
+
+    def _gone(self) -> list[str]:
+        """The paths of known files that are not there. Nothing is taken to be there after that."""
+        known = [*self._known.values()]
+        self._known.clear()
+        try:
+            there = set(self.names())
+        except self._libvirt.libvirtError:  # nothing can be said
+            return []
+        return sorted(path for name, path in known if name not in there)
 
     def _create(self, name: str, size: int, backing: tuple[str, str] | None = None) -> Any:
-        xml = _element("volume", {}, name=name)
-        ElementTree.SubElement(xml, "capacity", unit="bytes").text = str(size)
-        ElementTree.SubElement(xml, "allocation", unit="bytes").text = "0"
-        target = ElementTree.SubElement(xml, "target")
-        ElementTree.SubElement(target, "format", type="qcow2" if backing else "raw")
-        permissions = ElementTree.SubElement(target, "permissions")
-        ElementTree.SubElement(permissions, "mode").text = "0600" if backing else "0644"
+        volume = ElementTree.Element("volume")
+        add(volume, "name", name)
+        add(volume, "capacity", str(size), unit="bytes")
+        add(volume, "allocation", "0", unit="bytes")
+        target = add(volume, "target")
+        add(target, "format", type="qcow2" if backing else "raw")
+        add(add(target, "permissions"), "mode", "0600" if backing else "0644")
         if backing:
-            store = ElementTree.SubElement(xml, "backingStore")
-            ElementTree.SubElement(store, "path").text = backing[0]
-            ElementTree.SubElement(store, "format", type=backing[1])
-        return self._pool.createXML(_text(xml), 0)
+            store = add(volume, "backingStore")
+            add(store, "path", backing[0])
+            add(store, "format", type=backing[1])
+        return self._pool.createXML(ElementTree.tostring(volume, encoding="unicode"), 0)
 
     def _upload(self, source: Path, volume: Any) -> None:
         libvirt = self._libvirt
@@ -143,11 +195,12 @@ class Storage:
         Raises:
             CannotStart: it cannot be made.
         """
-        try:
-            return Volume(self._create(name, size, (base, "raw")), self)
-        except self._libvirt.libvirtError as error:
-            self._refuse(error, f"make the disk {name}")
-            raise failed(error, f"make the disk {name}", self._where) from None
+        with self.relied_on():
+            try:
+                return Volume(self._create(name, size, (base, "raw")), self)
+            except self._libvirt.libvirtError as error:
+                self._refuse(error, f"make the disk {name}")
+                raise failed(error, f"make the disk {name}", self._where) from None
 
     def _refuse(self, error: Any, what: str) -> None:
         """Say what a full disk is in words that tell where it is full."""
@@ -223,14 +276,3 @@ def _hole(_: Any, descriptor: int) -> tuple[bool, int]:
 def _skip(_: Any, length: int, descriptor: int) -> int:
     os.lseek(descriptor, length, os.SEEK_CUR)
     return 0
-
-
-def _element(tag: str, attributes: dict[str, str], **children: str) -> ElementTree.Element:
-    element = ElementTree.Element(tag, attributes)
-    for name, text in children.items():
-        ElementTree.SubElement(element, name).text = text
-    return element
-
-
-def _text(element: ElementTree.Element) -> str:
-    return ElementTree.tostring(element, encoding="unicode")

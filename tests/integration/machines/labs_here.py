@@ -1,0 +1,92 @@
+"""What the tests with a lab share: one host of each kind, for all of them, in a folder of the tests' own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vperf.lab import labs
+from pytest_vperf.lab.kinds import KINDS
+from pytest_vperf.machine import cache
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pytest_vperf.lab.host import LabHost
+
+#: Seconds: a build that other tests' work slows down, and a start that it slows down.
+BUILD, START = 900, 400
+
+
+class SharedLabs:
+    """Hosts that are up for the whole session; `get` starts what is not.
+
+    A start takes up to a minute, and each host up to 6 GiB: who only uses one takes it from here. To the product they
+    are a user's own labs, of whoever has ``VPERF_RUNS_DIR`` name their folder (`as_user`).
+
+    Args:
+        folder: empty, and of nobody else.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        # Of now: later tests may have another home folder, in which a host would be built anew.
+        self._environment = {
+            **os.environ,
+            "VPERF_RUNS_DIR": str(folder),
+            "VPERF_CACHE_DIR": str(cache.root()),
+        }
+        self.said: dict[str, subprocess.CompletedProcess[str]] = {}
+
+    def get(self, kind: str) -> LabHost:
+        """The host of a kind."""
+        with self.as_user():
+            found = labs.running(kind)
+            if found is None:
+                self.vperf("lab", "build", kind, timeout=BUILD)
+                self.said[kind] = self.vperf("lab", "up", kind, timeout=START)
+                found = labs.running(kind)
+        assert found is not None
+        return found
+
+    def vperf(
+        self, *words: str, timeout: float = 60, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        """Call the command as the user whose labs they are."""
+        return vperf(*words, timeout=timeout, check=check, environment=self._environment)
+
+    @contextlib.contextmanager
+    def as_user(self) -> Iterator[None]:
+        """Within this they are the user's own labs."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("VPERF_RUNS_DIR", str(self.folder))
+            yield
+
+    def end(self) -> None:
+        """End those that are up, or half up: the others, too, where one does not end."""
+        with self.as_user(), contextlib.ExitStack() as each:
+            for kind in KINDS:
+                each.callback(labs.down, kind)
+
+
+def vperf(
+    *words: str,
+    timeout: float = 60,
+    check: bool = True,
+    environment: dict[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Call the command."""
+    return subprocess.run(
+        [sys.executable, "-m", "pytest_vperf", *words],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=check,
+        env=environment,
+    )
