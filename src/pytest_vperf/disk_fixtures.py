@@ -29,8 +29,10 @@ def disks(
     if elsewhere is not None:
         from pytest_vperf.targets.virt.machine_disks import MachineDisks
 
+        machine = elsewhere()
+        machine.need_root("disks of the run")
         host: SshHost = request.getfixturevalue("host")
-        return MachineDisks(host, f"/var/tmp/{vperf_run.cgroup}", scope)  # noqa: S108 - named after the run
+        return MachineDisks(host, f"{machine.folder}/disks", scope)
     from pytest_vperf.targets.disks import Disks
 
     return Disks(vperf_run, scope)

@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def claim(request: pytest.FixtureRequest, scope: Scope) -> Callable[[str], Claim]:
+def claim(
+    request: pytest.FixtureRequest,
+    scope: Scope,
+    elsewhere: Callable[[], RemoteMachine] | None,
+) -> Callable[[str], Claim]:
     """A claim by its name: ``claim(name).holds(sample)``, ``….compares(sample, to=other)`` or ``….near(…)``.
 
     The name is looked up in the threshold files. ``sample`` takes one sample and returns a `Quantity`; it is
@@ -82,6 +86,10 @@ def claim(request: pytest.FixtureRequest, scope: Scope) -> Callable[[str], Claim
         repeat=repeat,
         pause=outcomes.pause,
     )
+
+    if elsewhere is not None:
+        # Its lock before this machine's, which a claim takes: two runs would else wait for one another.
+        elsewhere()
 
     def make(name: str) -> Claim:
         __tracebackhide__ = True

@@ -62,7 +62,11 @@ def network(
 
 @pytest.fixture
 def other_host(
-    request: pytest.FixtureRequest, vperf_run: Run, scope: Scope, host: Host
+    request: pytest.FixtureRequest,
+    vperf_run: Run,
+    scope: Scope,
+    host: Host,
+    elsewhere: Callable[[], RemoteMachine] | None,
 ) -> EmbeddedHost | SshHost:
     """Another host, for the other end of a test or for its load; see ``--load-host``.
 
@@ -74,7 +78,10 @@ def other_host(
         from pytest_vperf.targets.ssh_host import SshHost
 
         remote = scope.own(SshHost(url, vperf_run))
-        host.link = remote.local
+        if (
+            elsewhere is None
+        ):  # another machine is reached by its own address, and not by this one's
+            host.link = remote.local
         return remote
     from pytest_vperf.targets.load_host import EmbeddedHost
     from pytest_vperf.targets.network.switch import Switch

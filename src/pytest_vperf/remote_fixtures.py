@@ -32,8 +32,15 @@ def elsewhere(
     from pytest_vperf.targets.once import Once
     from pytest_vperf.targets.remote.machine import RemoteMachine
 
+    session = claims_session(request.config)
     say = functools.partial(notice.say, request.config)
-    reach = Once(lambda: RemoteMachine(_address(request, on), vperf_run, say=say))
+
+    def connect() -> RemoteMachine:
+        machine = RemoteMachine(_address(request, on), vperf_run, say=say)
+        session.measures_on(machine.address.where, machine.fingerprint)
+        return machine
+
+    reach = Once(connect)
     yield reach
     for made in reach.made:
         made.close()

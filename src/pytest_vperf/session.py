@@ -6,6 +6,7 @@ Made cheaply for every run; what costs something happens when the first claim ne
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pytest_vperf.claims.plan import Plan
     from pytest_vperf.claims.sampling import Progress
     from pytest_vperf.claims.thresholds import Threshold
+    from pytest_vperf.machine.fingerprint import Fingerprint
     from pytest_vperf.results.record import ClaimRecord
     from pytest_vperf.results.run import RunRecord
     from pytest_vperf.visits import Visits
@@ -266,6 +268,22 @@ class ClaimsSession:
         from pytest_vperf.targets.remote.address import where
 
         return where(self.settings.on)
+
+    def measures_on(self, where: str, fingerprint: Fingerprint) -> None:
+        """Another machine has been reached: what is recorded and said of the machine is of that one.
+
+        Args:
+            where: the machine, as people name it.
+            fingerprint: what it is.
+        """
+        if self._hardware is None:  # nothing claims
+            return
+        selection = self._hardware
+        self.run.fingerprint = {**fingerprint.as_dict(), "on": where}
+        if selection.named:
+            mismatches = selection.profiles[0].match.mismatches(fingerprint)
+            self._hardware = replace(selection, mismatches=mismatches)
+            self.run.profile = self._describe(self._hardware)
 
     def _describe(self, selection: Selection) -> dict[str, Any]:
         return {

@@ -110,7 +110,7 @@ def read_settings(config: pytest.Config) -> Settings:
         runtimes=_names(config, "container_runtime", "--container-runtime") or (DEFAULT_RUNTIME,),
         image=_image(config),
         host_tools=bool(config.getoption("host_tools") or _flag(config, "host_tools")),
-        on=_on(_text(config, "on")),
+        on=_on(config),
         load_host=_load_host(_text(config, "load_host")),
         libvirt_uris=_libvirt_uris(config),
         labs=_labs(config),
@@ -160,9 +160,14 @@ def _libvirt_uris(config: pytest.Config) -> Mapping[str, str]:
     return found
 
 
-def _on(text: str | None) -> str:
+def _on(config: pytest.Config) -> str:
+    text = _text(config, "on")
     if text is None:
         return ""
+    if any(config.getoption(name, None) for name in ("numprocesses", "tx")):
+        raise pytest.UsageError(
+            "--on: one run at a time measures on another machine: run without pytest-xdist's -n"
+        )
     from pytest_vperf.targets.remote import address
 
     try:

@@ -73,9 +73,17 @@ class There:
         )
         return done.stdout + done.stderr
 
-    def folders(self) -> set[Path]:
-        """The folders of runs there."""
-        return set(Path("/tmp").glob("vperf-????????"))
+    def traces(self) -> set[str]:
+        """What runs have there: folders, what is mounted below them, and loop devices on their files."""
+        folders = {str(path) for path in Path("/var/tmp").glob("vperf-????????")}
+        mounted = {
+            line.split()[1]
+            for line in Path("/proc/mounts").read_text().splitlines()
+            if re.search(r" /var/tmp/vperf-\w{8}/", line)
+        }
+        said = subprocess.run(["losetup", "--list", "--noheadings"], capture_output=True, text=True)
+        loops = set(re.findall(r"/dev/loop\d+ .*/var/tmp/vperf-\w{8}/\S+", said.stdout))
+        return folders | mounted | loops
 
 
 def own(*words: str) -> None:
@@ -129,6 +137,7 @@ def test_every_target_is_there(there: There) -> None:
                 assert pod.name == "pod tcg qboot ({where})"
                 facts = pod.facts().details
                 assert facts["on"] == "{where}"
+                assert facts["on_kernel"]
                 assert float(facts["ssh_round_trip"].split()[0]) > 0
                 assert [name for name, _ in pod.startup_time.parts][0] == "process"
                 assert pod.run(["cat"], input=b"x" * 300_000).stdout == b"x" * 300_000
@@ -139,7 +148,7 @@ def test_every_target_is_there(there: There) -> None:
             assert host.name == "host ({where})"
             program = host.program("busybox")
             assert host.run([*program.argv, "echo", "hello"]).text == "hello\\n"
-            assert program.argv[0].startswith("/run/vperf-")
+            assert program.argv[0].startswith("/var/tmp/vperf-")
             assert host.facts().details["on"] == "{where}"
 
         def test_container(containers):
@@ -224,6 +233,38 @@ def test_a_claim_says_where_it_was_measured(there: There) -> None:
     assert any(where in json.dumps(value) for value in claim.values())
 
 
+def test_a_lock_that_is_lost_ends_the_measurement(there: There) -> None:
+    said = there.pytest(
+        f"""
+        import psutil
+
+        def test_it(host):
+            host.run(["true"])
+            for process in psutil.Process({there.server.process.pid}).children(recursive=True):
+                try:
+                    words = process.cmdline() or [""]
+                except psutil.Error:
+                    continue
+                if words[0] == "sh" and "vperf-measuring.lock" in " ".join(words):
+                    process.kill()
+            host.run(["sleep", "1"])
+            host.run(["true"])
+        """.replace("\n        ", "\n"),
+    )
+    assert re.search(
+        r"CannotConnect: root@.*: the command that holds its measuring lock and our folder there has ended",
+        said,
+    ), said
+
+
+def test_several_at_a_time_are_refused(there: There) -> None:
+    said = there.pytest("", "-n2")
+    assert (
+        "ERROR: --on: one run at a time measures on another machine: run without pytest-xdist's -n"
+        in said
+    )
+
+
 def test_nobody_lets_us_in(there: There) -> None:
     text = "def test_host(host):\n    pass\n"
     said = there.pytest(text, "--on=ssh://root@127.0.0.1:1")
@@ -238,7 +279,9 @@ def test_what_names_no_machine_is_a_usage_error(there: There) -> None:
 
 A_POD = """
 import os, time
-def test_pod(pods_on):
+def test_pod(pods_on, disks, host):
+    disk = disks.make("8 MiB", format="ext4")
+    host.run([*host.program("busybox").argv, "ls", disk.where(host)])
     pod = pods_on("tcg").start()
     print("pid", pod.pid, flush=True)
     pod.run(["sleep", "60"])
@@ -280,16 +323,17 @@ def ended(process: psutil.Process, seconds: float = 20.0) -> bool:
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_nothing_stays_there(there: There, how: signal.Signals) -> None:
-    before = there.folders()
+    before = there.traces()
     with a_pod(there) as (user, qemu):
-        assert there.folders() - before
+        # The folder; the image, the disk, and their loop devices.
+        assert len(there.traces() - before) >= 4
         user.send_signal(how)
         user.wait(60)
         assert ended(qemu)
     deadline = time.monotonic() + 20
-    while there.folders() - before and time.monotonic() < deadline:
+    while there.traces() - before and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not there.folders() - before
+    assert not there.traces() - before
 
 
 def said_by(user: subprocess.Popen[str]) -> str:

@@ -140,6 +140,8 @@ class Engine:
         Raises:
             Unavailable: it does not; the known ones are listed.
         """
+        if self.machine is not None:
+            self.machine.check()
         if name in self.runtimes() or name.startswith("io.containerd."):
             return
         raise Unavailable(

@@ -6,6 +6,7 @@ the same bytes: the image's root disk is there already, so it is mounted read-on
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 from pytest_vperf.targets.base import CommandFailed, Unavailable
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 #: Where mount points are; gone with a restart of the machine, and so are the mounts.
 _FOLDER = "/run"
+_numbers = itertools.count(1)
 
 
 class ImageHost(SshHost):
@@ -35,6 +37,7 @@ class ImageHost(SshHost):
         disk: gives the path, there, of its root disk.
         name: in reports.
         details: as of `SshHost`.
+        point: where the disk is mounted there; empty for a place of its own.
     """
 
     def __init__(
@@ -48,12 +51,13 @@ class ImageHost(SshHost):
         details: Mapping[str, str] | None = None,
         config: Path | None = None,
         connection: SshConnection | None = None,
+        point: str = "",
     ) -> None:
         super().__init__(url, run, config=config, name=name, connection=connection, details=details)
         self._rootfs = rootfs
         self._disk = disk
         self._used: list[Rootfs] = []
-        self._point = f"{_FOLDER}/{run.cgroup}-image"
+        self._point = point or f"{_FOLDER}/{run.cgroup}-image{next(_numbers)}"
         self.network_link: Link | None = None
 
     def program(self, name: str) -> Program:
@@ -73,14 +77,19 @@ class ImageHost(SshHost):
             raise
 
     def _mount(self, disk: str) -> None:
-        script = 'mkdir -p "$2" && mount -o loop,ro "$1" "$2"'
+        script = (
+            'mkdir -p "$2" && { mount -o loop,ro "$1" "$2" || { rmdir "$2"; id -u; exit 1; }; }'
+        )
         try:
             self.run(["sh", "-c", script, "sh", disk, self._point])
         except CommandFailed as error:
             said = error.completed.stderr.decode("utf-8", "replace").strip()
+            is_root = error.completed.text.strip() == "0"
             raise Unavailable(
                 f"{self.name}: the image's disk cannot be mounted there: {said}",
-                remedy="log in as root: ssh://root@HOST",
+                remedy="--host-tools, for programs of its own"
+                if is_root
+                else "log in as root: ssh://root@HOST",
                 target=self.name,
             ) from None
 

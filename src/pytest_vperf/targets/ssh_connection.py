@@ -19,7 +19,7 @@ from pytest_vperf.targets.base import CannotConnect, TargetError, Unavailable
 from pytest_vperf.targets.process import Finished, OutOfTime, run_process
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from pytest_vperf.machine.runs import Run
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _CONNECT_TIMEOUT = 15
 #: What ``ssh`` ends with when it, and not the command, failed (ssh(1), "EXIT STATUS"); commands may end so, too.
 FAILED = 255
+#: What else may be the matter where a socket is not brought here.
+FORWARDING = "its sshd has to forward Unix sockets: AllowStreamLocalForwarding yes, sshd_config(5)"
 _numbers = itertools.count(1)
 
 
@@ -38,6 +40,10 @@ class SshConnection:
         run: owns the connection.
         config: another configuration file for ``ssh``.
         name: of the machine, for messages.
+        persist: for how long it stays without anything that uses it, as ``ControlPersist`` of ssh_config(5) has it.
+
+    Attributes:
+        watch: called before each use; raises what speaks against it.
 
     Raises:
         ValueError: the URL is none.
@@ -45,7 +51,9 @@ class SshConnection:
         CannotConnect: the machine does not let us in; with the words of ``ssh``.
     """
 
-    def __init__(self, url: str, run: Run, *, config: Path | None = None, name: str) -> None:
+    def __init__(
+        self, url: str, run: Run, *, config: Path | None = None, name: str, persist: str = "yes"
+    ) -> None:
         self._destination = parse_url(url)
         program = find_program("ssh")
         if program is None:
@@ -60,13 +68,15 @@ class SshConnection:
             *("-o", f"ControlPath={control}", "-o", "ServerAliveInterval=15"),
         ]
         self.is_open = False
+        self.watch: Callable[[], None] = lambda: None
         # In the background once it is connected; a process of the run, which ends it if we cannot.
-        self._call(["-M", "-N", "-f", "-o", "ControlPersist=yes"], timeout=60.0)
+        self._call(["-M", "-N", "-f", "-o", f"ControlPersist={persist}"], timeout=60.0)
         self.is_open = True
 
     def words(self, line: str) -> list[str]:
         """The command, here, that has the login shell there run a line."""
-        return [*self._ssh, *self._destination, "--", line]
+        # By this connection or not at all: a login of its own would take longer, and nobody would know.
+        return [*self._ssh, "-T", "-o", "ProxyCommand=false", *self._destination, "--", line]
 
     def call(self, line: str, *, input: bytes = b"", timeout: float) -> Finished:
         """Have the login shell there run a line, to its end.
@@ -74,6 +84,7 @@ class SshConnection:
         Raises:
             OutOfTime: it did not end in time; what goes on there is for the caller to end.
         """
+        self.watch()
         return run_process(self.words(line), env=self.environment, input=input, timeout=timeout)
 
     def forward(self, here: Path, there: str) -> None:
@@ -98,7 +109,11 @@ class SshConnection:
         Raises:
             CannotConnect: the machine does not allow it, or is gone.
         """
-        self._call(["-O", "forward", "-R", f"{there}:{here}"], timeout=20.0)
+        self.watch()
+        try:
+            self._call(["-O", "forward", "-R", f"{there}:{here}"], timeout=20.0)
+        except CannotConnect as error:
+            raise CannotConnect(f"{error} ({FORWARDING})", target=self.name) from None
 
     def unlisten(self, there: str, here: Path) -> None:
         """Take none any more; quiet if the connection is gone."""
@@ -126,6 +141,10 @@ class SshConnection:
     def lost(self, done: Finished) -> CannotConnect:
         """The error for an ``ssh`` that failed, with its words."""
         said = done.stderr.decode("utf-8", "replace").strip() or f"status {done.returncode}"
+        if "Session open refused" in said:
+            said = (
+                f"more sessions at once than its sshd allows (MaxSessions, sshd_config(5)): {said}"
+            )
         where = self._destination[-1]
         return CannotConnect(f"{self.name}: ssh cannot reach {where}: {said}", target=self.name)
 
@@ -142,10 +161,12 @@ def parse_url(url: str) -> list[str]:
         port = parts.port
     except ValueError:
         raise ValueError(wrong) from None
-    host, user = parts.hostname or "", parts.username or ""
+    # As it is written, and not in lower case: it may be a name of the user's own.
+    host = re.sub(r":\d*$", "", parts.netloc.rpartition("@")[2]).removeprefix("[").removesuffix("]")
+    user = parts.username or ""
     extra = parts.path.strip("/") or parts.query or parts.fragment or parts.password
     # A name that began with "-" would be an option of ssh.
-    fine = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]*")
+    fine = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_.:%-]*")
     if (
         parts.scheme != "ssh"
         or extra

@@ -75,8 +75,7 @@ class SshHost:
         self._shared = connection is not None
         self.connection = connection or SshConnection(url, run, config=config, name=name)
         try:
-            said = self.run(["sh", "-c", 'echo "$SSH_CONNECTION"; uname -sr; uname -m']).text
-            self.link, self.local, self._details = _seen(said)
+            self.link, self.local, self._details = self._look()
         except BaseException:
             self.close()
             raise
@@ -124,6 +123,30 @@ class SshHost:
         line = remote_line(end_marked(_MARK, mark), {}, None, "")
         with contextlib.suppress(OutOfTime, OSError):
             self.connection.call(line, timeout=20.0)
+
+    def _look(self) -> tuple[Link, RouteLink, dict[str, str]]:
+        """The links of the machine and of this one, by the addresses that the connection has there, and the facts."""
+        mark = secrets.token_hex(8)
+        said = self.run(
+            ["sh", "-c", 'echo "$1"; echo "$SSH_CONNECTION"; uname -sr; uname -m', "sh", mark]
+        ).text
+        before, _, after = said.partition(f"{mark}\n")
+        if before:
+            raise CannotConnect(
+                f"{self.name}: its shell prints at each login, which would be in the output of every command:"
+                f" {before.strip()[:200]!r}; make it silent where it is not interactive (~/.bashrc, there)",
+                target=self.name,
+            )
+        lines = after.splitlines()
+        words = lines[0].split() if lines else []
+        if len(words) != 4 or len(lines) < 3:
+            raise CannotConnect(
+                f"{self.name}: its SSH_CONNECTION is not understood: {said[:200]!r}",
+                target=self.name,
+            )
+        here, _, there, _ = words
+        details = {"kernel": lines[1], "architecture": lines[2]}
+        return RouteLink(there), RouteLink(here), details
 
     def program(self, name: str) -> Program:
         """A program that is installed there; see `pytest_vperf.targets.base.Target.program`."""
@@ -186,18 +209,6 @@ class SshHost:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _seen(said: str) -> tuple[Link, RouteLink, dict[str, str]]:
-    """The links of the machine and of this one, by the addresses that the connection has there, and the facts."""
-    lines = said.splitlines()
-    words = lines[0].split() if lines else []
-    if len(words) != 4 or len(lines) < 3:
-        raise CannotConnect(
-            f"other host (ssh): its SSH_CONNECTION is not understood: {said[:200]!r}"
-        )
-    here, _, there, _ = words
-    return RouteLink(there), RouteLink(here), {"kernel": lines[1], "architecture": lines[2]}
 
 
 def _absolute(path: str, target: str) -> None:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from pytest_vperf.machine import fingerprint, lock
 from pytest_vperf.machine.runs import Run
-from pytest_vperf.targets.base import CannotStart, TargetError, Unavailable
+from pytest_vperf.targets.base import CannotConnect, CannotStart, TargetError, Unavailable
 from pytest_vperf.targets.remote import address
+from pytest_vperf.targets.remote.engine import connect
+from pytest_vperf.targets.remote.files import SentFiles
 from pytest_vperf.targets.remote.hold import Hold
+from pytest_vperf.targets.remote.lines import Lines
 from pytest_vperf.targets.remote.machine import RemoteMachine
 from pytest_vperf.targets.remote.pods import PodsThere
 from pytest_vperf.targets.ssh_connection import SshConnection
@@ -62,7 +68,9 @@ def gone(path: str, seconds: float = 5.0) -> bool:
 
 def test_it_is_known_by_its_own_files(machine: RemoteMachine) -> None:
     here = {f"on_{name}": value for name, value in fingerprint.read().as_dict().items()}
-    assert machine.details == {"on": "root@there", **here}
+    details = dict(machine.details)
+    assert details.pop("ssh_round_trip").endswith(" ms")
+    assert details == {"on": "root@there", **here}
     assert machine.mark == " (root@there)"
 
 
@@ -162,6 +170,126 @@ def test_no_place_for_a_folder(run: Run, said: list[str], tmp_path: Path) -> Non
         match=r"^there: neither a folder nor the measuring lock can be had there: mktemp: no space left$",
     ):
         hold(run, said)
+
+
+def test_a_lock_that_is_no_file_is_refused_at_once(
+    run: Run, said: list[str], tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "lock")
+    with pytest.raises(CannotStart, match=r"had there: \S+/lock is not a regular file$"):
+        hold(run, said)
+    assert gone_all(tmp_path)
+
+
+def gone_all(tmp_path: Path) -> bool:
+    """No process has the lock's file in its words any more."""
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        if not any(str(tmp_path) in " ".join(each.info["cmdline"] or ()) for each in processes()):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def processes() -> Iterator[psutil.Process]:
+    return psutil.process_iter(["cmdline"])
+
+
+def test_no_flock(
+    run: Run, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("sh", "env", "mktemp", "cat", "find", "rm", "losetup", "setsid", "head", "tr"):
+        found = shutil.which(name)
+        if found:
+            (programs / name).symlink_to(found)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{programs}")
+    with (
+        Run.begin() as later,
+        pytest.raises(CannotStart, match=r"flock is not installed \(apt-get"),
+    ):
+        hold(later, said)
+
+
+def test_a_lock_that_was_lost_is_noticed(machine: RemoteMachine, run: Run) -> None:
+    machine.check()
+    for process in processes():
+        with contextlib.suppress(psutil.Error):
+            words = " ".join(process.info["cmdline"] or ())
+            if "vperf-measuring.lock" in words and process.environ().get("VPERF_RUN") == run.id:
+                process.kill()
+    deadline = time.monotonic() + 5
+    try:
+        while time.monotonic() < deadline:
+            machine.ssh.run(["true"])
+    except CannotConnect as error:
+        said = str(error)
+    assert said.startswith("root@there: the command that holds its measuring lock and our folder")
+
+
+def test_a_shell_that_prints_at_each_login(run: Run, said: list[str], tmp_path: Path) -> None:
+    talking = tmp_path / "ssh"
+    talking.write_text(SSH.replace('sh -c "$last"', 'sh -c "echo Welcome to this; $last"'))
+    with pytest.raises(
+        CannotConnect,
+        match=r"^root@there: its shell prints at each login, .*: 'Welcome to this'; make it silent where",
+    ):
+        RemoteMachine(address.of_url("ssh://root@there"), run, say=said.append)
+
+
+@pytest.mark.parametrize(
+    ("variable", "message"),
+    [
+        (
+            "tcp://10.0.0.1:2375",
+            r"^DOCKER_HOST on root@there names tcp://10\.0\.0\.1:2375: only a Unix socket can",
+        ),
+        (
+            "unix:///no/such.sock",
+            r"^no Docker engine listens on root@there \(/no/such\.sock\) \(to mend it: ",
+        ),
+    ],
+)
+def test_the_engine_that_is_named_there_or_none(
+    run: Run, said: list[str], monkeypatch: pytest.MonkeyPatch, variable: str, message: str
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", variable)
+    machine = RemoteMachine(address.of_url("ssh://root@there"), run, say=said.append)
+    try:
+        with pytest.raises(Unavailable, match=message):
+            connect(machine, run)
+    finally:
+        machine.close()
+
+
+def test_what_was_cut_off_is_sent_again(machine: RemoteMachine, run: Run, tmp_path: Path) -> None:
+    source = tmp_path / "kernel"
+    source.write_bytes(b"whole")
+    there = Path(machine.sent.keep(source, "kernel"))
+    there.write_bytes(b"wh")
+    later = SentFiles(machine.ssh, print)
+    assert later.keep(source, "kernel") == str(there)
+    assert there.read_bytes() == b"whole"
+
+
+def test_sessions_are_shared_out(run: Run) -> None:
+    first = SshConnection("ssh://there", run, name="there")
+    opened: list[SshConnection] = []
+
+    def another() -> SshConnection:
+        opened.append(SshConnection("ssh://there", run, name="there"))
+        return opened[-1]
+
+    lines = Lines(first, another)
+    taken = [lines.take() for _ in range(15)]
+    assert taken == [first] * 7 + [opened[0]] * 7 + [opened[1]]
+    lines.give(first)
+    assert lines.take() is first
+    lines.close()
+    assert first.is_open
+    assert not any(each.is_open for each in opened)
+    first.close()
 
 
 def test_another_kind_of_processor(run: Run, said: list[str], tmp_path: Path) -> None:

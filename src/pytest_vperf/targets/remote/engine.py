@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pytest_vperf.targets.base import CannotConnect, Unavailable
 from pytest_vperf.targets.engine import Engine, remove_leftovers
 from pytest_vperf.targets.engine_address import connect as connect_socket
+from pytest_vperf.targets.ssh_connection import FORWARDING
 
 if TYPE_CHECKING:
     from pytest_vperf.machine.runs import Run
@@ -15,11 +16,14 @@ if TYPE_CHECKING:
 #: What the machine's own environment names, the system's, and the user's own (rootless).
 _FIND = """
 own=${XDG_RUNTIME_DIR:-/run/user/$(id -u)}/docker.sock
-for socket in "${DOCKER_HOST#unix://}" /var/run/docker.sock "$own"; do
-  [ -S "$socket" ] || continue
-  echo "$socket"; [ ! -w "$socket" ] || echo usable
-  exit 0
-done
+case ${DOCKER_HOST:-} in
+  "") set -- /var/run/docker.sock "$own" ;;
+  unix://*) set -- "${DOCKER_HOST#unix://}" ;;
+  *) echo "named $DOCKER_HOST"; exit ;;
+esac
+for socket; do [ -S "$socket" ] && [ -w "$socket" ] && echo "usable $socket" && exit; done
+for socket; do [ -S "$socket" ] && echo "refused $socket" && exit; done
+echo "none $*"
 """
 
 
@@ -31,28 +35,34 @@ def connect(machine: RemoteMachine, run: Run) -> Engine:
         CannotConnect: there is one, and it does not answer; or the machine is gone.
     """
     where = machine.address.where
-    found = machine.ssh.run(["sh", "-c", _FIND]).text.split()
-    if not found:
+    state, _, socket = machine.ssh.run(["sh", "-c", _FIND]).text.strip().partition(" ")
+    if state == "named":
         raise Unavailable(
-            f"no Docker engine listens on {where}",
+            f"DOCKER_HOST on {where} names {socket}: only a Unix socket can be brought here",
+            remedy="name it unix://…, there",
+            target="container",
+        )
+    if state == "none":
+        raise Unavailable(
+            f"no Docker engine listens on {where} ({socket.replace(' ', ', ')})",
             remedy="apt-get install docker.io && systemctl start docker, there",
             target="container",
         )
-    if "usable" not in found:
+    if state == "refused":
         raise Unavailable(
-            f"this user may not use the Docker engine of {where} at unix://{found[0]}: permission denied",
+            f"this user may not use the Docker engine of {where} at unix://{socket}: permission denied",
             remedy="sudo usermod -aG docker $USER, there; or name another user: --on=ssh://USER@HOST",
             target="container",
         )
     here = run.subfolder("engine") / "docker.sock"
-    machine.ssh.connection.forward(here, found[0])
+    machine.ssh.connection.forward(here, socket)
     url = machine.address.url
     try:
         client = connect_socket(f"unix://{here}")
     except CannotConnect as error:
         said = str(error).partition("does not answer: ")[2]
         raise CannotConnect(
-            f"the Docker engine of {where} at unix://{found[0]} does not answer: {said}"
+            f"the Docker engine of {where} at unix://{socket} does not answer: {said} ({FORWARDING})"
         ) from None
     remove_leftovers(client, url)
     return Engine(client, url, run, machine=machine)

@@ -60,7 +60,9 @@ class SentFiles:
         name = f"{what}-{_sha256(source)[:16]}"
         path = f"{self._folder}/{name}"
         if name not in self._known:
-            if self._host.run(["test", "-f", path], check=False).returncode:
+            # By what is in it, and not by its name alone: a disk that was full leaves files that are cut off.
+            told = self._host.run(["sha256sum", path], check=False, timeout=_TIMEOUT)
+            if told.text.partition(" ")[0] != _sha256(source):
                 self._bring(source, name)
             self._known.add(name)
         return path

@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import socket
 import subprocess
-from typing import TYPE_CHECKING
+from importlib import resources
+from typing import IO, TYPE_CHECKING
 
-from pytest_vperf.targets.base import CannotStart
+from pytest_vperf.targets.base import CannotConnect, CannotStart
 from pytest_vperf.targets.ssh_connection import remote_line
 
 if TYPE_CHECKING:
@@ -20,26 +22,11 @@ if TYPE_CHECKING:
 
     from pytest_vperf.targets.ssh_connection import SshConnection
 
-#: Words: whether to lock, and seconds to wait. The lock is that of `pytest_vperf.machine.lock` and is found in the
-#: same way; it is opened without O_CREAT where it is there, see there.
-_HOLD = """
-folder=$(mktemp -d /tmp/vperf-XXXXXXXX) || exit 1
-trap 'rm -rf -- "$folder"' EXIT
-trap 'exit 1' HUP INT TERM
-echo "folder $folder"
-if [ "$1" = yes ]; then
-  place=/tmp; [ -z "$(find /run/lock -maxdepth 0 -perm -o+w 2>/dev/null)" ] || place=/run/lock
-  lock=${VPERF_LOCK:-$place/vperf-measuring.lock}
-  [ -e "$lock" ] || (umask 0; : >>"$lock") || exit 1
-  exec 9<"$lock" || exit 1
-  flock -n 9 || { echo "waiting $(head -c 200 "$lock")"; flock -w "$2" 9; } || { echo late; exit 1; }
-fi
-echo held
-cat >/dev/null
-"""
 #: Seconds: another run may measure for long.
 WAIT = 3600
 _ANSWER = 60.0
+#: Seconds in which a command that failed has told why.
+_LAST_WORDS = 2.0
 
 
 class Hold:
@@ -63,7 +50,9 @@ class Hold:
         self._where = connection.name
         self._limit = _ANSWER
         asked = "yes" if lock else "no"
-        line = remote_line(["sh", "-c", _HOLD, "sh", asked, str(WAIT)], {}, None, "")
+        script = resources.files(__package__).joinpath("hold.sh").read_text()
+        words = [asked, str(WAIT), f"a run of user {os.getuid()} on {socket.gethostname()}"]
+        line = remote_line(["sh", "-c", script, "sh", *words], {}, None, "")
         self._process = subprocess.Popen(
             connection.words(line),
             stdin=subprocess.PIPE,
@@ -93,9 +82,8 @@ class Hold:
                 )
             elif word == "held":
                 return folder
-        self._process.kill()  # what it has said to the error stream is read to its end
         assert self._process.stderr is not None
-        said = self._process.stderr.read().decode("utf-8", "replace").strip() or "no answer"
+        said = _last_words(self._process.stderr).strip() or "no answer"
         raise CannotStart(
             f"{self._where}: neither a folder nor the measuring lock can be had there: {said}",
             target=self._where,
@@ -115,6 +103,19 @@ class Hold:
             for line in lines:
                 yield line.decode("utf-8", "replace")
 
+    def check(self) -> None:
+        """Make sure that it is still held.
+
+        Raises:
+            CannotConnect: it is not: what was measured since may have been disturbed.
+        """
+        if self._process.poll() is not None:
+            raise CannotConnect(
+                f"{self._where}: the command that holds its measuring lock and our folder there has ended"
+                " (somebody ended it, or the connection broke)",
+                target=self._where,
+            )
+
     def close(self) -> None:
         """Give back the lock and the folder. Safe to repeat."""
         streams = (self._process.stdin, self._process.stdout, self._process.stderr)
@@ -129,3 +130,14 @@ class Hold:
         for stream in streams[1:]:
             assert stream is not None
             stream.close()
+
+
+def _last_words(stream: IO[bytes]) -> str:
+    """What is said until the stream ends, or is silent for a moment: ``ssh`` may keep it open."""
+    said = b""
+    while select.select([stream], [], [], _LAST_WORDS)[0]:
+        data = os.read(stream.fileno(), 4096)
+        if not data:
+            break
+        said += data
+    return said.decode("utf-8", "replace")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 from pytest_vperf.targets.image_host import ImageHost
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.image import Rootfs
     from pytest_vperf.targets.remote.machine import RemoteMachine
+
+
+_numbers = itertools.count(1)
 
 
 def host_of(machine: RemoteMachine, run: Run, rootfs: Callable[[], Rootfs] | None) -> SshHost:
@@ -41,4 +45,5 @@ def host_of(machine: RemoteMachine, run: Run, rootfs: Callable[[], Rootfs] | Non
         name=name,
         details=machine.details,
         connection=shared,
+        point=f"{machine.folder}/image{next(_numbers)}",
     )

@@ -44,7 +44,8 @@ def daemon_of(machine: RemoteMachine, driver: str, run: Run) -> Daemon:
             f"no libvirt daemon listens on {where}",
             remedy="apt-get install libvirt-daemon-system && systemctl start libvirtd, there",
         )
-    return connect.connect(libvirt_uri(machine.address.url, driver), run)
+    uri = libvirt_uri(machine.address.url, driver)
+    return connect.connect(uri, run, details=dict(machine.details))
 
 
 def _is_dom0(machine: RemoteMachine) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,8 @@ from pytest_vperf.machine import fingerprint
 from pytest_vperf.targets.base import ON, Unavailable
 from pytest_vperf.targets.remote.files import SentFiles
 from pytest_vperf.targets.remote.hold import Hold
+from pytest_vperf.targets.remote.lines import Lines
+from pytest_vperf.targets.ssh_connection import SshConnection
 from pytest_vperf.targets.ssh_host import SshHost
 
 if TYPE_CHECKING:
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.remote.address import Address
 
 _READ = 'for f; do [ ! -r "/$f" ] || { printf "\\001%s\\002" "$f"; cat "/$f"; }; done'
+_ROUNDS = 5
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
@@ -34,6 +38,8 @@ class RemoteMachine:
         address: how it is reached.
         ssh: the machine as a target; ``name`` is that of people.
         sent: files that are brought there.
+        lines: connections for what stays connected.
+        fingerprint: what the machine is.
         details: for the record of every target on it.
 
     Raises:
@@ -45,22 +51,33 @@ class RemoteMachine:
     def __init__(self, address: Address, run: Run, *, say: Callable[[str], None]) -> None:
         self.address = address
         self._numbers = itertools.count(1)
-        self.ssh = SshHost(address.url, run, config=address.config, name=address.where)
+
+        def connect() -> SshConnection:
+            # Kept open by what is done over it; where nobody is left, it ends by itself.
+            return SshConnection(
+                address.url, run, config=address.config, name=address.where, persist="60"
+            )
+
+        self._connection = connect()
+        self.lines = Lines(self._connection, connect)
         try:
-            found = self._fingerprint(run.subfolder("on"))
+            self.ssh = SshHost(address.url, run, name=address.where, connection=self._connection)
+            self.fingerprint = self._fingerprint(run.subfolder("on"))
             self._check_architecture()
             self.boot_id = self.read(_BOOT_ID).strip()
             # This machine's own lock is taken by each claim: taken here too, they would wait for one another.
             same = self.boot_id == Path(_BOOT_ID).read_text().strip()
-            self._hold = Hold(self.ssh.connection, lock=not same, say=say)
+            self._hold = Hold(self._connection, lock=not same, say=say)
         except BaseException:
-            self.ssh.close()
+            self._connection.close()
             raise
+        self._connection.watch = self._hold.check
         self.sent = SentFiles(self.ssh, say)
         self.details: Mapping[str, str] = {
             ON: address.where,
-            **{f"{ON}_{name}": value for name, value in found.as_dict().items()},
+            **{f"{ON}_{name}": value for name, value in self.fingerprint.as_dict().items()},
             **dict(address.details),
+            "ssh_round_trip": f"{self._round_trip() * 1e3:.1f} ms",
         }
 
     @property
@@ -86,6 +103,29 @@ class RemoteMachine:
             raise FileNotFoundError(0, said, str(path))
         return done.text
 
+    def check(self) -> None:
+        """Make sure that nobody else measures on it, and that the run's folder is there.
+
+        Raises:
+            CannotConnect: the lock was lost, with the connection or without.
+        """
+        self._hold.check()
+
+    def need_root(self, what: str) -> None:
+        """Make sure that we are root there.
+
+        Args:
+            what: needs it.
+
+        Raises:
+            Unavailable: we are not.
+        """
+        if self.ssh.run(["id", "-u"]).text.strip() != "0":
+            raise Unavailable(
+                f"{what} on {self.address.where} need root there",
+                remedy="log in as root: --on=ssh://root@HOST",
+            )
+
     def new_folder(self, prefix: str) -> str:
         """A new folder in the run's there, private to the user.
 
@@ -97,9 +137,10 @@ class RemoteMachine:
         return path
 
     def close(self) -> None:
-        """Let go of it: of its lock, of the run's folder there, and of the connection. Safe to repeat."""
+        """Let go of it: of its lock, of the run's folder there, and of the connections. Safe to repeat."""
         self._hold.close()
-        self.ssh.close()
+        self.lines.close()
+        self._connection.close()
 
     def _fingerprint(self, root: Path) -> fingerprint.Fingerprint:
         """Of that machine: its files are brought below a folder here, and read as this one's are."""
@@ -111,6 +152,10 @@ class RemoteMachine:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_bytes(content)
         return fingerprint.read(root)
+
+    def _round_trip(self) -> float:
+        """Median seconds of a command that does nothing, over the connection that is open."""
+        return statistics.median(self.ssh.run(["true"]).duration for _ in range(_ROUNDS))
 
     def _check_architecture(self) -> None:
         here = fingerprint.read().architecture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import statistics
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 _FIND = 'p=$(command -v -- "$1") && echo "$p" && "$p" --version'
 _FIRMWARE = 'for f; do [ -f "$f" ] && sha256sum "$f" && exit 0; done; exit 1'
 _KVM = "d=/dev/kvm; [ -e $d ] && echo there; [ -r $d ] && [ -w $d ] && echo permitted; ls -d /sys/module/kvm*"
-_ROUNDS = 5
 
 
 class PodsThere:
@@ -49,10 +47,10 @@ class PodsThere:
     def _machine(self) -> RemoteMachine:
         return self._connect()
 
-    @functools.cached_property
+    @property
     def details(self) -> Mapping[str, str]:
-        """What the machine is, and how far away: each time of a start has half a round trip or more in it."""
-        return {**self._machine.details, "ssh_round_trip": f"{self._round_trip() * 1e3:.1f} ms"}
+        """What the machine is, and how far away."""
+        return self._machine.details
 
     def qemu(self) -> tuple[str, str]:
         """Path and version of the QEMU there."""
@@ -125,7 +123,3 @@ class PodsThere:
     def _kvm(self) -> tuple[str, ...]:
         done = self._machine.ssh.run(["sh", "-c", _KVM], check=False)
         return tuple(done.text.split())
-
-    def _round_trip(self) -> float:
-        """Median seconds of a command that does nothing, over the connection that is open."""
-        return statistics.median(self._machine.ssh.run(["true"]).duration for _ in range(_ROUNDS))

@@ -1,10 +1,10 @@
 """The QEMU process of a pod on another machine.
 
-Its three channels are Unix sockets that ``sshd`` listens on there and brings here, made before the clock of a start
-runs: QEMU connects to them as soon as it is executed, and nothing is polled for. What the machine says is dated when
-it arrives here, so that each time has the connection's way in it; the record says how long that is.
+Its three channels are Unix sockets that ``sshd`` listens on there and brings here. They, and a shell that waits for
+the word to start QEMU, are there before the clock of a start runs, so that no login is in it; QEMU connects to the
+sockets as soon as it is executed, and nothing is polled for. What the machine says is dated when it arrives here.
 
-A shell stays beside it and waits for the end of its input: however this process ends, QEMU is ended there, too.
+The shell stays beside QEMU and waits for the end of its input: however this process ends, QEMU is ended there, too.
 """
 
 from __future__ import annotations
@@ -29,27 +29,29 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.remote.machine import RemoteMachine
 
 _CHANNELS = ("qmp", "console", "agent")
-#: Seconds in which QEMU connects to its channels.
-_CONNECTS = 60.0
+#: Seconds in which the shell there is ready, and in which QEMU connects to its channels.
+_ANSWERS = 60.0
 #: A job in the background has no input of its own (POSIX, "Asynchronous Lists"), hence the descriptor 3. Words: the
 #: folder, and the command.
 _GUARD = """
 folder=$1; shift
+trap 'rm -rf -- "$folder"' EXIT
 exec 3<&0 </dev/null
-"$@" 3<&- & qemu=$!
+echo ready
+read -r word <&3 || exit 1
+"$@" >&2 3<&- & qemu=$!
 echo $qemu >"$folder/pid"
-{ cat <&3 >/dev/null 2>&1; kill -9 $qemu; } >/dev/null 2>&1 & watch=$!
+{ cat <&3; kill -9 $qemu; } >/dev/null 2>&1 & watch=$!
 exec 3<&-
 wait $qemu; status=$?
 kill $watch 2>/dev/null
-rm -rf -- "$folder"
 exit $status
 """
 _USAGE = 'cat "/proc/$1/stat" "/proc/$1/statm" && getconf CLK_TCK && getconf PAGESIZE'
 
 
 class RemoteStart:
-    """A start that is prepared: the sockets are there on both sides. Called, it is done.
+    """A start that is prepared: the sockets are there on both sides, and the shell waits. Called, it is done.
 
     Args:
         machine: where.
@@ -59,32 +61,44 @@ class RemoteStart:
 
     Raises:
         CannotConnect: sockets cannot be brought here, or the machine is gone.
+        CannotStart: its shell does not answer.
         TargetError: there is no folder for them.
     """
 
     def __init__(self, machine: RemoteMachine, qemu: str, config: MachineConfig, run: Run) -> None:
         self.machine = machine
-        self.run = run
         self.folder = run.subfolder("pod")
         self.there = machine.new_folder("pod")
-        self._pairs = [(f"{self.there}/{name}", self.folder / name) for name in _CHANNELS]
+        self._line = machine.lines.take()
         self._listeners: list[socket.socket] = []
         self._brought: list[tuple[str, Path]] = []
+        self._log = (self.folder / "qemu.log").open("w+b")
+        self._process: subprocess.Popen[bytes] | None = None
+        paths = [f"{self.there}/{name}" for name in _CHANNELS]
         try:
-            for there, here in self._pairs:
+            for name, there in zip(_CHANNELS, paths, strict=True):
+                here = self.folder / name
                 listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
                 self._listeners.append(listener)
                 listener.bind(str(here))
                 listener.listen(1)
-                machine.ssh.connection.listen(there, here)
+                self._line.listen(there, here)
                 self._brought.append((there, here))
+            channels = Channels(*(f"path={there}" for there in paths))
+            argv = command_line(qemu, config, channels, name=f"vperf-{run.id}")
+            line = remote_line(["sh", "-c", _GUARD, "sh", self.there, *argv], {}, None, "")
+            self._process = subprocess.Popen(
+                self._line.words(line),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                env=run.environment,
+                start_new_session=True,
+            )
+            self._await_shell()
         except BaseException:
-            self.close()
+            self.end()
             raise
-        channels = Channels(*(f"path={there}" for there, _ in self._pairs))
-        argv = command_line(qemu, config, channels, name=f"vperf-{run.id}")
-        line = remote_line(["sh", "-c", _GUARD, "sh", self.there, *argv], {}, None, "")
-        self.words = machine.ssh.connection.words(line)
 
     def __call__(self) -> RemoteQemu:
         """Start it.
@@ -92,55 +106,40 @@ class RemoteStart:
         Raises:
             CannotStart: QEMU ended, with its words, or did not connect to its channels.
         """
-        try:
-            return RemoteQemu(self, self._listeners)
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """Take the sockets away. Safe to repeat; quiet if the machine is gone."""
-        for listener in self._listeners:
-            listener.close()
-        while self._brought:
-            self.machine.ssh.connection.unlisten(*self._brought.pop())
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-
-class RemoteQemu:
-    """A QEMU on another machine; see `pytest_vperf.targets.pod.process.QemuProcess`."""
-
-    def __init__(self, start: RemoteStart, listeners: list[socket.socket]) -> None:
-        self._start = start
-        self._pid = 0
-        self._log = (start.folder / "qemu.log").open("w+b")
-        self._process = subprocess.Popen(
-            start.words,
-            stdin=subprocess.PIPE,
-            stdout=self._log,
-            stderr=self._log,
-            env=start.run.environment,
-            start_new_session=True,
-        )
+        process = self._process
+        assert process is not None
+        assert process.stdin is not None
         accepted: dict[socket.socket, socket.socket] = {}
         try:
-            self._accept(listeners, accepted)
+            with contextlib.suppress(BrokenPipeError):  # it has ended, which is seen at once
+                process.stdin.write(b"go\n")
+                process.stdin.flush()
+            self._accept(process, accepted)
         except BaseException:
             for connected in accepted.values():
                 connected.close()
             self.end()
             raise
-        self.qmp, self.console, self.agent = (accepted[each] for each in listeners)
+        return RemoteQemu(self, process, [accepted[each] for each in self._listeners])
+
+    def _await_shell(self) -> None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        stream = self._process.stdout
+        ready, _, _ = select.select([stream], [], [], _ANSWERS)
+        if not ready or os.read(stream.fileno(), 100) != b"ready\n":
+            raise CannotStart(
+                f"the shell on {self.machine.address.where} that is to start QEMU does not answer: {self.said()}"
+            )
 
     def _accept(
-        self, listeners: list[socket.socket], accepted: dict[socket.socket, socket.socket]
+        self, process: subprocess.Popen[bytes], accepted: dict[socket.socket, socket.socket]
     ) -> None:
-        deadline = time.monotonic() + _CONNECTS
-        ended = os.pidfd_open(self._process.pid)
+        deadline = time.monotonic() + _ANSWERS
+        ended = os.pidfd_open(process.pid)
         try:
-            # An agent's port is only there with a disk; without it, nothing connects to its socket.
-            while len(accepted) < len(listeners):
-                waiting = [each for each in listeners if each not in accepted]
+            while len(accepted) < len(self._listeners):
+                waiting = [each for each in self._listeners if each not in accepted]
                 watched: list[socket.socket | int] = [*waiting, ended]
                 left = max(0.0, deadline - time.monotonic())
                 ready, _, _ = select.select(watched, [], [], left)
@@ -148,14 +147,62 @@ class RemoteQemu:
                     if listener in ready:
                         accepted[listener] = listener.accept()[0]
                 if not ready or ended in ready:
-                    what = f"ended with status {self.poll()}" if ready else "said nothing"
+                    what = f"ended with status {process.poll()}" if ready else "said nothing"
                     words = self.said()
                     raise CannotStart(
-                        f"QEMU on {self._start.machine.address.where} {what}"
+                        f"QEMU on {self.machine.address.where} {what}"
                         + (f": {words}" if words else "")
                     )
         finally:
             os.close(ended)
+
+    def said(self) -> str:
+        """The end of what QEMU printed, or ``ssh`` for it."""
+        self._log.flush()
+        self._log.seek(0)
+        return self._log.read()[-600:].decode("utf-8", "replace").strip()
+
+    def end(self) -> None:
+        """End QEMU, by the end of the input of the shell beside it; where that is not heard, with the connection."""
+        process, self._process = self._process, None
+        if process is not None:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            with contextlib.suppress(OSError):
+                process.stdin.close()
+            try:
+                process.wait(20.0)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            process.stdout.close()
+        for listener in self._listeners:
+            listener.close()
+        while self._brought:
+            with contextlib.suppress(TargetError):
+                self._line.unlisten(*self._brought.pop())
+        if not self._log.closed:
+            self._log.close()
+            self.machine.lines.give(self._line)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class RemoteQemu:
+    """A QEMU on another machine; see `pytest_vperf.targets.pod.process.QemuProcess`.
+
+    Args:
+        start: has started it.
+        process: the ``ssh`` whose shell is beside it.
+        channels: the connected sockets: QMP, console, agent.
+    """
+
+    def __init__(
+        self, start: RemoteStart, process: subprocess.Popen[bytes], channels: list[socket.socket]
+    ) -> None:
+        self._start = start
+        self._process = process
+        self._pid = 0
+        self.qmp, self.console, self.agent = channels
 
     @property
     def pid(self) -> int:
@@ -177,31 +224,20 @@ class RemoteQemu:
 
     def said(self) -> str:
         """The end of what it printed, or ``ssh`` for it."""
-        self._log.flush()
-        self._log.seek(0)
-        return self._log.read()[-600:].decode("utf-8", "replace").strip()
+        return self._start.said()
 
     def usage(self) -> Usage:
         """CPU time and resident memory, by /proc there (proc(5), ``stat`` and ``statm``)."""
         done = self._start.machine.ssh.run(["sh", "-c", _USAGE, "sh", str(self.pid)], check=False)
         lines = done.text.splitlines()
         if done.returncode or len(lines) != 4:
-            raise CannotConnect("QEMU is gone")
+            said = done.stderr.decode("utf-8", "replace").strip()
+            raise CannotConnect(f"QEMU is gone, or what it uses cannot be read there: {said}")
         # The name, the second field, may have spaces and parentheses.
         fields = lines[0].rpartition(")")[2].split()
         ticks, page = int(lines[2]), int(lines[3])
         return Usage((int(fields[11]) + int(fields[12])) / ticks, int(lines[1].split()[1]) * page)
 
     def end(self) -> None:
-        """End it, by the end of the input of the shell beside it; where that is not heard, with the connection."""
-        assert self._process.stdin is not None
-        with contextlib.suppress(OSError):
-            self._process.stdin.close()
-        try:
-            self._process.wait(20.0)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        with contextlib.suppress(TargetError):
-            self._start.close()
-        self._log.close()
+        """End it. Safe to repeat."""
+        self._start.end()

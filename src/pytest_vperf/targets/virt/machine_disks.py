@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 #: what a disk below may not leave out. Words: folder, MiB. Prints the device, its number, and the file system below.
 _MAKE = """
 set -e
+trap 'rm -rf -- "$1"' EXIT
 mkdir -p "$1"
 dd if=/dev/urandom of="$1/image" bs=1M count="$2" conv=fsync status=none
 device=$(losetup --find --show --direct-io=on "$1/image" 2>/dev/null || losetup --find --show "$1/image")
 echo "$device $(cat "/sys/block/${device##*/}/dev") $(cat "/sys/block/${device##*/}/loop/dio")"
 stat --file-system --format=%T "$1"
+trap - EXIT
 """
 _REMOVE = """
 umount "$1/mounted" 2>/dev/null || umount -l "$1/mounted" 2>/dev/null

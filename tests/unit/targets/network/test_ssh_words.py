@@ -18,6 +18,8 @@ WORDS = st.text(st.characters(blacklist_characters="\0", blacklist_categories=["
     [
         ("ssh://load", ["load"]),
         ("ssh://me@load.example:2222", ["-p", "2222", "-l", "me", "load.example"]),
+        ("ssh://Load", ["Load"]),
+        ("ssh://[::1]", ["::1"]),
         ("ssh://[2001:db8::1]:22/", ["-p", "22", "2001:db8::1"]),
     ],
 )

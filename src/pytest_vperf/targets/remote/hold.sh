@@ -1,0 +1,51 @@
+# Has a folder on this machine, and its measuring lock, until the input ends.
+#
+# Words: "yes" to lock, the seconds to wait for the lock, and who has it then. Says "folder PATH", "waiting WHO", "late",
+# "held". The lock is that of pytest_vperf.machine.lock, and is found in the same way; it is opened without O_CREAT where
+# it is there, see there. What is mounted below the folder, and loop devices on its files, go with it.
+
+folder=$(mktemp -d /var/tmp/vperf-XXXXXXXX) || exit 1
+lock=
+held=
+
+end() {
+  printf '%s\n' "$(cat /proc/mounts)" | while read -r _ point _; do
+    case $point in "$folder"/*) umount -l "$point" ;; esac
+  done
+  losetup --list --noheadings --output NAME,BACK-FILE | while read -r device file _; do
+    case $file in "$folder"/*) losetup --detach "$device" ;; esac
+  done
+  rm -rf -- "$folder"
+  [ ! "$held" ] || : >"$lock"
+  kill "$watch"
+} >/dev/null 2>&1
+trap end EXIT
+trap 'exit 1' HUP INT TERM PIPE
+
+# A job in the background has no input of its own, hence the descriptor.
+exec 3<&0 </dev/null
+{ cat <&3; kill -TERM $$; } >/dev/null 2>&1 &
+watch=$!
+exec 3<&-
+echo "folder $folder"
+
+if [ "$1" = yes ]; then
+  command -v flock >/dev/null || { echo "flock is not installed (apt-get install util-linux)" >&2; exit 1; }
+  place=/tmp
+  [ -z "$(find /run/lock -maxdepth 0 -perm -o+w 2>/dev/null)" ] || place=/run/lock
+  lock=${VPERF_LOCK:-$place/vperf-measuring.lock}
+  [ -e "$lock" ] || [ -L "$lock" ] || (umask 0; set -C; : >"$lock")
+  { [ -f "$lock" ] && [ ! -L "$lock" ]; } || { echo "$lock is not a regular file" >&2; exit 1; }
+  exec 9<"$lock"
+  left=$2
+  until flock -n 9; do
+    [ "$left" != "$2" ] || echo "waiting $(head -c 200 "$lock" | tr -dc ' -~')"
+    [ "$left" -gt 0 ] || { echo late; exit 1; }
+    left=$((left - 1))
+    sleep 1
+  done
+  held=yes
+  { echo "$3" >"$lock"; } 2>/dev/null # of another user: it may be locked, but not written
+fi
+echo held
+wait "$watch"
