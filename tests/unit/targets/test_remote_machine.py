@@ -27,20 +27,9 @@ from pytest_vperf.targets.ssh_connection import SshConnection
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SSH = """#!/bin/sh
-for word; do last=$word; done
-case "$*" in *" -M "*|*" -O "*) exit 0;; esac
-SSH_CONNECTION="192.0.2.1 1 192.0.2.2 2" exec setsid --wait sh -c "$last"
-"""
-
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
-    program = tmp_path / "ssh"
-    program.write_text(SSH)
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setenv("VPERF_RUNS_DIR", str(tmp_path / "runs"))
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ssh_in_place: Path) -> Iterator[Run]:
     monkeypatch.setenv("VPERF_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("VPERF_LOCK", str(tmp_path / "lock"))
     with Run.begin() as run:
@@ -228,9 +217,9 @@ def test_a_lock_that_was_lost_is_noticed(machine: RemoteMachine, run: Run) -> No
     assert said.startswith("root@there: the command that holds its measuring lock and our folder")
 
 
-def test_a_shell_that_prints_at_each_login(run: Run, said: list[str], tmp_path: Path) -> None:
-    talking = tmp_path / "ssh"
-    talking.write_text(SSH.replace('sh -c "$last"', 'sh -c "echo Welcome to this; $last"'))
+def test_a_shell_that_prints_at_each_login(run: Run, said: list[str], ssh_in_place: Path) -> None:
+    text = ssh_in_place.read_text()
+    ssh_in_place.write_text(text.replace('sh -c "$last"', 'sh -c "echo Welcome to this; $last"'))
     with pytest.raises(
         CannotConnect,
         match=r"^root@there: its shell prints at each login, .*: 'Welcome to this'; make it silent where",

@@ -16,21 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-# As sshd does it: a session of its own, which does not end with the client.
-SSH = """#!/bin/sh
-for word; do last=$word; done
-case "$*" in *" -M "*|*" -O "*) exit 0;; esac
-SSH_CONNECTION="192.0.2.1 1 192.0.2.2 2" exec setsid --wait sh -c "$last"
-"""
-
 
 @pytest.fixture
-def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshHost]:
-    program = tmp_path / "ssh"
-    program.write_text(SSH)
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setenv("VPERF_RUNS_DIR", str(tmp_path / "runs"))
+def host(ssh_in_place: Path) -> Iterator[SshHost]:
+    assert ssh_in_place.exists()
     with Run.begin() as run, SshHost("ssh://load", run) as host:
         yield host
 

@@ -1,0 +1,28 @@
+"""What unit tests of targets share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+#: Runs commands on this machine; as sshd does it: in a session of its own, which does not end with the client.
+SSH = """#!/bin/sh
+for word; do last=$word; done
+case "$*" in *" -M "*|*" -O "*) exit 0;; esac
+SSH_CONNECTION="192.0.2.1 1 192.0.2.2 2" exec setsid --wait sh -c "$last"
+"""
+
+
+@pytest.fixture
+def ssh_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program in place of ssh, first in the path; runs of the test have a folder of their own."""
+    program = tmp_path / "ssh"
+    program.write_text(SSH)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("VPERF_RUNS_DIR", str(tmp_path / "runs"))
+    return program
