@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def elsewhere(
-    request: pytest.FixtureRequest, vperf_run: Run
-) -> Iterator[Callable[[], RemoteMachine] | None]:
+def elsewhere(request: pytest.FixtureRequest) -> Iterator[Callable[[], RemoteMachine] | None]:
     """The machine of ``--on``, as a function: reached at the first call; ``None`` where targets are on this one."""
     on = claims_session(request.config).settings.on
     if not on:
@@ -32,11 +30,12 @@ def elsewhere(
     from pytest_vperf.targets.once import Once
     from pytest_vperf.targets.remote.machine import RemoteMachine
 
+    run: Run = request.getfixturevalue("vperf_run")
     session = claims_session(request.config)
     say = functools.partial(notice.say, request.config)
 
     def connect() -> RemoteMachine:
-        machine = RemoteMachine(_address(request, on), vperf_run, say=say)
+        machine = RemoteMachine(_address(request, on), run, say=say)
         session.measures_on(machine.address.where, machine.fingerprint)
         return machine
 
