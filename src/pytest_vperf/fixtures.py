@@ -51,7 +51,7 @@ def claim(
         ]
     claims.prepared = False
     try:
-        selection = session.select_hardware()
+        selection = session.hardware.select()
     except pytest.UsageError as error:
         # Only in a worker of pytest-xdist: elsewhere the run has ended after collection.
         session.usage_error = session.usage_error or str(error)

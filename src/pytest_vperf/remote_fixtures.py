@@ -36,7 +36,7 @@ def elsewhere(request: pytest.FixtureRequest) -> Iterator[Callable[[], RemoteMac
 
     def connect() -> RemoteMachine:
         machine = RemoteMachine(_address(request, on), run, say=say)
-        session.measures_on(machine.address.where, machine.fingerprint)
+        session.hardware.measures_on(machine.address.where, machine.fingerprint)
         return machine
 
     reach = Once(connect)

@@ -87,7 +87,7 @@ class _Run:
         claims = claims_session(session.config)
         if claims.is_worker:
             return  # an error would reach nobody from here; the command says what no test has named
-        selection = claims.select_hardware()
+        selection = claims.hardware.select()
         for name in self._asked.claims:
             if not is_pattern(name):
                 try:

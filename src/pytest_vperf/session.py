@@ -6,12 +6,12 @@ Made cheaply for every run; what costs something happens when the first claim ne
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_vperf.outcomes import TestClaims
+from pytest_vperf.run_hardware import RunHardware
 from pytest_vperf.settings import Settings, read_settings
 from pytest_vperf.stash import TEST_CLAIMS
 
@@ -21,11 +21,9 @@ if TYPE_CHECKING:
 
     from pytest_vperf.claims.circumstances import Circumstances
     from pytest_vperf.claims.claim import Claim
-    from pytest_vperf.claims.hardware import Selection
     from pytest_vperf.claims.plan import Plan
     from pytest_vperf.claims.sampling import Progress
     from pytest_vperf.claims.thresholds import Threshold
-    from pytest_vperf.machine.fingerprint import Fingerprint
     from pytest_vperf.results.record import ClaimRecord
     from pytest_vperf.results.run import RunRecord
     from pytest_vperf.visits import Visits
@@ -39,6 +37,7 @@ class ClaimsSession:
         reports_of_workers: whether records came from other processes.
         claims: how many tests the run collected that ask for claims, at least 1.
         visits: who runs tests again; ``None`` where no claim needs it.
+        hardware: the profiles that judge.
         make_claim: makes what the ``claim`` fixture gives, where that is no claim to be judged; else ``None``.
         usage_error: what kept a worker's claims from being judged; ends the run with exit status 4.
     """
@@ -48,7 +47,7 @@ class ClaimsSession:
         self.is_worker = hasattr(config, "workerinput")
         self._settings: Settings | None = None
         self._run: RunRecord | None = None
-        self._hardware: Selection | None = None
+        self.hardware = RunHardware(self)
         self._progress: Progress | None = None
         self._open: ExitStack | None = None
         self.reports_of_workers = False
@@ -76,11 +75,6 @@ class ClaimsSession:
 
             self._run = RunRecord(None if self.is_worker else self.settings.json)
         return self._run
-
-    @property
-    def has_hardware(self) -> bool:
-        """Whether the profile was chosen."""
-        return self._hardware is not None
 
     def plan(self, item: pytest.Item, threshold: Threshold | None, number: int = 1) -> Plan:
         """What a claim of a test is judged by: tolerance, error rates and budget.
@@ -112,11 +106,11 @@ class ClaimsSession:
             self.reports_of_workers = True
             self.colour_terminal()
         self.usage_error = self.usage_error or getattr(report, "vperf_usage_error", "")
-        if not self.has_hardware and not self.usage_error:
+        if not self.hardware.is_chosen and not self.usage_error:
             with suppress(
                 pytest.UsageError
             ):  # the worker judged by it; its own error would have come first
-                self.select_hardware()
+                self.hardware.select()
         for record in getattr(report, "vperf_claims", ()):
             self.run.add(record)
 
@@ -166,7 +160,7 @@ class ClaimsSession:
         if self.is_worker:
             return  # the controller does
         if self.settings.hardware != "auto":
-            self.select_hardware()
+            self.hardware.select()
         if not self.config.getoption("collectonly"):
             self._begin_file()
 
@@ -191,7 +185,7 @@ class ClaimsSession:
                 raise
             self.usage_error = str(error)
         if not self.is_worker:
-            self.select_hardware()
+            self.hardware.select()
         if self.settings.sessions > 1:
             from pytest_vperf.visits import Visits
 
@@ -223,82 +217,18 @@ class ClaimsSession:
 
     def header(self) -> list[str]:
         """The lines that say by what is judged; none where nothing claims."""
-        if not self.has_hardware:
+        if not self.hardware.is_chosen:
             return []
         from pytest_vperf.machine.noise_warnings import look
         from pytest_vperf.reporting.header import header_lines
 
-        return header_lines(self.select_hardware(), self.settings, look())
-
-    def select_hardware(self) -> Selection:
-        """Read the threshold files and the machine's fingerprint, and choose the profiles; once.
-
-        Raises:
-            pytest.UsageError: a file is wrong, a profile is unknown, or two match equally.
-        """
-        if self._hardware is None:
-            from pytest_vperf.claims.hardware import HardwareError, select
-            from pytest_vperf.claims.thresholds import (
-                ThresholdError,
-                load_profiles,
-                shipped_folder,
-            )
-            from pytest_vperf.machine import fingerprint
-
-            shipped = shipped_folder()
-            # Of two files of one name the first counts: the user's.
-            folders = [*self.settings.thresholds, *([shipped] if shipped else [])]
-            try:
-                profiles = load_profiles(folders)
-                machine = fingerprint.read()
-                selection = select(
-                    profiles, self.settings.hardware, machine, elsewhere=self._elsewhere
-                )
-            except (ThresholdError, HardwareError) as error:
-                raise pytest.UsageError(str(error)) from None
-            self._hardware = selection
-            self.run.fingerprint = machine.as_dict()
-            self.run.profile = self._describe(selection)
-        return self._hardware
-
-    @property
-    def _elsewhere(self) -> str:
-        if not self.settings.on:
-            return ""
-        from pytest_vperf.targets.remote.address import where
-
-        return where(self.settings.on)
-
-    def measures_on(self, where: str, fingerprint: Fingerprint) -> None:
-        """Another machine has been reached: what is recorded and said of the machine is of that one.
-
-        Args:
-            where: the machine, as people name it.
-            fingerprint: what it is.
-        """
-        if self._hardware is None:  # nothing claims
-            return
-        selection = self._hardware
-        self.run.fingerprint = {**fingerprint.as_dict(), "on": where}
-        if selection.named:
-            mismatches = selection.profiles[0].match.mismatches(fingerprint)
-            self._hardware = replace(selection, mismatches=mismatches)
-            self.run.profile = self._describe(self._hardware)
-
-    def _describe(self, selection: Selection) -> dict[str, Any]:
-        return {
-            "asked": self.settings.hardware,
-            "named": selection.named,
-            "names": [profile.name for profile in selection.profiles],
-            "matches": not selection.mismatches,
-            "mismatches": list(selection.mismatches),
-        }
+        return header_lines(self.hardware.select(), self.settings, look())
 
     @property
     def mismatches(self) -> tuple[str, ...]:
         """What of this machine does not fit the profile that was named; nothing where none could be chosen."""
         with suppress(pytest.UsageError):
-            selection = self.select_hardware()
+            selection = self.hardware.select()
             return selection.mismatches if selection.named else ()
         return ()
 
