@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from pytest_vperf.machine.preflight import Readiness
-from pytest_vperf.targets.base import TargetError
+from pytest_vperf.targets.base import CannotConnect, TargetError
 from pytest_vperf.targets.guest.config import Boot, GuestConfig
 from pytest_vperf.targets.guest.domain_xml import domain_xml
 from pytest_vperf.targets.guest.guests import TYPES
@@ -45,6 +45,9 @@ def probe(daemon: Daemon, kernel: GuestKernel, accelerator: str) -> Readiness:
         daemon: starts the machine.
         kernel: its kernel.
         accelerator: ``kvm`` or ``tcg``.
+
+    Raises:
+        CannotConnect: the daemon has gone: that is no answer.
     """
     name = f"guest {accelerator}"
     kind, cpu = TYPES[accelerator]
@@ -61,6 +64,8 @@ def probe(daemon: Daemon, kernel: GuestKernel, accelerator: str) -> Readiness:
     domain = Domain(connection, daemon.new_name(), name)
     try:
         return _try(domain, daemon, kernel, Readiness(name, True, where), (kind, cpu))
+    except CannotConnect:
+        raise
     except TargetError as error:
         return Readiness(name, False, str(error))
     finally:

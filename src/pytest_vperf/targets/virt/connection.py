@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 OPEN_TIMEOUT = 30.0
 #: Seconds likewise, to end what was left behind by a connection that broke.
 _ANEW = 10.0
-#: Seconds between two signs of life, and how many may be missed: a daemon that hangs is found after 15 s.
-_KEEP_ALIVE = (5, 3)
+#: Seconds between two signs of life, and how many may be missed: a daemon of this machine that hangs is found after
+#: 15 s. One on another machine has a minute: an emulated host that reads a disk was seen to be silent for 20 s.
+_KEEP_ALIVE, _KEEP_ALIVE_THERE = (5, 3), (5, 12)
 
 
 class Connection:
@@ -85,7 +86,8 @@ class Connection:
         handle = opened[0]
         # A transport may have no signs of life: its end is then noticed by the next call.
         with contextlib.suppress(libvirt.libvirtError):
-            handle.setKeepAlive(*_KEEP_ALIVE)
+            there = address.is_remote(uri)
+            handle.setKeepAlive(*(_KEEP_ALIVE_THERE if there else _KEEP_ALIVE))
         return cls(uri, handle, libvirt)
 
     @property
