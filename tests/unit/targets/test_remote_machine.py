@@ -215,6 +215,10 @@ def test_a_lock_that_was_lost_is_noticed(machine: RemoteMachine, run: Run) -> No
     except CannotConnect as error:
         said = str(error)
     assert said.startswith("root@there: the command that holds its measuring lock and our folder")
+    folder = machine.folder
+    assert Path(folder).is_dir(), "it was killed, and could not remove it"
+    machine.close()
+    assert not Path(folder).exists()
 
 
 def test_a_shell_that_prints_at_each_login(run: Run, said: list[str], ssh_in_place: Path) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pytest_vperf.targets.base import Target
 
-_FOLDER = 'echo "${VPERF_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/pytest-vperf}"'
+_FOLDER = 'echo "${VPERF_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/vperf}"'
 #: Words: folder, name, draft, minutes after which a draft belongs to an upload that never ended, bytes.
 _BRING = """
 set -e

@@ -15,6 +15,7 @@ from importlib import resources
 from typing import IO, TYPE_CHECKING
 
 from pytest_vperf.targets.base import CannotConnect, CannotStart
+from pytest_vperf.targets.process import OutOfTime
 from pytest_vperf.targets.ssh_connection import remote_line
 
 if TYPE_CHECKING:
@@ -47,12 +48,13 @@ class Hold:
     def __init__(
         self, connection: SshConnection, *, lock: bool, say: Callable[[str], None]
     ) -> None:
+        self._connection = connection
         self._where = connection.name
+        self.folder = ""
         self._limit = _ANSWER
         asked = "yes" if lock else "no"
-        script = resources.files(__package__).joinpath("hold.sh").read_text()
-        words = [asked, str(WAIT), f"a run of user {os.getuid()} on {socket.gethostname()}"]
-        line = remote_line(["sh", "-c", script, "sh", *words], {}, None, "")
+        who = f"a run of user {os.getuid()} on {socket.gethostname()}"
+        line = _line(asked, str(WAIT), who)
         self._process = subprocess.Popen(
             connection.words(line),
             stdin=subprocess.PIPE,
@@ -116,8 +118,17 @@ class Hold:
                 target=self._where,
             )
 
+    def _end_for_it(self) -> None:
+        """Do what the command would have done at its end, in case that it was killed and could not."""
+        if self.folder and self._connection.is_open:
+            self._connection.watch = lambda: None
+            with contextlib.suppress(OutOfTime, OSError):
+                self._connection.call(_line("end", self.folder), timeout=20.0)
+
     def close(self) -> None:
         """Give back the lock and the folder. Safe to repeat."""
+        if self._process.poll() is not None:
+            self._end_for_it()
         streams = (self._process.stdin, self._process.stdout, self._process.stderr)
         assert streams[0] is not None
         with contextlib.suppress(OSError):
@@ -130,6 +141,11 @@ class Hold:
         for stream in streams[1:]:
             assert stream is not None
             stream.close()
+
+
+def _line(*words: str) -> str:
+    script = resources.files(__package__).joinpath("hold.sh").read_text()
+    return remote_line(["sh", "-c", script, "sh", *words], {}, None, "")
 
 
 def _last_words(stream: IO[bytes]) -> str:

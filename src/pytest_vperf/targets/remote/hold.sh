@@ -1,12 +1,12 @@
 # Has a folder on this machine, and its measuring lock, until the input ends.
 #
 # Words: "yes" to lock, the seconds to wait for the lock, and who has it then. Says "folder PATH", "waiting WHO", "late",
-# "held". The lock is that of pytest_vperf.machine.lock, and is found in the same way; it is opened without O_CREAT where
+# "held". Or: "end" and a folder, whose holder was killed: it is removed as its holder would have done. The lock is that of pytest_vperf.machine.lock, and is found in the same way; it is opened without O_CREAT where
 # it is there, see there. What is mounted below the folder, and loop devices on its files, go with it.
 
-folder=$(mktemp -d /var/tmp/vperf-XXXXXXXX) || exit 1
 lock=
 held=
+watch=
 
 end() {
   printf '%s\n' "$(cat /proc/mounts)" | while read -r _ point _; do
@@ -19,6 +19,12 @@ end() {
   [ ! "$held" ] || : >"$lock"
   kill "$watch"
 } >/dev/null 2>&1
+if [ "$1" = end ]; then
+  folder=$2
+  end
+  exit
+fi
+folder=$(mktemp -d /var/tmp/vperf-XXXXXXXX) || exit 1
 trap end EXIT
 trap 'exit 1' HUP INT TERM PIPE
 
