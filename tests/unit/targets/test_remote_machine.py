@@ -14,7 +14,13 @@ import pytest
 
 from pytest_vperf.machine import fingerprint, lock
 from pytest_vperf.machine.runs import Run
-from pytest_vperf.targets.base import CannotConnect, CannotStart, TargetError, Unavailable
+from pytest_vperf.targets.base import (
+    CannotConnect,
+    CannotStart,
+    CommandFailed,
+    TargetError,
+    Unavailable,
+)
 from pytest_vperf.targets.remote import address
 from pytest_vperf.targets.remote.engine import connect
 from pytest_vperf.targets.remote.files import SentFiles
@@ -282,6 +288,36 @@ def test_sessions_are_shared_out(run: Run) -> None:
     lines.close()
     assert first.is_open
     assert not any(each.is_open for each in opened)
+    first.close()
+
+
+def test_a_machine_that_fails_late_leaves_nothing(
+    run: Run, said: list[str], tmp_path: Path
+) -> None:
+    note = tmp_path / "note"
+    for name, script in (("true", "exit 1"), ("mktemp", f'/usr/bin/mktemp "$@" | tee {note}')):
+        program = tmp_path / name
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+    with pytest.raises(CommandFailed, match=r"^true ended with status 1 in root@there"):
+        RemoteMachine(address.of_url("ssh://root@there"), run, say=said.append)
+    folder = note.read_text().strip()
+    assert folder.startswith("/var/tmp/vperf-")
+    assert not Path(folder).exists()
+
+
+def test_a_line_without_sessions_is_not_kept(run: Run) -> None:
+    first = SshConnection("ssh://there", run, name="there")
+    lines = Lines(first, lambda: SshConnection("ssh://there", run, name="there"))
+    taken = [lines.take() for _ in range(8)]
+    lines.give(taken[7])
+    assert not taken[7].is_open, "it would end by itself, and be handed out after that"
+    again = lines.take()
+    assert again is not taken[7]
+    assert again.is_open
+    for line in [*taken[:7], again]:
+        lines.give(line)
+    assert first.is_open
     first.close()
 
 

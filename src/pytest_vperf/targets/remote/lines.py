@@ -43,8 +43,11 @@ class Lines:
         return line
 
     def give(self, line: SshConnection) -> None:
-        """Its session has ended."""
+        """Its session has ended. A further connection without any is closed: it would soon end by itself."""
         self._sessions[line] -= 1
+        if line is not self._first and not self._sessions[line]:
+            del self._sessions[line]
+            line.close()
 
     def close(self) -> None:
         """Close those that were opened. Safe to repeat."""

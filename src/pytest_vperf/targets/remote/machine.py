@@ -39,6 +39,7 @@ class RemoteMachine:
         ssh: the machine as a target; ``name`` is that of people.
         sent: files that are brought there.
         lines: connections for what stays connected.
+        folder: of the run, there; it goes with the run, however that ends.
         fingerprint: what the machine is.
         details: for the record of every target on it.
 
@@ -59,6 +60,7 @@ class RemoteMachine:
             )
 
         self._connection = connect()
+        self._hold: Hold | None = None
         self.lines = Lines(self._connection, connect)
         try:
             self.ssh = SshHost(address.url, run, name=address.where, connection=self._connection)
@@ -68,27 +70,24 @@ class RemoteMachine:
             # This machine's own lock is taken by each claim: taken here too, they would wait for one another.
             same = self.boot_id == Path(_BOOT_ID).read_text().strip()
             self._hold = Hold(self._connection, lock=not same, say=say)
+            self.folder = self._hold.folder
+            self._connection.watch = self._hold.check
+            round_trip = f"{self._round_trip() * 1e3:.1f} ms"
         except BaseException:
-            self._connection.close()
+            self.close()
             raise
-        self._connection.watch = self._hold.check
         self.sent = SentFiles(self.ssh, say)
         self.details: Mapping[str, str] = {
             ON: address.where,
             **{f"{ON}_{name}": value for name, value in self.fingerprint.as_dict().items()},
             **dict(address.details),
-            "ssh_round_trip": f"{self._round_trip() * 1e3:.1f} ms",
+            "ssh_round_trip": round_trip,
         }
 
     @property
     def mark(self) -> str:
         """What the names of targets on it end with."""
         return f" ({self.address.where})"
-
-    @property
-    def folder(self) -> str:
-        """The run's folder there; it goes with the run, however that ends."""
-        return self._hold.folder
 
     def read(self, path: str | Path) -> str:
         """The text of a small file there.
@@ -109,7 +108,7 @@ class RemoteMachine:
         Raises:
             CannotConnect: the lock was lost, with the connection or without.
         """
-        self._hold.check()
+        self._connection.watch()
 
     def need_root(self, what: str) -> None:
         """Make sure that we are root there.
@@ -138,7 +137,8 @@ class RemoteMachine:
 
     def close(self) -> None:
         """Let go of it: of its lock, of the run's folder there, and of the connections. Safe to repeat."""
-        self._hold.close()
+        if self._hold is not None:
+            self._hold.close()
         self.lines.close()
         self._connection.close()
 
