@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 import sshd_here
+from netns_here import namespace
 
 from pytest_vperf.machine.preflight import Readiness, find_program
 
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from labs_here import SharedLabs
 
     from pytest_vperf.targets.engine import Engine
-
-HERE, THERE = "198.19.255.1", "198.19.255.2"
 
 
 @dataclass
@@ -86,29 +85,6 @@ class There:
         return folders | mounted | loops
 
 
-def own(*words: str) -> None:
-    subprocess.run(words, check=True, capture_output=True)
-
-
-@contextlib.contextmanager
-def namespace(name: str) -> Iterator[list[str]]:
-    """A network namespace with a link to this one; the words that enter it."""
-    own("ip", "netns", "add", name)
-    try:
-        # Not "ip netns exec", which has mounts of its own: what is mounted there would not be seen by the engine.
-        inside = ["nsenter", f"--net=/run/netns/{name}"]
-        link = f"vps{os.getpid() % 100_000}"
-        own("ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", name)
-        own("ip", "address", "add", f"{HERE}/30", "dev", link)
-        own("ip", "link", "set", link, "up")
-        own(*inside, "ip", "address", "add", f"{THERE}/30", "dev", "eth0")
-        own(*inside, "ip", "link", "set", "eth0", "up")
-        own(*inside, "ip", "link", "set", "lo", "up")
-        yield inside
-    finally:
-        own("ip", "netns", "delete", name)
-
-
 @pytest.fixture(scope="module")
 def there(
     short_folder: Path, engine: Engine, require: Callable[[str, Readiness], None]
@@ -118,14 +94,14 @@ def there(
     require("host", is_root)
     folder = short_folder / "on"
     folder.mkdir()
-    with namespace(f"vperf-test-{os.getpid()}") as inside:
+    with namespace() as (inside, address):
         settings = f"SetEnv DOCKER_HOST={engine.url}"
         server_folder = short_folder / "ond"
-        with sshd_here.serve(server_folder, THERE, inside=inside, settings=settings) as server:
+        with sshd_here.serve(server_folder, address, inside=inside, settings=settings) as server:
             wrapper = folder / "ssh"
             wrapper.write_text(f'#!/bin/sh\nexec {find_program("ssh")} -F {server.config} "$@"\n')
             wrapper.chmod(0o755)
-            yield There(f"ssh://root@{THERE}:{server.port}", folder, server)
+            yield There(f"ssh://root@{address}:{server.port}", folder, server)
 
 
 def test_every_target_is_there(there: There) -> None:

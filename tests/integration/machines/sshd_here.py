@@ -62,7 +62,7 @@ def serve(
         )
     (folder / "authorized").write_bytes((folder / "user.pub").read_bytes())
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind(("127.0.0.1", 0))  # in a namespace of its own every port is free
         port: int = probe.getsockname()[1]
     (folder / "sshd_config").write_text(
         f"Port {port}\nListenAddress {address}\nHostKey {folder}/host\nPidFile none\nUsePAM no\n"
@@ -104,5 +104,7 @@ def _await(server: subprocess.Popen[bytes], address: str, port: int, log: Path) 
         with contextlib.suppress(OSError), socket.create_connection((address, port), 1):
             return
         assert server.poll() is None, f"sshd does not start here: {log.read_text()[-300:]}"
-        assert time.monotonic() < deadline
+        assert time.monotonic() < deadline, (
+            f"{address}:{port} cannot be reached: {log.read_text()[-300:]}"
+        )
         time.sleep(0.02)
