@@ -6,6 +6,7 @@ entry. An entry appears whole or not at all, also when two processes build it at
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import shutil
@@ -46,6 +47,16 @@ def file_sha256(path: Path) -> str:
         while chunk := stream.read(1 << 20):
             digest.update(chunk)
     return digest.hexdigest()
+
+
+@functools.lru_cache(maxsize=64)
+def kept_sha256(path: Path) -> str:
+    """As `file_sha256`, read once: for a file that does not change as long as this process lives.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    return file_sha256(path)
 
 
 def entry(kind: str, key: str, build: Callable[[Path], None]) -> Path:

@@ -18,9 +18,8 @@ def at_parents_death(number: Signals) -> Callable[[], None]:
     Args:
         number: the signal. What the process starts itself does not get it.
     """
-    prctl = ctypes.CDLL(
-        None
-    ).prctl  # found here: between fork and exec there may be no locks to take
+    # Found here: between fork and exec there may be no locks to take.
+    prctl = ctypes.CDLL(None).prctl
 
     def ask() -> None:
         prctl(_PR_SET_PDEATHSIG, number)

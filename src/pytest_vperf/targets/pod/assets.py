@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -90,16 +89,11 @@ class Assets:
             "firmware_sha256": self.place.firmware(firmware).sha256,
             "guest_kernel": self.kernel.release,
             "guest_kernel_sha256": self.kernel.sha256,
-            "initramfs_sha256": _sha256(config.initramfs),
+            "initramfs_sha256": cache.kept_sha256(config.initramfs),
             "rootfs": self.rootfs.name,
             "rootfs_sha256": self.rootfs.sha256,
             **self.place.details,
         }
-
-
-@functools.lru_cache(maxsize=64)
-def _sha256(path: Path) -> str:
-    return cache.file_sha256(path)
 
 
 def prepare(rootfs: Rootfs, guest_kernel: Path | None = None, place: Place = HERE) -> Assets:

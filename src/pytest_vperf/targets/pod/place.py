@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.pod.process import QemuProcess
 
 
+#: Why QEMU starts no pods on Xen, and no remedy.
+BY_LIBVIRT = ("pods on Xen are started through libvirt, and not by QEMU", "")
+
+
 class Place(Protocol):
     """A machine that has QEMU."""
 
@@ -103,7 +107,7 @@ class Here:
         if accelerator == "xen":
             if not Path("/proc/xen/capabilities").exists():
                 return "this host is no Xen dom0 (no /proc/xen/capabilities)", ""
-            return "pods on Xen are started through libvirt, and not by QEMU", ""
+            return BY_LIBVIRT
         if accelerator == "kvm":
             device = Path("/dev/kvm")
             return kvm_refusal(device.exists(), os.access(device, os.R_OK | os.W_OK))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import secrets
 from typing import TYPE_CHECKING
 
@@ -57,12 +56,12 @@ class SentFiles:
         """
         if not self._folder:
             self._folder = f"{self._host.run(['sh', '-c', _FOLDER]).text.strip()}/sent"
-        name = f"{what}-{_sha256(source)[:16]}"
+        name = f"{what}-{cache.kept_sha256(source)[:16]}"
         path = f"{self._folder}/{name}"
         if name not in self._known:
             # By what is in it, and not by its name alone: a disk that was full leaves files that are cut off.
             told = self._host.run(["sha256sum", path], check=False, timeout=_TIMEOUT)
-            if told.text.partition(" ")[0] != _sha256(source):
+            if told.text.partition(" ")[0] != cache.kept_sha256(source):
                 self._bring(source, name)
             self._known.add(name)
         return path
@@ -82,8 +81,3 @@ class SentFiles:
                 f"{source.name} cannot be brought to {self._folder} on {self._host.name}: {said}",
                 target=self._host.name,
             )
-
-
-@functools.lru_cache(maxsize=64)
-def _sha256(path: Path) -> str:
-    return cache.file_sha256(path)

@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING
 
 from pytest_vperf.targets.base import CannotConnect, CannotStart
 from pytest_vperf.targets.process import OutOfTime
+from pytest_vperf.targets.remote.ending import end_by_input
 from pytest_vperf.targets.ssh_connection import remote_line
 
 if TYPE_CHECKING:
@@ -129,18 +130,7 @@ class Hold:
         """Give back the lock and the folder. Safe to repeat."""
         if self._process.poll() is not None:
             self._end_for_it()
-        streams = (self._process.stdin, self._process.stdout, self._process.stderr)
-        assert streams[0] is not None
-        with contextlib.suppress(OSError):
-            streams[0].close()
-        try:
-            self._process.wait(10.0)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        for stream in streams[1:]:
-            assert stream is not None
-            stream.close()
+        end_by_input(self._process, 10.0)
 
 
 def _line(*words: str) -> str:

@@ -34,7 +34,7 @@ def daemon_of(machine: RemoteMachine, driver: str, run: Run) -> Daemon:
         CannotConnect: it does not answer.
     """
     where = machine.address.where
-    if driver == "xen" and not _is_dom0(machine):
+    if driver == "xen" and not connect.is_dom0(machine.read):
         raise Unavailable(
             f"{where} is no Xen host (no control_d in /proc/xen/capabilities)",
             remedy="--on=lab:xen, which starts one inside QEMU",
@@ -46,10 +46,3 @@ def daemon_of(machine: RemoteMachine, driver: str, run: Run) -> Daemon:
         )
     uri = libvirt_uri(machine.address.url, driver)
     return connect.connect(uri, run, details=dict(machine.details))
-
-
-def _is_dom0(machine: RemoteMachine) -> bool:
-    try:
-        return "control_d" in machine.read("/proc/xen/capabilities")
-    except OSError:
-        return False

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_vperf.targets.base import CannotStart, Unavailable
 from pytest_vperf.targets.pod import firmware as firmwares
-from pytest_vperf.targets.pod.place import kvm_refusal
+from pytest_vperf.targets.pod.place import BY_LIBVIRT, kvm_refusal
 from pytest_vperf.targets.pod.qemu import QEMU, version_of
 from pytest_vperf.targets.remote.qemu import RemoteStart
 
@@ -80,7 +80,7 @@ class PodsThere:
     def refusal(self, accelerator: str) -> tuple[str, str] | None:
         """See `pytest_vperf.targets.pod.place.Place.refusal`."""
         if accelerator == "xen":
-            return "pods on Xen are started through libvirt, and not by QEMU", ""
+            return BY_LIBVIRT
         if accelerator == "kvm":
             refused = kvm_refusal("there" in self._kvm, "permitted" in self._kvm)
             return (f"{refused[0]} ({self._where})", refused[1]) if refused else None

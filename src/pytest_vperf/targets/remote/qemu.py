@@ -18,8 +18,9 @@ import subprocess
 import time
 from typing import TYPE_CHECKING
 
-from pytest_vperf.targets.base import CannotConnect, CannotStart, TargetError, Usage
+from pytest_vperf.targets.base import CannotConnect, CannotStart, Usage
 from pytest_vperf.targets.pod.command_line import Channels, MachineConfig, command_line
+from pytest_vperf.targets.remote.ending import end_by_input
 from pytest_vperf.targets.ssh_connection import remote_line
 
 if TYPE_CHECKING:
@@ -166,21 +167,11 @@ class RemoteStart:
         """End QEMU, by the end of the input of the shell beside it; where that is not heard, with the connection."""
         process, self._process = self._process, None
         if process is not None:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            with contextlib.suppress(OSError):
-                process.stdin.close()
-            try:
-                process.wait(20.0)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            process.stdout.close()
+            end_by_input(process, 20.0)
         for listener in self._listeners:
             listener.close()
         while self._brought:
-            with contextlib.suppress(TargetError):
-                self._line.unlisten(*self._brought.pop())
+            self._line.unlisten(*self._brought.pop())
         if not self._log.closed:
             self._log.close()
             self.machine.lines.give(self._line)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_vperf.machine import leftovers
+from pytest_vperf.machine.procfile import text
 from pytest_vperf.targets.base import CannotConnect, CannotStart, TargetError, Unavailable
 from pytest_vperf.targets.engine_address import knock
 from pytest_vperf.targets.virt import failures, private_daemon
@@ -16,6 +17,7 @@ from pytest_vperf.targets.virt.daemon import Daemon
 from pytest_vperf.targets.virt.private_daemon import PrivateDaemon
 
 if TYPE_CHECKING:
+    from pytest_vperf.machine.procfile import Read
     from pytest_vperf.machine.runs import Run
 
 SYSTEM = "qemu:///system"
@@ -64,10 +66,14 @@ def _take_away_leftovers(connection: Connection) -> None:
         leftovers.remove(leftover_machines.find(connection))
 
 
-def is_dom0(root: Path = Path("/")) -> bool:
-    """Whether this machine is the host of Xen's machines (Xen wiki, "Xen FAQ Dom0": ``control_d``)."""
+def is_dom0(read: Read = text) -> bool:
+    """Whether a machine is the host of Xen's machines (Xen wiki, "Xen FAQ Dom0": ``control_d``).
+
+    Args:
+        read: reads the machine's files.
+    """
     try:
-        return "control_d" in (root / "proc/xen/capabilities").read_text()
+        return "control_d" in read(Path("/proc/xen/capabilities"))
     except OSError:
         return False
 
