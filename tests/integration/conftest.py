@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from session_folder import LABS, session_folder
 
 from pytest_vperf.machine import cache
 from pytest_vperf.machine.preflight import Readiness
@@ -25,11 +26,23 @@ if TYPE_CHECKING:
 
     from guests_here import Place
     from labs_here import SharedLabs
+    from xdist.remote import Producer
+    from xdist.scheduler import Scheduling
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests with shared hosts of a lab come last: one that is up takes time from what others measure."""
     items.sort(key=lambda item: "shared_labs" in getattr(item, "fixturenames", ()))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
+    """With ``--dist loadfile``, tests of one folder below this one are run by one process, too."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from by_folder import ByFolder
+
+    return ByFolder(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -67,9 +80,8 @@ def require_fixture() -> Callable[[str, Readiness], None]:
 @pytest.fixture(scope="session")
 def short_folder() -> Iterator[Path]:
     """A folder with a short path: a Unix socket's path may have 107 bytes."""
-    folder = Path(tempfile.mkdtemp(prefix="vpt-", dir="/tmp"))
-    yield folder
-    shutil.rmtree(folder)
+    with session_folder() as folder:
+        yield folder
 
 
 @pytest.fixture(scope="session")
@@ -124,20 +136,20 @@ def guest_place(short_folder: Path, session_run: Run) -> Iterator[Place]:
 
 
 @pytest.fixture(scope="session")
-def shared_labs() -> Iterator[SharedLabs]:
+def shared_labs(short_folder: Path) -> Iterator[SharedLabs]:
     """Hosts of a lab, each started when it is first wanted, and ended with the session, however that ends."""
     from labs_here import SharedLabs
 
     from pytest_vperf.lab import labs as product
 
     require("domu", product.check())
-    folder = Path(tempfile.mkdtemp(prefix="vpt-labs-", dir="/tmp"))
+    folder = short_folder / LABS
+    folder.mkdir(mode=0o700)
     shared = SharedLabs(folder)
     try:
         yield shared
     finally:
         shared.end()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -217,8 +217,9 @@ def test_an_engine_stopped_between_two_samples(project, pytester):
             taken = []
             def sample():
                 if len(taken) == 3:
-                    for process in psutil.process_iter():
-                        if process.name() == "dockerd" and process.environ().get("VPERF_RUN") == vperf_run.id:
+                    for process in psutil.process_iter(["name", "environ"]):
+                        environment = process.info["environ"] or {}
+                        if process.info["name"] == "dockerd" and environment.get("VPERF_RUN") == vperf_run.id:
                             process.kill()
                             process.wait()
                 taken.append(1)

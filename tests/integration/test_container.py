@@ -106,10 +106,10 @@ def test_at_the_limit_the_command_is_ended_and_the_container_lives(
     container: Container, script: str
 ) -> None:
     with pytest.raises(TimedOut) as caught:
-        container.run(["sh", "-c", script], timeout=0.5)
+        container.run(["sh", "-c", script], timeout=2)
     assert caught.value.stdout == b"begun\n"
     assert str(caught.value) == (
-        f"sh -c {script} did not end within 0.5 s in {container.name} and was killed"
+        f"sh -c {script} did not end within 2 s in {container.name} and was killed"
     )
     assert "sleep 4321" not in container.run(["ps"]).text
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 THRESHOLDS = """
 hardware: {name: any, match: {}}
-judge: {tolerance: 80 %, pairs: 12, budget: 10 min}
+judge: {tolerance: 80 %, pairs: 40, budget: 10 min}
 claims:
   kernel.startup.pod.*: {no_worse: lower_is_better}
   kernel.version.pod.*: {no_worse: lower_is_better}

@@ -27,8 +27,6 @@ from pytest_vperf.machine.preflight import Readiness, find_program
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from labs_here import SharedLabs
-
     from pytest_vperf.targets.engine import Engine
 
 
@@ -335,32 +333,3 @@ def test_a_connection_that_breaks_is_told_and_ends_what_was_there(there: There) 
         assert ended(qemu)
     assert re.search(r"Cannot(Connect|Start): ", said), said
     assert "1 failed" in said
-
-
-@pytest.mark.parametrize("kind", ["kvm", "xen"])
-def test_pods_of_a_labs_host(shared_labs: SharedLabs, tmp_path: Path, kind: str) -> None:
-    shared_labs.get(kind)
-    (tmp_path / "test_it.py").write_text(
-        f"""
-def test_it(pods_on, host):
-    with pods_on("{kind}").start() as pod:
-        details = pod.facts().details
-        assert details["on"] == "lab {kind}"
-        assert details["emulated"] == "yes"
-        assert details["accelerator"] == "{kind}"
-        assert pod.name.startswith("pod {kind}")
-        assert pod.run(["echo", "hello"]).text == "hello\\n"
-    assert host.facts().details["on"] == "lab {kind}"
-    assert host.run([*host.program("busybox").argv, "echo", "hello"]).text == "hello\\n"
-"""
-    )
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--start-timeout=300 s", f"--on=lab:{kind}", "test_it.py"],
-        env={**os.environ, "VPERF_RUNS_DIR": str(shared_labs.folder)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=550,
-        check=False,
-    )
-    assert "1 passed" in done.stdout, done.stdout

@@ -76,11 +76,9 @@ def serve(
     )
     key = (folder / "host.pub").read_text()
     (folder / "known").write_text(f"[{address}]:{port} {key}")
-    # Where it changes its root to before a login; Debian's service makes it at each start.
-    separation = Path("/run/sshd")
-    made = os.geteuid() == 0 and not separation.exists()
-    if made:
-        separation.mkdir(mode=0o755)
+    # Where it changes its root to before a login; Debian's service makes it at each start, too.
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
     # In the foreground, so that its number is known.
     server = subprocess.Popen(
         [*inside, str(find_program("sshd")), "-D", "-e", "-f", str(folder / "sshd_config")],
@@ -93,9 +91,6 @@ def serve(
     finally:
         server.kill()
         server.wait()
-        if made:
-            with contextlib.suppress(OSError):
-                separation.rmdir()
 
 
 def _await(server: subprocess.Popen[bytes], address: str, port: int, log: Path) -> None:
