@@ -9,6 +9,10 @@ from pytest_vperf.targets.base import CannotConnect, CannotStart, TargetError, U
 if TYPE_CHECKING:
     from types import ModuleType
 
+#: How a daemon of an ordinary user says that limits of machines need root (libvirt, src/qemu/qemu_validate.c).
+_SESSION = "not available in session mode"
+_UNSUPPORTED = "unsupported configuration: "
+_SYSTEM = "--libvirt-uri=qemu:///system, as root or a member of the group libvirt"
 REMEDY = "apt-get install libvirt-dev pkg-config gcc python3-dev, then: pip install 'pytest-vperf[libvirt]'"
 
 
@@ -57,6 +61,8 @@ def is_lost(error: Any) -> bool:
 def failed(error: Any, what: str, target: str) -> TargetError:
     """The error for a call that failed after the connection was made.
 
+    What a daemon of an ordinary user cannot have is *not measured*, and no failure.
+
     Args:
         error: libvirt's.
         what: was tried.
@@ -67,4 +73,8 @@ def failed(error: Any, what: str, target: str) -> TargetError:
             f"{target}: the connection to libvirt is gone while it was to {what}: {words(error)}",
             target=target,
         )
-    return CannotStart(f"{target}: libvirt could not {what}: {words(error)}", target=target)
+    said = words(error)
+    if _SESSION in said:
+        reason = f"{target}: libvirt could not {what}: {said.removeprefix(_UNSUPPORTED)}"
+        return Unavailable(reason, remedy=_SYSTEM, target=target)
+    return CannotStart(f"{target}: libvirt could not {what}: {said}", target=target)

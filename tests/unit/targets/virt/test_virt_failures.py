@@ -90,3 +90,15 @@ def test_errors_of_the_real_library(test_driver: object, capfd: pytest.CaptureFi
     assert isinstance(error, CannotStart)
     assert str(error).startswith("guest: libvirt could not find it: Domain not found")
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("what", ["CPU tuning", "Block I/O tuning", "Memory tuning"])
+def test_what_needs_root_is_not_measured_in_a_session(libvirt: ModuleType, what: str) -> None:
+    said = f"unsupported configuration: {what} is not available in session mode"
+    made = failed(libvirt.libvirtError(said), "start it", "guest tcg")
+    assert isinstance(made, Unavailable)
+    assert made.target == "guest tcg"
+    assert str(made) == (
+        f"guest tcg: libvirt could not start it: {what} is not available in session mode"
+        " (to mend it: --libvirt-uri=qemu:///system, as root or a member of the group libvirt)"
+    )
