@@ -166,9 +166,8 @@ def _asked(domain: Domain, config: GuestConfig) -> dict[str, str]:
     """
     limits = config.limits
     found = _disk_caps(domain, config)
-    if limits.cpu_shares is None and limits.cpus is None and limits.cpuset is None:
-        return found
-    scheduler = domain.scheduler()
+    # Asked where one of its values was: an ordinary user's daemon pins machines, and has no scheduler's parameters.
+    scheduler = {} if limits.cpu_shares is None and limits.quota is None else domain.scheduler()
     if limits.cpu_shares is not None:
         found["cpu_shares"] = domain.check(
             "cpu_shares", limits.cpu_shares, scheduler.get("cpu_shares")

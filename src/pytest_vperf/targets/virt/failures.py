@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 #: How a daemon of an ordinary user says that limits of machines need root (libvirt, src/qemu/qemu_validate.c).
 _SESSION = "not available in session mode"
 _UNSUPPORTED = "unsupported configuration: "
-_SYSTEM = "--libvirt-uri=qemu:///system, as root or a member of the group libvirt"
+#: What an ordinary user does for it.
+AS_SYSTEM = "--libvirt-uri=qemu:///system, as root or a member of the group libvirt"
 REMEDY = "apt-get install libvirt-dev pkg-config gcc python3-dev, then: pip install 'pytest-vperf[libvirt]'"
 
 
@@ -76,5 +77,5 @@ def failed(error: Any, what: str, target: str) -> TargetError:
     said = words(error)
     if _SESSION in said:
         reason = f"{target}: libvirt could not {what}: {said.removeprefix(_UNSUPPORTED)}"
-        return Unavailable(reason, remedy=_SYSTEM, target=target)
+        return Unavailable(reason, remedy=AS_SYSTEM, target=target)
     return CannotStart(f"{target}: libvirt could not {what}: {said}", target=target)

@@ -14,7 +14,8 @@ from xml.etree import ElementTree
 from pytest_vperf.machine.networks import link_name
 from pytest_vperf.targets.base import TargetError, Unavailable
 from pytest_vperf.targets.network import addresses
-from pytest_vperf.targets.virt.failures import failed
+from pytest_vperf.targets.virt import address
+from pytest_vperf.targets.virt.failures import AS_SYSTEM, failed, words
 from pytest_vperf.targets.virt.metadata import add
 
 if TYPE_CHECKING:
@@ -125,6 +126,9 @@ class VirtualNetwork:
             except libvirt.libvirtError as error:
                 if error.get_error_code() == libvirt.VIR_ERR_NO_SUPPORT:
                     raise Unavailable(f"{where} has no networks") from None
+                if address.is_session(connection.uri) and "not permitted" in str(error):
+                    reason = f"{where} could not make a network: {words(error)}"
+                    raise Unavailable(reason, remedy=AS_SYSTEM) from None
                 if attempt + 1 == _TRIES or "in use" not in str(error):
                     raise failed(error, "make a network", where) from None
                 taken.append(subnet)
