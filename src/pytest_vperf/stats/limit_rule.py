@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pytest_vperf.stats.rule import Arm, Side
 
 #: First samples of a run are off by 5 to 52 %; caches are warm when a session is not the first.
-_WARM_UP, _WARM_UP_LATER = 5, 2
+WARM_UP, WARM_UP_LATER = 5, 2
 
 #: Of the evidence, in logarithms, what a session brings at least: with an error of 1 % four samples that agree.
 _LEAST_PART = 0.45
@@ -52,7 +52,7 @@ class LimitRule(Ending):
         sessions: int = 3,
         max_samples: int = 512,
         least: int = 1,
-        warm_up: int = _WARM_UP,
+        warm_up: int = WARM_UP,
     ) -> None:
         """Make the rule; `at_most` and `near` are the usual ways to.
 
@@ -128,7 +128,7 @@ class LimitRule(Ending):
         """Begin the next session."""
         if self.paused:
             self._past.append(self._now)
-            self._now = self._begin(min(_WARM_UP_LATER, self._now.first_warm_up))
+            self._now = self._begin(min(WARM_UP_LATER, self._now.first_warm_up))
 
     @property
     def sessions(self) -> list[list[float]]:
