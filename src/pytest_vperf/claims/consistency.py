@@ -54,6 +54,7 @@ def disagreements(data: object, stem: str) -> Iterator[Problem]:
             yield from _criteria(("claims", claim), claims[claim])
             yield from _tolerance(("claims", claim), claims[claim])
             yield from _dimensions(("claims", claim), claims[claim])
+            yield from _source(("claims", claim), claims[claim])
     for one, other in _overlaps(claims):
         message = f"fits names that {shown(other)} fits too, so that neither is the nearer one"
         yield Problem(("claims", one), message, at_key=True)
@@ -119,6 +120,37 @@ def _dimensions(path: Path, claim: dict[str, Any]) -> Iterator[Problem]:
                 f"than {of} ({dimension(unit)})"
             )
             yield Problem((*path, "source", "published", name), message)
+
+
+def _source(path: Path, claim: dict[str, Any]) -> Iterator[Problem]:
+    """A threshold comes from a document or from a calibration, and what belongs to the other is not there."""
+    if not isinstance(source := claim.get("source"), dict):
+        return
+    place = (*path, "source")
+    if "calibrated" not in source:
+        if "document" not in source:
+            yield Problem(place, "the key 'document' is missing", at_key=True)
+        return
+    for key in ("document", "section", "published", "also", "rule"):
+        if key in source:
+            message = "belongs to a published figure, and calibrated says that this is none"
+            yield Problem((*place, key), message, at_key=True)
+    place = (*place, "calibrated")
+    sides = [key for key in ("at_most", "at_least") if key in claim]
+    if not sides and any(key in claim for key in CRITERIA):
+        yield Problem(place, "belongs to at_most and at_least", at_key=True)
+    calibrated = source["calibrated"] if isinstance(source["calibrated"], dict) else {}
+    figures, samples = calibrated.get("figures"), calibrated.get("samples")
+    if not isinstance(figures, list):
+        return
+    if isinstance(samples, list) and len(samples) != len(figures):
+        message = f"has {len(samples)} runs, and figures has {len(figures)}"
+        yield Problem((*place, "samples"), message, at_key=True)
+    limit = _written(claim.get(sides[0])) if sides else None
+    for number, figure in enumerate(map(_written, figures)):
+        if limit and figure and dimension(figure.quantity.unit) != dimension(limit.quantity.unit):
+            message = f"{figure.text} is of another dimension than the limit {limit.text}"
+            yield Problem((*place, "figures", number), message)
 
 
 def _mapping(data: object, key: str) -> dict[str, Any]:

@@ -26,8 +26,9 @@ USUAL_UNITS = (
 _CLAIM = re.compile(r"[a-z][a-z0-9_-]*(?:\.(?:\*|[a-z0-9][a-z0-9_-]*))+")
 _PROFILE = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 _FIGURE = re.compile(r"[a-z][a-z0-9_.-]{0,119}")
-_NUMBER = r"^\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?"
-_NUMBER_AND_UNIT = _NUMBER + r"\s*[^\s0-9.].*$"
+#: The beginning of a JSON Schema's pattern: a number.
+NUMBER = r"^\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?"
+NUMBER_AND_UNIT = NUMBER + r"\s*[^\s0-9.].*$"
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,12 @@ def parse_unit(value: object) -> str:
     return unit
 
 
-def _claim_name(value: object) -> str:
+def parse_claim_name(value: object) -> str:
+    """Read a claim's name.
+
+    Raises:
+        PydanticCustomError: it is none; the text says what one is.
+    """
     text = value if isinstance(value, str) else ""
     if not _CLAIM.fullmatch(text) or len(text) > 120:
         raise wrong(
@@ -165,7 +171,12 @@ def _claim_name(value: object) -> str:
     return text
 
 
-def _profile_name(value: object) -> str:
+def parse_profile_name(value: object) -> str:
+    """Read a profile's name.
+
+    Raises:
+        PydanticCustomError: it is none; the text says what one is.
+    """
     text = _text(value)
     if not _PROFILE.fullmatch(text) or len(text) > 60:
         raise wrong(f"{shown(text)} is not a profile's name: lower-case letters, digits and '-'")
@@ -206,7 +217,7 @@ Limit = Annotated[
     Written,
     PlainValidator(_limit),
     WithJsonSchema(
-        {"type": "string", "pattern": _NUMBER_AND_UNIT, "examples": ["400 ms", "8.4 Gbit/s"]}
+        {"type": "string", "pattern": NUMBER_AND_UNIT, "examples": ["400 ms", "8.4 Gbit/s"]}
     ),
 ]
 """A quantity above 0."""
@@ -215,7 +226,7 @@ Overhead = Annotated[
     Written,
     PlainValidator(_overhead),
     WithJsonSchema(
-        {"type": "string", "pattern": _NUMBER + r"\s*%\s*$", "examples": ["2 %"]},
+        {"type": "string", "pattern": NUMBER + r"\s*%\s*$", "examples": ["2 %"]},
     ),
 ]
 """A percentage above -100."""
@@ -230,7 +241,7 @@ Ratio = Annotated[
 Figure = Annotated[
     Written,
     PlainValidator(parse_written),
-    WithJsonSchema({"type": "string", "pattern": _NUMBER_AND_UNIT, "examples": ["376 ms"]}),
+    WithJsonSchema({"type": "string", "pattern": NUMBER_AND_UNIT, "examples": ["376 ms"]}),
 ]
 """A published quantity, of any sign."""
 
@@ -261,7 +272,7 @@ NearValue = Annotated[
         {
             "anyOf": [
                 {"type": "number", "exclusiveMinimum": 0},
-                {"type": "string", "pattern": _NUMBER_AND_UNIT},
+                {"type": "string", "pattern": NUMBER_AND_UNIT},
             ]
         }
     ),
@@ -270,7 +281,7 @@ NearValue = Annotated[
 
 ProfileName = Annotated[
     str,
-    PlainValidator(_profile_name),
+    PlainValidator(parse_profile_name),
     WithJsonSchema(
         {"type": "string", "pattern": f"^{_PROFILE.pattern}$", "not": {"const": "auto"}}
     ),
@@ -278,7 +289,7 @@ ProfileName = Annotated[
 
 ClaimName = Annotated[
     str,
-    PlainValidator(_claim_name),
+    PlainValidator(parse_claim_name),
     WithJsonSchema({"type": "string", "pattern": f"^{_CLAIM.pattern}$", "maxLength": 120}),
 ]
 

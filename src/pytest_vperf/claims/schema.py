@@ -19,8 +19,6 @@ from pytest_vperf.claims.match import Comparison
 from pytest_vperf.claims.problem import Path, Problem, nearest
 from pytest_vperf.claims.scalars import (
     ClaimName,
-    Figure,
-    FigureName,
     Limit,
     ProfileName,
     StatisticName,
@@ -30,6 +28,7 @@ from pytest_vperf.claims.scalars import (
     kind,
     wrong,
 )
+from pytest_vperf.claims.source_schema import SourcePart  # noqa: TC001 - pydantic reads it
 from pytest_vperf.quantity import QuantityError
 
 #: The keys of a claim of which it has exactly one.
@@ -116,31 +115,6 @@ class HardwarePart(Part):
     match: MatchPart = Field(description="Which machines --hw=auto uses the profile on.")
 
 
-class SourcePart(Part):
-    """Where the threshold comes from."""
-
-    document: Text = Field(description="The document that publishes the figures.")
-    section: Text | None = Field(
-        None, description="Where in the document; a text, in quotes.", examples=["1.1"]
-    )
-    published: dict[FigureName, Figure] = Field(
-        default_factory=dict,
-        description="The published figures, copied exactly: their names and quantities.",
-        examples=[{"min": "352 ms", "max": "391 ms", "mean": "376 ms"}],
-        json_schema_extra={"additionalProperties": False},
-    )
-    also: dict[FigureName, Figure] = Field(
-        default_factory=dict,
-        description="What is published beside them of the same runs and measures something else; copied exactly.",
-        examples=[{"time": "49.4274 s", "share": "1.00 dimensionless"}],
-        json_schema_extra={"additionalProperties": False},
-    )
-    rule: Text | None = Field(
-        None,
-        description="How the threshold follows from the published figures, in words; without it the file's rule.",
-    )
-
-
 class ClaimPart(Part):
     """One claim's threshold: exactly one of at_most, at_least, ratio, overhead, near, no_worse and unknown."""
 
@@ -152,6 +126,16 @@ class ClaimPart(Part):
                 "unit": {"required": ["unknown"]},
                 "unknown": {"required": ["unit"]},
             },
+            # What was measured is a limit.
+            "allOf": [
+                {
+                    "if": {
+                        "required": ["source"],
+                        "properties": {"source": {"required": ["calibrated"]}},
+                    },
+                    "then": {"anyOf": [{"required": ["at_most"]}, {"required": ["at_least"]}]},
+                }
+            ],
             # A published figure is widened by nothing; what is near has one tolerance.
             "if": {"required": ["judge"], "properties": {"judge": {"required": ["tolerance"]}}},
             "then": {
@@ -196,7 +180,7 @@ class ClaimPart(Part):
     unit: Unit | None = Field(None, description="With unknown: the unit the metric is reported in.")
     summary: Text | None = Field(None, description="The claim as a sentence.")
     judge: JudgePart | None = Field(None, description="How this claim is judged.")
-    source: SourcePart | None = Field(None, description="The document behind the threshold.")
+    source: SourcePart | None = Field(None, description="Where the threshold comes from.")
 
 
 class FilePart(Part):

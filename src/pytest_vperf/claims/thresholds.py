@@ -19,6 +19,7 @@ from pytest_vperf.claims.criterion_schema import JudgePart
 from pytest_vperf.claims.judge import Setting
 from pytest_vperf.claims.match import Match
 from pytest_vperf.claims.problem import ThresholdError
+from pytest_vperf.claims.source import Calibration, Source
 from pytest_vperf.claims.yaml_source import YamlSource, read_yaml
 
 if TYPE_CHECKING:
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 
     from pytest_vperf.claims.criterion import Criterion
     from pytest_vperf.claims.problem import Path as DataPath
-    from pytest_vperf.quantity import Quantity
 
 __all__ = [
+    "Calibration",
     "HardwareProfile",
     "Source",
     "Threshold",
@@ -38,33 +39,6 @@ __all__ = [
     "load_profiles",
     "shipped_folder",
 ]
-
-
-@dataclass(frozen=True)
-class Source:
-    """The provenance of a threshold.
-
-    Attributes:
-        document: the publication.
-        section: where in it; may be empty.
-        published: its figures by name.
-        written: the same figures, exactly as the file has them.
-        also: what is published beside them and measures something else, exactly as the file has it.
-        rule: how the threshold follows from the published figures; may be empty.
-    """
-
-    document: str
-    section: str = ""
-    published: Mapping[str, Quantity] = field(default_factory=dict)
-    written: Mapping[str, str] = field(default_factory=dict)
-    also: Mapping[str, str] = field(default_factory=dict)
-    rule: str = ""
-
-    def __str__(self) -> str:
-        section = f" §{self.section}" if self.section else ""
-        figures = ", ".join(f"{name} {text}" for name, text in self.written.items())
-        rule = f": {self.rule}" if self.rule else ""
-        return f"{self.document}{section}{f' ({figures})' if figures else ''}{rule}"
 
 
 @dataclass(frozen=True)
@@ -128,7 +102,7 @@ def load_profile(path: Path) -> HardwareProfile:
     Raises:
         ThresholdError: it cannot be read or is wrong; one line per problem.
     """
-    source = read_yaml(path, _shown(path))
+    source = read_yaml(path, shown_path(path))
     content, problems = schema.check(source.data)
     problems += disagreements(source.data, path.stem)
     # What could not be read is no value to complain about once more.
@@ -171,12 +145,12 @@ def load_profiles(folders: Sequence[Path]) -> dict[str, HardwareProfile]:
         except FileNotFoundError:
             continue
         except OSError as error:
-            lines.append(f"{_shown(folder)}: cannot be read: {error.strerror}")
+            lines.append(f"{shown_path(folder)}: cannot be read: {error.strerror}")
             continue
         for path in files:
             if path.suffix == ".yml" and not path.name.startswith("."):
                 # It would be left out without a word otherwise.
-                lines.append(f"{_shown(path)}: a threshold file's name ends in .yaml, not .yml")
+                lines.append(f"{shown_path(path)}: a threshold file's name ends in .yaml, not .yml")
             if path.suffix != ".yaml" or path.name.startswith(".") or path.stem in seen:
                 continue
             seen.add(path.stem)
@@ -257,6 +231,17 @@ def _source(claim: schema.ClaimPart, rule: str | None) -> Source:
     """Where a claim's threshold comes from; the file's rule makes limits of published figures, and nothing else."""
     part = claim.source
     assert part is not None
+    if (made := part.calibrated) is not None:
+        calibration = Calibration(
+            date=made.date,
+            figures=tuple(figure.text for figure in made.figures),
+            margin=made.margin.text,
+            confidence=made.confidence.text,
+            next_runs=made.next_runs,
+            noisy=made.noisy or "",
+        )
+        return Source(document="", calibration=calibration)
+    assert part.document is not None
     makes_it = part.published and (claim.at_most or claim.at_least)
     return Source(
         document=part.document,
@@ -268,7 +253,7 @@ def _source(claim: schema.ClaimPart, rule: str | None) -> Source:
     )
 
 
-def _shown(path: Path) -> str:
+def shown_path(path: Path) -> str:
     """A path as a reader would write it: seen from the working folder where it is inside."""
     try:
         return str(path.absolute().relative_to(Path(os.getcwd())))  # noqa: PTH109

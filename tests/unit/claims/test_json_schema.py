@@ -20,6 +20,24 @@ BASE = {
     "claims": {"a.b": {"at_most": "400 ms"}},
 }
 
+CALIBRATED = {
+    "date": "2026-11-22",
+    "figures": ["371 ms", "376 ms", "369 ms"],
+    "samples": [24, 24, 9],
+    "spread": "0.9 %",
+    "margin": "6.4 %",
+    "confidence": "99 %",
+    "next_runs": 20,
+    "machine": {"cpu_model": "x", "logical_cpus": "8"},
+    "vperf": "0.1.0",
+}
+
+
+def calibrated(without: str = "", **values: object) -> dict[str, Any]:
+    made = {key: value for key, value in {**CALIBRATED, **values}.items() if key != without}
+    return {"at_most": "400 ms", "source": {"calibrated": made}}
+
+
 #: (value for the claim a.b, whether it is right)
 CLAIMS: list[tuple[Any, bool]] = [
     ({"at_most": "400 ms"}, True),
@@ -33,6 +51,28 @@ CLAIMS: list[tuple[Any, bool]] = [
     ({"at_most": "1 ms", "source": {"document": "d", "also": {"share": ".9 dimensionless"}}}, True),
     ({"at_most": "1 ms", "source": {"document": "d", "also": {"share": ".9"}}}, False),
     ({"at_most": "1 ms", "source": {"document": "d", "also": {"Share": "9 %"}}}, False),
+    (calibrated(), True),
+    (calibrated(noisy="load 4 on 2 processors"), True),
+    ({**calibrated(), "summary": "s", "judge": {"pairs": 64}}, True),
+    ({"unknown": "x", "unit": "ms", "source": {"calibrated": CALIBRATED}}, False),
+    ({"near": {"value": "1 ms"}, "source": {"calibrated": CALIBRATED}}, False),
+    ({"at_most": "1 ms", "source": {"calibrated": CALIBRATED, "document": "d"}}, False),
+    ({"at_most": "1 ms", "source": {"calibrated": CALIBRATED, "rule": "x"}}, False),
+    ({"at_most": "1 ms", "source": {"calibrated": CALIBRATED, "section": "x"}}, False),
+    ({"at_most": "1 ms", "source": {}}, False),
+    *((calibrated(without=key), False) for key in CALIBRATED),
+    (calibrated(date="today"), False),
+    (calibrated(figures=[]), False),
+    (calibrated(figures=[371, 376, 369]), False),
+    (calibrated(figures="371 ms"), False),
+    (calibrated(samples=[24, 24, 0]), False),
+    (calibrated(samples=24), False),
+    (calibrated(spread="0.01"), False),
+    (calibrated(margin="-1 %"), False),
+    (calibrated(next_runs=0), False),
+    (calibrated(next_runs="20"), False),
+    (calibrated(machine="x"), False),
+    (calibrated(noisy=""), False),
     ({"at_most": "1 ms", "statistic": "p1"}, True),
     ({"at_most": "1 ms", "statistic": "p99.9"}, True),
     ({"near": {"value": 0.75}}, True),

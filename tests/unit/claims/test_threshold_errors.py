@@ -40,6 +40,13 @@ def problems(text: str | bytes, name: str = "type9.yaml") -> list[str]:
     return str(caught.value).splitlines()
 
 
+DATE = '"2026-11-22"'
+CALIBRATED = (
+    f"{{date: {DATE}, figures: [371 ms], samples: [24], spread: 1 %, margin: 6 %, confidence: 99 %, "
+    "next_runs: 20, machine: {cpu_model: x}, vperf: '0.1'}"
+)
+
+
 def claim(lines: str) -> str:
     """A good file whose claim has these lines instead."""
     return GOOD.replace(
@@ -333,6 +340,33 @@ CRITERIA = {
     "source without a document": (
         claim("at_most: 400 ms\nsource: {section: '1'}"),
         "type9.yaml:8:5: claims.startup.pod.kvm.source: the key 'document' is missing",
+    ),
+    "calibrated beside a document": (
+        claim(f"at_most: 400 ms\nsource: {{document: d, calibrated: {CALIBRATED}}}"),
+        "type9.yaml:8:14: claims.startup.pod.kvm.source.document: "
+        "belongs to a published figure, and calibrated says that this is none",
+    ),
+    "calibrated without a limit": (
+        claim(f"unknown: x\nunit: ms\nsource: {{calibrated: {CALIBRATED}}}"),
+        "type9.yaml:9:14: claims.startup.pod.kvm.source.calibrated: belongs to at_most and at_least",
+    ),
+    "calibrated in another dimension": (
+        claim(f"at_most: 400 MB\nsource: {{calibrated: {CALIBRATED}}}"),
+        "type9.yaml:8:57: claims.startup.pod.kvm.source.calibrated.figures.0: "
+        "371 ms is of another dimension than the limit 400 MB",
+    ),
+    "figures and samples of other runs": (
+        claim(
+            "at_most: 400 ms\nsource: {calibrated: "
+            f"{CALIBRATED.replace('samples: [24]', 'samples: [24, 24]')}}}"
+        ),
+        "type9.yaml:8:66: claims.startup.pod.kvm.source.calibrated.samples: "
+        "has 2 runs, and figures has 1",
+    ),
+    "a date that YAML reads as one": (
+        claim(f"at_most: 400 ms\nsource: {{calibrated: {CALIBRATED.replace(DATE, DATE[1:-1])}}}"),
+        "type9.yaml:8:33: claims.startup.pod.kvm.source.calibrated.date: "
+        "YAML reads '2026-11-22' as a date; as a text put it in quotes",
     ),
     "empty text": (
         claim("at_most: 400 ms\nsummary: ''"),

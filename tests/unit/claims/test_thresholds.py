@@ -335,3 +335,34 @@ def test_the_shipped_folder_is_one_with_the_files_or_none() -> None:
     assert folder is None or sorted(each.name for each in folder.glob("*.yaml")) == [
         each.name for each in FILES
     ]
+
+
+def test_where_a_calibrated_limit_comes_from(tmp_path: Path) -> None:
+    path = tmp_path / "desk.yaml"
+    path.write_text("""
+hardware: {name: desk, match: {logical_cpus: 8}}
+rule: the worst published observation
+claims:
+  start.shell:
+    at_most: 5.4 ms
+    source:
+      calibrated:
+        date: "2026-11-22"
+        figures: [5.1 ms, 5.15 ms, 5.2 ms]
+        samples: [24, 24, 24]
+        spread: 0.9 %
+        margin: 5 %
+        confidence: 99 %
+        next_runs: 20
+        noisy: load 4 on 2 processors
+        vperf: "0.1.0"
+        machine: {cpu_model: x}
+""")
+    source = load_profile(path).claims["start.shell"].source
+    assert source is not None
+    assert source.calibration is not None
+    assert source.calibration.figures == ("5.1 ms", "5.15 ms", "5.2 ms")
+    assert str(source) == (
+        "calibrated 2026-11-22 by 3 runs (5.1 ms, 5.15 ms, 5.2 ms), margin 5 %, 99 % for the next 20 runs; "
+        "on a noisy machine: load 4 on 2 processors"
+    )
