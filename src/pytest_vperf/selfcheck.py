@@ -6,10 +6,7 @@ The sampler of a claim is in the body of a test, so pytest runs the tests, in a 
 
 from __future__ import annotations
 
-import contextlib
 import json
-import signal
-import subprocess
 import sys
 import tempfile
 from fnmatch import fnmatchcase
@@ -19,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_vperf.claims.problem import nearest
 from pytest_vperf.claims.self_check_result import mean_samples, tally
 from pytest_vperf.console import print_table
+from pytest_vperf.pytest_process import NOTHING_COLLECTED, RAN, run_pytest
 from pytest_vperf.results.run import write_whole
 from pytest_vperf.selfcheck_plugin import is_pattern
 
@@ -28,11 +26,7 @@ if TYPE_CHECKING:
     from pytest_vperf.claims.self_check_result import Result
     from pytest_vperf.selfcheck_plugin import Asked
 
-USUAL_PLACE = "tests/claims"
 SOUND, DOUBTFUL, MISUSED = 0, 1, 2
-#: pytest's exit statuses that say the run went as it should: all passed, some tests failed.
-_RAN = (0, 1)
-_NOTHING_COLLECTED = 5
 
 
 def run(asked: Asked, words: Sequence[str], json_file: Path | None) -> int:
@@ -48,7 +42,9 @@ def run(asked: Asked, words: Sequence[str], json_file: Path | None) -> int:
     """
     with tempfile.TemporaryDirectory(prefix="vperf-selfcheck-") as name:
         folder = Path(name)
-        status, interrupted = _pytest(asked, words, folder)
+        plugin = ["-p", "pytest_vperf.selfcheck_plugin"]
+        request = f"--selfcheck-request={asked.write(folder)}"
+        status, interrupted = run_pytest([*plugin, request, "-q", *words])
         results: list[Result] = _read(folder, "result")
         seen: set[str] = set(_read(folder, "seen"))
     if results:
@@ -59,8 +55,8 @@ def run(asked: Asked, words: Sequence[str], json_file: Path | None) -> int:
         return DOUBTFUL
     if interrupted:
         raise KeyboardInterrupt
-    if status not in _RAN:
-        if status == _NOTHING_COLLECTED:
+    if status not in RAN:
+        if status == NOTHING_COLLECTED:
             print("vperf selfcheck: pytest found no tests", file=sys.stderr)
         return MISUSED
     missing = list(_missing(asked.claims, results, seen))
@@ -79,34 +75,6 @@ def forget(patterns: Sequence[str]) -> int:
     gone = self_check_marks.forget(patterns)
     print(f"forgotten: {', '.join(gone)}" if gone else "nothing to forget")
     return SOUND
-
-
-def _pytest(asked: Asked, words: Sequence[str], folder: Path) -> tuple[int, bool]:
-    """Run pytest; what it prints goes to standard error, so that the table stands alone.
-
-    Returns:
-        its exit status, and whether it was interrupted.
-    """
-    interrupted = False
-    command = [sys.executable, "-m", "pytest", "-p", "pytest_vperf.selfcheck_plugin"]
-    command += [f"--selfcheck-request={asked.write(folder)}", "-q", *_with_place(words)]
-    # In a session of its own, so that a Ctrl-C at the terminal reaches it once, from us, as SIGTERM does. It ends in
-    # order then, and what it has measured is there.
-    with subprocess.Popen(command, stdout=sys.stderr.fileno(), start_new_session=True) as process:
-        while True:
-            try:
-                return process.wait(), interrupted
-            except KeyboardInterrupt:
-                interrupted = True
-                with contextlib.suppress(ProcessLookupError):
-                    process.send_signal(signal.SIGINT)
-
-
-def _with_place(words: Sequence[str]) -> list[str]:
-    """The words for pytest; where none of them is a path, the folder of claims comes too."""
-    named = any(Path(word.partition("::")[0]).exists() for word in words)
-    place = [] if named or not Path(USUAL_PLACE).is_dir() else [USUAL_PLACE]
-    return [*words, *place]
 
 
 def _read(folder: Path, kind: str) -> list[Any]:
