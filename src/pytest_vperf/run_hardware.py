@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pytest_vperf.claims.hardware import Selection
+    from pytest_vperf.claims.thresholds import HardwareProfile
     from pytest_vperf.machine.fingerprint import Fingerprint
     from pytest_vperf.results.run import RunRecord
     from pytest_vperf.settings import Settings
@@ -51,7 +54,7 @@ class RunHardware:
             pytest.UsageError: a file is wrong, a profile is unknown, or two match equally.
         """
         if self._selection is None:
-            from pytest_vperf.claims.hardware import HardwareError, select
+            from pytest_vperf.claims.hardware import HardwareError
             from pytest_vperf.claims.thresholds import (
                 ThresholdError,
                 load_profiles,
@@ -66,15 +69,24 @@ class RunHardware:
             try:
                 profiles = load_profiles(folders)
                 machine = fingerprint.read()
-                selection = select(
-                    profiles, settings.hardware, machine, elsewhere=_elsewhere(settings)
-                )
+                selection = self._choose(profiles, machine)
             except (ThresholdError, HardwareError) as error:
                 raise pytest.UsageError(str(error)) from None
             self._selection = selection
             self._of.run.fingerprint = machine.as_dict()
             self._of.run.profile = self._describe(selection)
         return self._selection
+
+    def _choose(self, profiles: Mapping[str, HardwareProfile], machine: Fingerprint) -> Selection:
+        """Choose among all profiles there are.
+
+        Raises:
+            HardwareError: a profile is unknown, or two match equally.
+        """
+        from pytest_vperf.claims.hardware import select
+
+        settings = self._of.settings
+        return select(profiles, settings.hardware, machine, elsewhere=_elsewhere(settings))
 
     def measures_on(self, where: str, fingerprint: Fingerprint) -> None:
         """Another machine has been reached: what is recorded and said of the machine is of that one.

@@ -134,6 +134,17 @@ class Claim:
             f"{self.threshold.location}): use claim({self.name!r}).{right}"
         )
 
+    def _begin(self, *, paired: bool, number: int, any_programs: bool) -> Judgement:
+        """The judgement of a claim that nothing was sampled for yet."""
+        return Judgement(
+            self.name,
+            self.threshold,
+            self._circumstances,
+            paired=paired,
+            number=number,
+            any_programs=any_programs,
+        )
+
     def _judge(
         self,
         samplers: Mapping[Arm, Sampler],
@@ -155,14 +166,7 @@ class Claim:
         judgement = ledger.begun.pop(key, None)
         if judgement is None:
             number = ledger.number(key)
-            judgement = Judgement(
-                self.name,
-                self.threshold,
-                here,
-                paired=paired,
-                number=number,
-                any_programs=any_programs,
-            )
+            judgement = self._begin(paired=paired, number=number, any_programs=any_programs)
         missing: ClaimRecord | None = None
         try:
             judgement.visit(samplers, here)

@@ -1,0 +1,154 @@
+"""What the ``claim`` fixture gives while ``vperf calibrate`` runs a test: limits are measured, none is judged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_vperf.claims.calibratable import why_left_alone
+from pytest_vperf.claims.claim import Claim
+from pytest_vperf.claims.criterion import Limit, Unknown
+from pytest_vperf.claims.hardware import UnknownClaim
+from pytest_vperf.claims.judgement import Judgement
+from pytest_vperf.claims.sampling import Sampling
+from pytest_vperf.claims.verdict import Verdict
+from pytest_vperf.quantity import Quantity
+from pytest_vperf.stats.survey_rule import SurveyRule
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_vperf.claims.circumstances import Circumstances
+    from pytest_vperf.claims.claim import Slower
+    from pytest_vperf.claims.hardware import Selection
+    from pytest_vperf.claims.sampling import Sampler
+    from pytest_vperf.claims.thresholds import Threshold
+    from pytest_vperf.results.record import ClaimRecord
+    from pytest_vperf.stats.rule import Arm
+
+#: What the record's ``criterion`` says of a claim that is not measured.
+LEFT_ALONE = "left alone"
+#: What it says of one that is, by the direction of its samples; ``none`` where they have none.
+DIRECTIONS = {"lower": "lower is better", "higher": "higher is better", "": "none"}
+_BETTER = {"at_most": "lower", "at_least": "higher", "": ""}
+#: The reason of one that is, if nothing went wrong.
+MEASURED = "measured for a calibration"
+
+
+class Survey(Judgement):
+    """A claim about one target that is measured as a limit is, in sessions spread over the run."""
+
+    def __init__(self, claim: SurveyedClaim, here: Circumstances, *, number: int) -> None:
+        """Prepare to measure; ``number`` says which claim of its test it is."""
+        super().__init__(claim.name, claim.threshold, here, paired=False, number=number)
+        model = claim.model.criterion if claim.model else None
+        limit = model if isinstance(model, Limit) else None
+        unit = limit.threshold.unit if limit else None
+        if isinstance(model, Unknown):
+            unit = model.unit
+        self.criterion = None
+        self.sampling = Sampling(
+            claim.name,
+            SurveyRule(sessions=here.sessions),
+            paired=False,
+            unit=unit,
+            against=f"the unit {unit} of {claim.model.location}" if claim.model else "the samples",
+            budget=self.plan.budget,
+            planned=here.sessions,
+            progress=here.progress,
+            criterion=limit,
+        )
+        self._side = "" if limit is None else limit.side
+        self._directions: set[str] = set()
+
+    def visit(self, samplers: Mapping[Arm, Sampler], here: Circumstances) -> None:
+        """As `Judgement.visit`, and notes the direction of the samples."""
+        __tracebackhide__ = True
+        super().visit({arm: self._noting(each) for arm, each in samplers.items()}, here)
+
+    def conclusion(self) -> ClaimRecord:
+        """The record of a claim whose sampling is over."""
+        return self.record(Verdict.NOT_COMPARABLE, MEASURED)
+
+    def record(
+        self, verdict: Verdict, reason: str, *, target: str = "", cause: str = ""
+    ) -> ClaimRecord:
+        """As `Judgement.record`; its criterion is the direction."""
+        made = super().record(verdict, reason, target=target, cause=cause)
+        known = self._directions - {""} or {_BETTER[self._side]}
+        made["criterion"] = DIRECTIONS[known.pop()] if len(known) == 1 else "none"
+        return made
+
+    def _noting(self, sampler: Sampler) -> Sampler:
+        def noted() -> Quantity:
+            __tracebackhide__ = True
+            value = sampler()
+            if isinstance(value, Quantity):  # else Sampling says what is wrong with it
+                self._directions.add(value.better)
+            return value
+
+        return noted
+
+
+class SurveyedClaim(Claim):
+    """Measures a claim that a limit can be made for, and leaves every other one alone.
+
+    Attributes:
+        model: the threshold that says what the claim is about, its unit and its side; of other hardware where this
+            one has none. ``None`` where no file knows the claim.
+    """
+
+    def __init__(self, name: str, circumstances: Circumstances, *, profile: str) -> None:
+        """Look the claim up; a name that no file has is one to be calibrated for the first time.
+
+        Args:
+            name: the claim's.
+            circumstances: of the test.
+            profile: the name of the profile that is calibrated.
+        """
+        __tracebackhide__ = True
+        try:
+            super().__init__(name, circumstances)
+        except UnknownClaim:
+            self.threshold = None
+            self._circumstances = circumstances
+        self._profile = profile
+        self.model = self.threshold or _elsewhere(name, circumstances.selection)
+
+    def _check(self, method: str, *kinds: type) -> None:
+        """Every method will do: what has another criterion is left alone."""
+
+    def _begin(self, *, paired: bool, number: int, any_programs: bool) -> Judgement:
+        return Survey(self, self._circumstances, number=number)
+
+    def _judge(
+        self,
+        samplers: Mapping[Arm, Sampler],
+        *,
+        paired: bool,
+        slower: Slower | None = None,
+        any_programs: bool = False,
+    ) -> ClaimRecord:
+        __tracebackhide__ = True
+        why = why_left_alone(self.threshold, self._profile, paired=paired, model=self.model)
+        if not why:
+            return super()._judge(samplers, paired=False)
+        here = self._circumstances
+        key = here.ledger.key(self.name)
+        known = here.ledger.ended.get(key)
+        if known is not None:  # in an earlier visit to the test
+            here.repeat(known)
+            return known
+        judgement = Judgement(self.name, self.threshold, here, paired=paired)
+        record = judgement.record(Verdict.NOT_MEASURED, why)
+        record["criterion"] = LEFT_ALONE
+        here.ledger.ended[key] = record
+        here.conclude(record)
+        return record
+
+
+def _elsewhere(name: str, selection: Selection) -> Threshold | None:
+    """The first threshold of other hardware that has a figure, else the first that names a unit."""
+    known = [selection.known[each].find(name) for each in selection.holders(name)]
+    found = [each for each in known if each is not None]
+    limits = [each for each in found if isinstance(each.criterion, Limit)]
+    return next(iter(limits or found), None)
