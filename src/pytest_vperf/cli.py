@@ -51,7 +51,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _split_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """The words before a first ``--``, and those after it: a command to run, or words for pytest."""
     words = list(words)
-    takes_command = words[:1] in (["doctor"], ["selfcheck"]) or words[:2] == ["lab", "ssh"]
+    takes_command = words[:1] in (["doctor"], ["selfcheck"], ["calibrate"]) or words[:2] == [
+        "lab",
+        "ssh",
+    ]
     if not takes_command or "--" not in words:
         return words, []
     place = words.index("--")
@@ -59,7 +62,7 @@ def _split_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from pytest_vperf import __version__
+    from pytest_vperf import __version__, calibrate_options
 
     parser = argparse.ArgumentParser(
         prog="vperf",
@@ -69,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_doctor(commands)
     _add_selfcheck(commands)
+    calibrate_options.add_parser(commands)
     _add_lab(commands)
     _add_clean(commands)
     _add_schema(commands)

@@ -1,0 +1,1 @@
+"""A profile of this machine, from several runs of the tests on it."""

@@ -1,0 +1,157 @@
+"""The threshold file of a calibrated profile: its own claims are set, and everything else stays as it is."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from pytest_vperf.calibration.yaml_lines import Key, comments, keys
+from pytest_vperf.claims.schema import CRITERIA
+from pytest_vperf.claims.text_file import read_text
+from pytest_vperf.claims.thresholds import ThresholdError, load_profile
+from pytest_vperf.claims.yaml_source import read_yaml
+from pytest_vperf.results.run import write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+#: What a calibration sets of a claim; summary and judge are the user's.
+_OURS = (*CRITERIA, "statistic", "unit", "source")
+
+
+class FileProblem(Exception):
+    """A file that cannot be written as it should be; it is as it was."""
+
+
+def write(path: Path, head: Sequence[str], claims: Mapping[str, Sequence[str]]) -> None:
+    """Set the limits of claims in a threshold file, whole or not at all.
+
+    Args:
+        path: the file; made where there is none.
+        head: the lines of a new file above its claims.
+        claims: by name the lines of criterion and source, without indentation of their own.
+
+    Raises:
+        FileProblem: a claim there is none of ours, the file is in a form that lines cannot be set in, or what came
+            out would not be read as it is meant.
+        OSError: the file cannot be written.
+    """
+    try:
+        before = read_text(path, str(path)) if path.exists() else None
+        if before is None:
+            entries = [line for name in claims for line in _entry(name, claims[name], "  ", "  ")]
+            text = "\n".join([*head, "claims:", *entries, ""])
+        else:
+            windows = "\r\n" in before
+            text = _changed(before.replace("\r\n", "\n"), claims)
+            text = text.replace("\n", "\r\n") if windows else text
+        _check(path, text, before, set(claims))
+    except ThresholdError as error:
+        raise FileProblem(f"{path} would not be right: {error}") from None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, text)
+
+
+def _changed(text: str, claims: Mapping[str, Sequence[str]]) -> str:
+    lines = text.split("\n")
+    root: Any = yaml.compose(text, Loader=yaml.SafeLoader)
+    top = keys(root)
+    whole = top["claims"]
+    known = {} if not whole.value.value else keys(whole.value)
+    if root.flow_style or (whole.in_braces and known):
+        raise FileProblem("the claims are in braces: write each on lines of its own")
+    indent = " " * next((each.column for each in known.values()), 2)
+    said = comments(text)
+    new = [name for name in claims if name not in known]
+    added = [line for name in new for line in _entry(name, claims[name], indent, "  ")]
+    if whole.in_braces and added:  # {}
+        kept = [f"{indent}#{_spaced(note)}" for at, note in said if at == whole.first]
+        lines[whole.first : whole.last + 1] = ["claims:", *kept, *added]
+    else:
+        lines[whole.last + 1 : whole.last + 1] = added
+    for key in sorted(known.values(), key=lambda each: -each.first):
+        if key.name in claims:
+            lines[key.first : key.last + 1] = _replaced(key, claims[key.name], lines, said)
+    return "\n".join(lines)
+
+
+def _entry(name: str, ours: Sequence[str], indent: str, step: str) -> list[str]:
+    return [f"{indent}{name}:", *(f"{indent}{step}{line}" for line in ours)]
+
+
+def _replaced(
+    claim: Key, ours: Sequence[str], lines: Sequence[str], said: Sequence[tuple[int, str]]
+) -> list[str]:
+    """The lines of a claim with criterion and source set; comments in lines that go come before those that come."""
+    parts = keys(claim.value)
+    source = parts.get("source")
+    from_us = source is not None and "calibrated" in keys(source.value)
+    if not from_us and not ("unknown" in parts and source is None):
+        raise FileProblem(f"{claim.name} has a figure that is not from a calibration")
+    indent = " " * claim.column
+    if claim.in_braces:
+        users = [pair for pair in claim.value.value if pair[0].value not in _OURS]
+        block = yaml.MappingNode(claim.value.tag, users, flow_style=False)
+        text = yaml.serialize(block, width=10_000, allow_unicode=True).splitlines() if users else []
+        notes = [
+            f"{indent}  #{_spaced(note)}" for at, note in said if claim.first <= at <= claim.last
+        ]
+        entry = _entry(claim.name, [*text, *ours], indent, "  ")
+        return [entry[0], *notes, *entry[1:]]
+    gone = {
+        number
+        for name, part in parts.items()
+        if name in _OURS
+        for number in range(part.first, part.last + 1)
+    }
+    inner = " " * next(iter(parts.values())).column
+    result: list[str] = []
+    for number in range(claim.first, claim.last + 1):
+        if number == min(gone):
+            result += [f"{inner}#{_spaced(note)}" for at, note in said if at in gone]
+            result += [f"{inner}{line}" for line in ours]
+        if number not in gone:
+            result.append(lines[number])
+    return result
+
+
+def _spaced(note: str) -> str:
+    return f" {note}" if note else ""
+
+
+def _check(path: Path, text: str, before: str | None, ours: set[str]) -> None:
+    """What came out is read by the loader, and says of everything else what it said before.
+
+    Raises:
+        ThresholdError: the loader does not read it.
+        FileProblem: something else has changed.
+    """
+    with tempfile.TemporaryDirectory(prefix="vperf-calibrate-") as name:
+        draft = Path(name) / path.name
+        draft.write_text(text, "utf-8")
+        load_profile(draft)
+        data = read_yaml(draft, str(path)).data
+        if before is None:
+            return
+        draft.write_text(before, "utf-8")
+        old = read_yaml(draft, str(path)).data
+    if _others(old, ours) != _others(data, ours):
+        raise FileProblem("other claims would change; write the file in plain blocks")
+    notes = [Counter(note for _, note in comments(each)) for each in (before, text)]
+    if notes[0] != notes[1]:
+        raise FileProblem("comments would be lost; write each on a line of its own")
+
+
+def _others(data: Any, ours: set[str]) -> Any:
+    """All that is not ours: of our claims what the user says of them."""
+    claims = {
+        name: {key: value for key, value in part.items() if key not in _OURS}
+        for name, part in data["claims"].items()
+        if name in ours
+    }
+    rest = {name: part for name, part in data["claims"].items() if name not in ours}
+    return {**data, "claims": [{name: part for name, part in claims.items() if part}, rest]}
