@@ -6,8 +6,10 @@ pytest runs the tests, each time in a process of its own, with the plug-in `pyte
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timezone
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,7 @@ from pytest_vperf.calibration.limits import Calibrated, Circumstance, calibrated
 from pytest_vperf.calibration.profile_file import FileProblem, write
 from pytest_vperf.calibration.profile_head import head
 from pytest_vperf.calibration.runs import Runs, RunsProblem
+from pytest_vperf.claims.recording import SPAN
 from pytest_vperf.claims.thresholds import ThresholdError, load_profile, shipped_folder, shown_path
 from pytest_vperf.console import print_table
 from pytest_vperf.machine import cache, fingerprint
@@ -50,6 +53,7 @@ class Asked:
         runs: how many, earlier ones of the folder among them.
         confidence: the probability that the next runs are within the limits.
         next_runs: how many next runs that is said of.
+        apart: seconds from the beginning of a run to that of the next, at least.
         noisy: whether a noisy machine will do.
         records: the folder of the runs' records; ``None`` makes one in the cache.
         words: for pytest.
@@ -59,6 +63,7 @@ class Asked:
     runs: int
     confidence: float
     next_runs: int
+    apart: float
     noisy: bool
     records: Path | None
     words: Sequence[str]
@@ -172,7 +177,8 @@ def _measure(asked: Asked, runs: Runs, machine: Fingerprint) -> list[str]:
     noise: list[str] = []
     for number in range(1, asked.runs + 1):
         if not runs.path(number).exists():
-            print(f"vperf calibrate: run {number} of {asked.runs}", file=sys.stderr, flush=True)
+            _wait(runs.documents(), asked.apart)
+            _say(f"run {number} of {asked.runs}")
             runs.measure(number)
         document = runs.documents()[number - 1]
         if differs := _differences(document, machine):
@@ -185,6 +191,19 @@ def _measure(asked: Asked, runs: Runs, machine: Fingerprint) -> list[str]:
             )
         noise += [f"run {number}: {each}" for each in found]
     return noise
+
+
+def _wait(documents: Sequence[dict[str, Any]], apart: float) -> None:
+    """Wait until the next run may begin."""
+    if not documents:
+        return
+    last = datetime.fromisoformat(documents[-1]["started"])
+    left = apart - (datetime.now(timezone.utc) - last).total_seconds()
+    if left > 0:
+        _say(
+            f"the next run begins in {left:.0f} s, since a machine's level moves between minutes (--apart)"
+        )
+        time.sleep(left)
 
 
 def _differences(document: dict[str, Any], machine: Fingerprint) -> str:
@@ -221,7 +240,7 @@ def _write(asked: Asked, runs: Runs, path: Path, machine: Fingerprint, noise: Se
     if limits:
         print_table(_COLUMNS, [_row(each) for each in limits])
         print()
-    for line in _notes(found, limits):
+    for line in [*_close(documents), *_notes(found, limits)]:
         print(line)
     if not limits:
         print(f"nothing to write; records in {runs.folder}")
@@ -252,6 +271,18 @@ def _notes(found: Gathered, limits: Sequence[Calibrated]) -> list[str]:
     lines += [f"left alone: {name}: {why}" for name, why in found.left_alone.items()]
     lines += [f"refused: {name}: {why}" for name, why in found.refused.items()]
     return lines
+
+
+def _close(documents: Sequence[dict[str, Any]]) -> list[str]:
+    """That the runs saw one mood of the machine, where they may have."""
+    begun = [datetime.fromisoformat(document["started"]) for document in documents]
+    least = min((b - a).total_seconds() for a, b in pairwise(begun))
+    if least >= SPAN:
+        return []
+    return [
+        f"two runs began only {least:.0f} s apart: the level of a machine moves between minutes, so these limits "
+        "may be too near"
+    ]
 
 
 def _constant(each: Measured) -> str:

@@ -11,14 +11,15 @@ if TYPE_CHECKING:
 
 LEAST_RUNS, MOST_RUNS = 3, 100
 MOST_NEXT_RUNS = 10_000
+MOST_APART = 86_400
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to those of ``vperf``."""
     parser = commands.add_parser(
         "calibrate",
-        usage="%(prog)s [-h] --hw NAME [--runs N] [--confidence PERCENT] [--next N] [--noisy] [--records DIR]\n"
-        "                       [-k EXPRESSION] [-m EXPRESSION] [PATH ...] [-- PYTEST-ARGUMENT ...]",
+        usage="%(prog)s [-h] --hw NAME [--runs N] [--confidence PERCENT] [--next N] [--apart TIME] [--noisy]\n"
+        "                       [--records DIR] [-k EXPRESSION] [-m EXPRESSION] [PATH ...] [-- PYTEST-ARGUMENT ...]",
         help="write a profile of this machine: limits from several runs of the tests",
         description="Runs the tests several times, measures their claims about a limit without judging them, and "
         "sets each limit so far from the figures that the next runs stay within it. Claims that compare are left "
@@ -50,6 +51,13 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         default=20,
         metavar="N",
         help="how many next runs that is said of (default: 20)",
+    )
+    parser.add_argument(
+        "--apart",
+        default="60 s",
+        metavar="TIME",
+        help="time from the beginning of a run to that of the next, at least: of runs that follow at once the spread "
+        "is too small, as the level of a machine moves between minutes (default: 60 s)",
     )
     parser.add_argument(
         "--noisy",
@@ -92,6 +100,7 @@ def _calibrate(arguments: argparse.Namespace) -> int:
         runs=arguments.runs,
         confidence=_confidence(arguments),
         next_runs=arguments.next_runs,
+        apart=_apart(arguments),
         noisy=arguments.noisy,
         records=arguments.records,
         words=[*words, *arguments.words_after],
@@ -121,3 +130,16 @@ def _confidence(arguments: argparse.Namespace) -> float:
             f"--confidence: {arguments.confidence!r} is not a percentage above 50 % and up to 99.99 %, such as '99 %'"
         )
     return share
+
+
+def _apart(arguments: argparse.Namespace) -> float:
+    from pytest_vperf.quantity import QuantityError, amount
+
+    try:
+        seconds = amount("--apart", arguments.apart, "s", such_as="60 s")
+    except QuantityError as error:
+        arguments.fail(str(error))
+        raise  # never reached: argparse has ended the command
+    if not 0 <= seconds <= MOST_APART:
+        arguments.fail(f"--apart: {arguments.apart!r} is not from 0 s to a day")
+    return seconds

@@ -1,0 +1,156 @@
+"""What ``vperf calibrate`` refuses, and that nothing is changed then."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vperf import calibrate
+from pytest_vperf.calibration import quiet
+from pytest_vperf.claims.thresholds import load_profile
+from pytest_vperf.cli import main
+from pytest_vperf.machine import fingerprint
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+
+    Vperf = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def test_a_noisy_machine_is_refused_unless_it_is_insisted_on(
+    vperf: Vperf, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quiet, "before", lambda: ["steal 5 %", "load 9 on 2 processors"])
+    done = vperf("--hw=desk", "-k", "shell")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        1,
+        "",
+        "vperf calibrate: this machine is noisy: steal 5 %, load 9 on 2 processors. A limit measured now would hold "
+        "only as long as that lasts. `vperf doctor --tune` says what helps; --noisy calibrates all the same, and the "
+        "file says so\n",
+    )
+    assert not (project / "runs").exists()
+    assert vperf("--hw=desk", "--runs=3", "-k", "shell", "--noisy").returncode == 0
+    source = load_profile(Path("thresholds/desk.yaml")).claims["start.shell"].source
+    assert str(source).endswith("; on a noisy machine: steal 5 %; load 9 on 2 processors")
+
+
+def test_a_run_that_is_disturbed_ends_the_calibration(
+    vperf: Vperf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quiet, "during", lambda document: ["steal 5 %"])
+    arguments = ("--hw=desk", "--runs=3", "-k", "shell", "--records=kept")
+    done = vperf(*arguments)
+    assert done.returncode == 1
+    assert done.stderr.endswith(
+        "vperf calibrate: run 1 was disturbed: steal 5 %. Remove kept/run-1.json and go on with --records=kept; "
+        "--noisy takes it as it is, and the file says so\n"
+    )
+    assert not Path("thresholds/desk.yaml").exists()
+    assert vperf(*arguments, "--noisy").returncode == 0
+    assert Path("runs").read_text() == "xxx"  # the first was not made again
+    assert "run 3: steal 5 %" in Path("thresholds/desk.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--hw=elsewhere"],
+            "vperf calibrate: thresholds/elsewhere.yaml is for another machine: cpu_model is ",
+        ),
+        (["--hw=desk", "-k", "nobody"], "vperf calibrate: pytest found no tests\n"),
+        (["--hw=desk", "no/such.py"], "vperf calibrate: pytest ended with status 4, see above\n"),
+        (
+            ["--hw=desk", "--", "--on=ssh://root@host"],
+            "vperf calibrate: targets would be on ssh://root@host: calibrate on that machine itself\n",
+        ),
+        (
+            ["--hw=desk", "--records=tests"],
+            "vperf calibrate: tests has other files in it: name an empty folder\n",
+        ),
+    ],
+)
+def test_what_is_refused_before_anything_is_measured(
+    vperf: Vperf, arguments: list[str], message: str
+) -> None:
+    done = vperf(*arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert not Path("runs").exists()
+
+
+def test_a_published_profile_is_never_written(
+    vperf: Vperf, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped = project.parent / "shipped"
+    (project / "thresholds").rename(shipped)
+    monkeypatch.setattr(calibrate, "shipped_folder", lambda: shipped)
+    done = vperf("--hw=elsewhere", "-k", "rate")
+    assert done.returncode == 2
+    assert (
+        "elsewhere is a published profile that came with pytest-vperf, and is never written: give this machine one "
+        "of its own, such as --hw=my-elsewhere" in done.stderr
+    )
+    done = vperf("--hw=desk", "-k", "rate", "--", f"--claims-thresholds={shipped}")
+    assert done.returncode == 2
+    assert (
+        f"{shipped} came with pytest-vperf: name a folder with --claims-thresholds" in done.stderr
+    )
+    assert vperf("--hw=desk", "--runs=3", "-k", "rate").returncode == 0
+    assert [each.name for each in (project / "thresholds").iterdir()] == ["desk.yaml"]
+
+
+def test_a_file_that_became_unfit_meanwhile_is_kept_and_so_are_the_records(
+    vperf: Vperf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def changed(document: object) -> list[str]:
+        cpus = fingerprint.read().logical_cpus
+        claims = "claims: {copy.rate: {at_least: 1 B/s}}"
+        text = f"hardware: {{name: desk, match: {{logical_cpus: {cpus}}}}}\n{claims}\n"
+        if Path("kept/run-3.json").exists():
+            Path("thresholds/desk.yaml").write_text(text)
+        return []
+
+    monkeypatch.setattr(quiet, "during", changed)
+    done = vperf("--hw=desk", "--runs=3", "-k", "rate", "--records=kept")
+    assert done.returncode == 1
+    assert done.stderr.endswith(
+        "vperf calibrate: thresholds/desk.yaml is as it was: the claims are in braces: write each on lines of its "
+        "own\nvperf calibrate: once that is mended, repeat the command with --records=kept\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "the following arguments are required: --hw"),
+        (["--hw=a", "--apart=5"], "--apart is '5', not one such as '60 s'"),
+        (["--hw=a", "--apart=2 d"], "--apart: '2 d' is not from 0 s to a day"),
+        (["--hw=any"], "--hw: the profile 'any' is for every machine, and limits are of one"),
+        (["--hw=auto"], "--hw: 'auto' is what --hw=auto means, so no profile can have this name"),
+        (["--hw=../x"], "--hw: '../x' is not a profile's name: lower-case letters, digits and '-'"),
+        (
+            ["--hw=a", "--runs=2"],
+            "--runs: 2 is not from 3 to 100: of fewer runs the spread is not known",
+        ),
+        (["--hw=a", "--next=0"], "--next: 0 is not from 1 to 10000"),
+        (
+            ["--hw=a", "--confidence=0.99"],
+            "--confidence: '0.99' is not a percentage above 50 % and up to 99.99 %, such as '99 %'",
+        ),
+        (["--hw=a", "--confidence=100 %"], "--confidence: '100 %' is not a percentage above 50 %"),
+        (["--hw=a", "--", "--claims-json=x"], "--claims-json is set for each run: leave it out"),
+    ],
+)
+def test_options_that_are_not_understood(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["calibrate", *arguments])
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().err
