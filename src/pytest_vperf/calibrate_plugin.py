@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_vperf.claims.survey import SurveyedClaim
+from pytest_vperf.fixtures import asks_for_claim
 from pytest_vperf.run_hardware import RunHardware
 from pytest_vperf.stash import begun_session, claims_session
 
@@ -100,7 +101,7 @@ class _Run:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Something claims: say where threshold files are."""
         claims = begun_session(session.config)
-        if claims is None or claims.is_worker or not claims.hardware.is_chosen:
+        if claims is None or claims.is_worker or not any(map(asks_for_claim, session.items)):
             return
         folders = claims.settings.thresholds or (session.config.rootpath / "thresholds",)
         project = Project([str(folder) for folder in folders], claims.settings.on)

@@ -36,8 +36,8 @@ def write(path: Path, head: Sequence[str], claims: Mapping[str, Sequence[str]]) 
         claims: by name the lines of criterion and source, without indentation of their own.
 
     Raises:
-        FileProblem: a claim there is none of ours, the file is in a form that lines cannot be set in, or what came
-            out would not be read as it is meant.
+        FileProblem: a claim of the file has a figure that is not from a calibration, the file is in a form that lines
+            cannot be set in, or what came out would not be read as it is meant.
         OSError: the file cannot be written.
     """
     try:
@@ -51,7 +51,7 @@ def write(path: Path, head: Sequence[str], claims: Mapping[str, Sequence[str]]) 
             text = text.replace("\n", "\r\n") if windows else text
         _check(path, text, before, set(claims))
     except ThresholdError as error:
-        raise FileProblem(f"{path} would not be right: {error}") from None
+        raise FileProblem(str(error)) from None
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, text)
 
@@ -127,13 +127,17 @@ def _check(path: Path, text: str, before: str | None, ours: set[str]) -> None:
     """What came out is read by the loader, and says of everything else what it said before.
 
     Raises:
-        ThresholdError: the loader does not read it.
-        FileProblem: something else has changed.
+        FileProblem: the loader does not read it, or something else has changed.
     """
     with tempfile.TemporaryDirectory(prefix="vperf-calibrate-") as name:
         draft = Path(name) / path.name
         draft.write_text(text, "utf-8")
-        load_profile(draft)
+        try:
+            load_profile(draft)
+        except ThresholdError as error:
+            raise FileProblem(
+                f"it would not be right: {error}".replace(str(draft), path.name)
+            ) from None
         data = read_yaml(draft, str(path)).data
         if before is None:
             return

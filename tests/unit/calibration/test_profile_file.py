@@ -182,7 +182,11 @@ def test_block_texts_end_where_they_end(path: Path) -> None:
             "a.b",
             "the claims are in braces: write each on lines of its own",
         ),
-        (BEFORE, "A", r"would not be right: .*: claims.A: a claim's name is lower-case words"),
+        (
+            BEFORE,
+            "A",
+            r"it would not be right: desk\.yaml:20:3: claims.A: a claim's name is lower-case words",
+        ),
     ],
 )
 def test_what_is_refused_leaves_the_file_as_it_was(

@@ -84,6 +84,13 @@ def test_what_is_refused_before_anything_is_measured(
     assert not Path("runs").exists()
 
 
+def test_tests_that_claim_nothing(vperf: Vperf, project: Path) -> None:
+    (project / "test_plain.py").write_text("def test_plain(): pass\n")
+    done = vperf("--hw=desk", "test_plain.py")
+    assert done.returncode == 2
+    assert done.stderr.endswith("vperf calibrate: no test that was collected asks for a claim\n")
+
+
 def test_a_published_profile_is_never_written(
     vperf: Vperf, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
