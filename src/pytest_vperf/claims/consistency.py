@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 #: Names of the figures behind a limit; behind a comparison they are free, as they name what is compared.
 _STATISTICS = ("min", "max", "mean", "median", "stddev", "value")
-_STATISTIC = re.compile(rf"{'|'.join(_STATISTICS)}|p[0-9.]+")
+_STATISTIC = re.compile(rf"{'|'.join(_STATISTICS)}|p[0-9.]+|run_[0-9]+")
 
 #: The profile that fits every machine.
 ANY = "any"
@@ -106,7 +106,8 @@ def _dimensions(path: Path, claim: dict[str, Any]) -> Iterator[Problem]:
     for name, value in _mapping(claim.get("source"), "published").items():
         if limit and not _STATISTIC.fullmatch(name):
             hint = (
-                nearest(name, _STATISTICS) or f"; they are {_list(_STATISTICS)}, and p95 and such"
+                nearest(name, _STATISTICS)
+                or f"; they are {_list(_STATISTICS)}, and p95, run_1 and such"
             )
             message = f"is not the name of a figure behind a limit{hint}"
             yield Problem((*path, "source", "published", name), message, at_key=True)

@@ -129,8 +129,15 @@ class SourcePart(Part):
         examples=[{"min": "352 ms", "max": "391 ms", "mean": "376 ms"}],
         json_schema_extra={"additionalProperties": False},
     )
+    also: dict[FigureName, Figure] = Field(
+        default_factory=dict,
+        description="What is published beside them of the same runs and measures something else; copied exactly.",
+        examples=[{"time": "49.4274 s", "share": "1.00 dimensionless"}],
+        json_schema_extra={"additionalProperties": False},
+    )
     rule: Text | None = Field(
-        None, description="How the threshold follows from the published figures, in words."
+        None,
+        description="How the threshold follows from the published figures, in words; without it the file's rule.",
     )
 
 
@@ -200,6 +207,11 @@ class FilePart(Part):
     hardware: HardwarePart
     judge: JudgePart | None = Field(
         None, description="How the claims of this file are judged that do not say it themselves."
+    )
+    rule: Text | None = Field(
+        None,
+        description="How at_most and at_least follow from published figures, where a claim does not say it.",
+        examples=["the worst published observation, widened by nothing"],
     )
     claims: dict[ClaimName, ClaimPart] = Field(
         description="The claims by name; one word of a name may be *, which stands for any word.",

@@ -49,19 +49,22 @@ class Source:
         section: where in it; may be empty.
         published: its figures by name.
         written: the same figures, exactly as the file has them.
-        rule: how the threshold follows from them; may be empty.
+        also: what is published beside them and measures something else, exactly as the file has it.
+        rule: how the threshold follows from the published figures; may be empty.
     """
 
     document: str
     section: str = ""
     published: Mapping[str, Quantity] = field(default_factory=dict)
     written: Mapping[str, str] = field(default_factory=dict)
+    also: Mapping[str, str] = field(default_factory=dict)
     rule: str = ""
 
     def __str__(self) -> str:
         section = f" §{self.section}" if self.section else ""
         figures = ", ".join(f"{name} {text}" for name, text in self.written.items())
-        return f"{self.document}{section}{f' ({figures})' if figures else ''}"
+        rule = f": {self.rule}" if self.rule else ""
+        return f"{self.document}{section}{f' ({figures})' if figures else ''}{rule}"
 
 
 @dataclass(frozen=True)
@@ -204,7 +207,7 @@ def _threshold(
         name=name,
         criterion=_criterion(part),
         summary=part.summary or "",
-        source=_source(part.source) if part.source else None,
+        source=_source(part, whole.rule) if part.source else None,
         profile=whole.hardware.name,
         location=f"{file.name}:{file.line(('claims', name))}",
         judge={
@@ -250,13 +253,18 @@ def _criterion(part: schema.ClaimPart) -> Criterion:
     return Unknown(part.unknown, part.unit)
 
 
-def _source(part: schema.SourcePart) -> Source:
+def _source(claim: schema.ClaimPart, rule: str | None) -> Source:
+    """Where a claim's threshold comes from; the file's rule makes limits of published figures, and nothing else."""
+    part = claim.source
+    assert part is not None
+    makes_it = part.published and (claim.at_most or claim.at_least)
     return Source(
         document=part.document,
         section=part.section or "",
         published={name: figure.quantity for name, figure in part.published.items()},
         written={name: figure.text for name, figure in part.published.items()},
-        rule=part.rule or "",
+        also={name: figure.text for name, figure in part.also.items()},
+        rule=part.rule or (rule if rule and makes_it else ""),
     )
 
 

@@ -85,6 +85,15 @@ KEYS = {
         "type9.yaml:8:39: claims.startup.pod.kvm.source.published.mena: "
         "is not the name of a figure behind a limit; did you mean 'mean'?",
     ),
+    "figure that is no figure of a limit": (
+        claim("at_most: 4 ms\nsource: {document: d, published: {jitter: 3 ms}}"),
+        "type9.yaml:8:39: claims.startup.pod.kvm.source.published.jitter: is not the name of a figure "
+        "behind a limit; they are min, max, mean, median, stddev and value, and p95, run_1 and such",
+    ),
+    "what is published beside a figure, without a unit": (
+        claim("at_most: 4 ms\nsource: {document: d, also: {share: 0.9}}"),
+        "type9.yaml:8:41: claims.startup.pod.kvm.source.also.share: 0.9 needs a unit, e.g. 400 ms",
+    ),
     "key like no other": (
         claim("at_most: 4 ms\ncolour: red"),
         "type9.yaml:8:5: claims.startup.pod.kvm.colour: there is no such key; the keys are at_most, "

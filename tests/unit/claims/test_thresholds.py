@@ -234,9 +234,45 @@ def test_a_threshold_knows_its_place_and_source(
     assert threshold.location == "thresholds/one.yaml:6"
     assert threshold.summary == "folded text"
     assert threshold.source is not None
-    assert str(threshold.source) == "paper.txt §2 (max 0.40 s, p95 391.0 ms)"
+    assert str(threshold.source) == "paper.txt §2 (max 0.40 s, p95 391.0 ms): rounded up"
     assert threshold.source.published["max"] == Quantity(0.4, "s")
     assert threshold.source.rule == "rounded up"
+
+
+def test_the_rule_of_a_file_makes_the_limits_that_do_not_have_one(tmp_path: Path) -> None:
+    claims = (
+        "  a.most: {at_most: 4 ms, source: {document: d, published: {run_1: 3 ms, run_12: 4 ms}}}\n"
+        "  a.least: {at_least: 3 ms, source: {document: d, published: {min: 3 ms}}}\n"
+        "  a.own: {at_most: 5 ms, source: {document: d, published: {max: 4 ms}, rule: in words}}\n"
+        "  a.alone: {at_most: 5 ms, source: {document: d}}\n"
+        "  a.ratio: {ratio: {at_most: 1}, source: {document: d, published: {one: 3 ms}}}\n"
+        "  a.unknown: {unknown: a graph, unit: ms, source: {document: d, published: {one: 3 ms}}}\n"
+        "rule: the worst one\n"
+    )
+    found = load_profile(write(tmp_path, "one", claims)).claims
+    rules = {
+        name.partition(".")[2]: each.source and each.source.rule for name, each in found.items()
+    }
+    assert rules == {
+        "most": "the worst one",
+        "least": "the worst one",
+        "own": "in words",
+        "alone": "",
+        "ratio": "",
+        "unknown": "",
+    }
+    assert str(found["a.least"].source) == "d (min 3 ms): the worst one"
+
+
+def test_what_is_published_beside_a_figure_may_measure_something_else(tmp_path: Path) -> None:
+    claims = (
+        "  a.b:\n    at_most: 4 s\n    source:\n      document: d\n"
+        "      published: {value: 4 s}\n      also: {share: .996 dimensionless, rate: 25.0 MB/s}\n"
+    )
+    source = load_profile(write(tmp_path, "one", claims)).claims["a.b"].source
+    assert source is not None
+    assert source.also == {"share": ".996 dimensionless", "rate": "25.0 MB/s"}
+    assert str(source) == "d (value 4 s)"
 
 
 def test_a_source_may_be_a_document_alone(tmp_path: Path) -> None:

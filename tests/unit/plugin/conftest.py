@@ -45,7 +45,7 @@ claims:
   start.quick:
     at_most: 400 ms
     summary: it starts quickly
-    source: {document: 000.txt, section: "1.1", published: {min: 352 ms, max: 391 ms, mean: 376 ms}}
+    source: {document: 000.txt, section: "1.1", published: {min: 352 ms, max: 391 ms, mean: 376 ms}, rule: in words}
   copy.rate:
     at_least: 10 MB/s
   copy.level:

@@ -112,7 +112,7 @@ def test_the_text_of_a_refuted_claim_says_all(project: pytest.Pytester) -> None:
             "  gap       +50* ms (+12.* %)",
             "  samples   *: 4*, 4*, * ms",
             "  why       *",
-            "  source    *000.txt*1.1*",
+            "  source    *000.txt*1.1*: in words",
             "  profile   here (thresholds/here.yaml:*)",
             "  machine   *CPUs, *GiB, kernel *",
             "* short test summary info *",

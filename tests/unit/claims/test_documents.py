@@ -1,0 +1,325 @@
+"""The shipped figures against the documents that published them, through a ledger of every number in a document.
+
+``documents/NAME.yaml`` has the tables of ``NAME.txt`` cell by cell, the figures of its text, its graphs, and what
+else is a number there and why it is no figure; each figure says which claims carry it. The documents are not part of
+the project: ``VPERF_DOCUMENTS=FOLDER`` names a folder that has them, and the ledger is then held against them.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from pytest_vperf.claims.criterion import Limit, Near, NearLimit, Ratio, Unknown
+from pytest_vperf.claims.thresholds import Source, Threshold, load_profiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT = Path(__file__).parents[3]
+LEDGERS = {
+    path.stem: yaml.safe_load(path.read_text())
+    for path in sorted(Path(__file__).parent.glob("documents/*.yaml"))
+}
+PROFILES = load_profiles([ROOT / "thresholds"])
+#: What a limit is where its claim does not say it: the rule that each file with such limits has once.
+RULE = "the worst published observation, widened by nothing"
+#: Limits that are claimed in words instead, and why; the published figures keep to them.
+IN_WORDS = {
+    "type1 startup.pod.kvm.qboot": "400 ms is the claim of the project, no figure of the document",
+    **{
+        f"any cpu.sysbench.threads_{threads}.guest_over_host.kvm": "no overhead to speak of, as the text says"
+        for threads in (1, 2, 4)
+    },
+}
+#: What the words of a claim's own rule do with the worst published ratio.
+ROUNDED: dict[str, Callable[[float], float]] = {
+    "rounded down to a whole per cent": lambda ratio: math.floor(100 * ratio) / 100,
+    "rounded down to four places": lambda ratio: math.floor(10_000 * ratio) / 10_000,
+    "rounded up to a whole per cent": lambda ratio: math.ceil(100 * ratio) / 100,
+    "rounded up to a tenth of a per cent": lambda ratio: math.ceil(1000 * ratio) / 1000,
+    "the order": lambda ratio: 1,
+    "the machine's mean is above the instance's": lambda ratio: 1,
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One figure of a document.
+
+    Attributes:
+        section: where it stands.
+        place: row and column, or the words around it.
+        printed: the number as it is printed.
+        unit: its unit as thresholds have it.
+        carried: profile, claim and the figure's name there.
+        unknown: why no claim carries it.
+    """
+
+    section: str
+    place: str
+    printed: str
+    unit: str
+    carried: tuple[str, ...]
+    unknown: str
+
+    @property
+    def written(self) -> str:
+        """As a threshold file has to write it: the digits as they are printed."""
+        return f"{plain(self.printed)} {self.unit}"
+
+
+def plain(printed: str) -> str:
+    """A printed number in the notation of thresholds: ``70,000`` is 70000, ``21s 90ms`` is 21.090 (seconds)."""
+    if match := re.fullmatch(r"(\d+)s (\d{1,3})ms", printed):
+        return f"{match[1]}.{int(match[2]):03d}"
+    return printed.replace(",", "")
+
+
+def cells(ledger: dict[str, Any]) -> Iterator[Cell]:
+    def made(section: str, place: str, entry: dict[str, Any]) -> Cell:
+        assert ("in" in entry) != ("unknown" in entry), place
+        unit = ledger["units"][entry["unit"]]
+        carried, unknown = tuple(entry.get("in", ())), entry.get("unknown", "")
+        assert carried or unknown, place
+        return Cell(section, place, entry["printed"], unit, carried, unknown)
+
+    for table in ledger["tables"]:
+        for row in table["rows"]:
+            for entry in row["cells"]:
+                place = f"{table['title']}, {' '.join(row['label'])}, {' '.join(entry['column'])}"
+                yield made(table["section"], place, entry)
+    for entry in ledger["text"]:
+        yield made(entry["section"], entry["within"], entry)
+
+
+def threshold_of(profile: str, claim: str) -> Threshold:
+    assert claim in PROFILES[profile].claims, f"{profile}.yaml has no claim {claim}"
+    return PROFILES[profile].claims[claim]
+
+
+def figures(source: Source) -> dict[str, str]:
+    """Every figure that a threshold has from its document, as it is written."""
+    assert not set(source.written) & set(source.also)
+    return {**source.written, **source.also}
+
+
+def documented() -> Iterator[tuple[str, Threshold, Source]]:
+    for profile in PROFILES.values():
+        for threshold in profile.claims.values():
+            if threshold.source and threshold.source.document.removesuffix(".txt") in LEDGERS:
+                yield f"{profile.name} {threshold.name}", threshold, threshold.source
+
+
+CASES = list(documented())
+
+
+def test_every_document_behind_a_threshold_has_a_ledger() -> None:
+    for profile in PROFILES.values():
+        for threshold in profile.claims.values():
+            source = threshold.source
+            if source and source.document.removesuffix(".txt") not in LEDGERS:
+                assert (ROOT / source.document).is_file(), f"{profile.name} {threshold.name}"
+
+
+@pytest.mark.parametrize("name", LEDGERS)
+def test_no_figure_is_missing_or_altered(name: str) -> None:
+    assert LEDGERS[name]["document"] == f"{name}.txt"
+    for cell in cells(LEDGERS[name]):
+        for reference in cell.carried:
+            profile, claim, figure = reference.split()
+            source = threshold_of(profile, claim).source
+            assert source is not None, reference
+            assert source.document == f"{name}.txt", reference
+            assert figures(source).get(figure) == cell.written, f"{cell.place}: {reference}"
+            # A claim that brings figures of several sections together names the one they are part of.
+            inside = cell.section.startswith(f"{source.section}.")
+            assert cell.section == source.section or inside, reference
+
+
+def test_no_figure_is_invented() -> None:
+    carried = {
+        reference
+        for ledger in LEDGERS.values()
+        for cell in cells(ledger)
+        for reference in cell.carried
+    }
+    shipped = {f"{name} {figure}" for name, _, source in CASES for figure in figures(source)}
+    assert sorted(shipped - carried) == []
+
+
+@pytest.mark.parametrize("name", LEDGERS)
+def test_what_is_only_a_graph_is_unknown(name: str) -> None:
+    for graph in LEDGERS[name]["graphs"]:
+        for reference in graph["in"]:
+            profile, claim = reference.split()
+            threshold = threshold_of(profile, claim)
+            assert isinstance(threshold.criterion, Unknown), reference
+            assert threshold.source is not None, reference
+            assert threshold.source.document == f"{name}.txt", reference
+            assert threshold.source.section == graph["section"], reference
+
+
+LIMITS = [case for case in CASES if isinstance(case[1].criterion, Limit)]
+
+
+@pytest.mark.parametrize(("name", "threshold", "source"), LIMITS, ids=[case[0] for case in LIMITS])
+def test_a_limit_is_the_worst_published_observation(
+    name: str, threshold: Threshold, source: Source
+) -> None:
+    criterion = threshold.criterion
+    assert isinstance(criterion, Limit)
+    unit = criterion.threshold.unit
+    values = [each.to(unit).value for each in source.published.values()]
+    if name in IN_WORDS:
+        assert criterion.side == "at_most"
+        assert max(values) <= criterion.threshold.value
+        assert source.rule != RULE
+        return
+    assert source.rule == RULE
+    assert criterion.threshold.value == (max if criterion.side == "at_most" else min)(values)
+
+
+def ratios(name: str, source: Source) -> list[float]:
+    """The published ratios that a name is about: of container_over_host the figures of the two."""
+    word = next(each for each in name.split(".") if "_over_" in each or "_before_" in each)
+    first, second = re.split("_over_|_before_", word)
+    found = []
+    for figure, quantity in source.published.items():
+        *group, who = figure.split(".")
+        if who == first:
+            found.append(quantity.value / source.published[".".join([*group, second])].value)
+    assert 2 * len(found) == len(source.published)
+    return found
+
+
+RATIOS = [case for case in CASES if isinstance(case[1].criterion, Ratio) and case[2].published]
+
+
+@pytest.mark.parametrize(("name", "threshold", "source"), RATIOS, ids=[case[0] for case in RATIOS])
+def test_a_ratio_follows_from_the_published_ones(
+    name: str, threshold: Threshold, source: Source
+) -> None:
+    criterion = threshold.criterion
+    assert isinstance(criterion, Ratio)
+    if source.rule.startswith("the worse end of the published range"):
+        assert criterion.threshold == 1 + source.published["high"].value / 100
+        return
+    at_most = criterion.side == "at_most"
+    found = ratios(threshold.name, source)
+    worst = max(found) if at_most else min(found)
+    if source.rule.endswith("rounded up to a whole per cent"):
+        worst = 1 / worst  # rates, and an overhead is one of time
+    assert worst <= criterion.threshold if at_most else worst >= criterion.threshold
+    if name in IN_WORDS:
+        return
+    (rounded,) = (rule for words, rule in ROUNDED.items() if words in source.rule)
+    assert criterion.threshold == pytest.approx(rounded(worst), abs=1e-9)
+    for number in re.findall(r"\d\.\d{3,}", source.rule):
+        places = len(number.partition(".")[2])
+        assert float(number) == pytest.approx(worst, abs=10**-places), "the rule's own figure"
+
+
+NEARS = [case for case in CASES if isinstance(case[1].criterion, (Near, NearLimit))]
+
+
+@pytest.mark.parametrize(("name", "threshold", "source"), NEARS, ids=[case[0] for case in NEARS])
+def test_what_is_near_is_near_what_was_published(
+    name: str, threshold: Threshold, source: Source
+) -> None:
+    criterion, figure = threshold.criterion, list(source.published.values())
+    if isinstance(criterion, NearLimit):
+        assert [each.to(criterion.value.unit).value for each in figure] == [criterion.value.value]
+        return
+    assert isinstance(criterion, Near)
+    assert criterion.tolerance is not None
+    for first, second in zip(figure[::2], figure[1::2], strict=True):
+        ratio = first.value / second.value / criterion.value
+        assert 1 / (1 + criterion.tolerance) <= ratio <= 1 + criterion.tolerance, name
+
+
+def test_a_rule_stands_once_in_a_file() -> None:
+    for path in sorted((ROOT / "thresholds").glob("*.yaml")):
+        assert path.read_text().count(RULE) <= 1, path.name
+    assert {name for name, _, source in CASES if name in IN_WORDS} == set(IN_WORDS)
+
+
+def folder() -> Path:
+    """Where the documents are; the test is skipped where nobody says it."""
+    named = os.environ.get("VPERF_DOCUMENTS")
+    if not named:
+        pytest.skip("the documents are not part of the project: VPERF_DOCUMENTS names their folder")
+    return Path(named)
+
+
+@pytest.mark.parametrize("name", LEDGERS)
+def test_the_ledger_has_every_number_of_the_document(name: str) -> None:
+    """Crosses out what the ledger knows, place by place; no digit may be left, and nothing crossed out twice."""
+    ledger = LEDGERS[name]
+    text = (folder() / f"{name}.txt").read_text()
+    rest = _without_rows(ledger, text)
+    for entry in ledger["text"]:
+        assert rest.count(entry["within"]) == 1, entry["within"]
+        assert _number(entry["printed"]).search(entry["within"]), entry["within"]
+        rest = rest.replace(entry["within"], "")
+    for reason in ledger["no_figures"]:
+        assert reason["why"]
+        for words, times in reason["printed"].items():
+            assert rest.count(words) == times, words
+            assert re.search(r"\d", words), f"{words} has no number"
+            rest = rest.replace(words, "")
+    left = [line for line in rest.splitlines() if re.search(r"\d", line)]
+    assert left == []
+    for unit in filter(None, ledger["units"]):
+        assert unit in text, unit
+
+
+def test_every_document_has_a_ledger() -> None:
+    assert sorted(path.stem for path in folder().glob("*.txt")) == sorted(LEDGERS)
+
+
+def _without_rows(ledger: dict[str, Any], text: str) -> str:
+    """The text without the cells of the tables, and without their rows' labels; rows are found in their order."""
+    lines = text.splitlines(keepends=True)
+    at = 0
+    for table in ledger["tables"]:
+        for row in table["rows"]:
+            found: str | None = None
+            while found is None:
+                assert at < len(lines), f"{table['title']}: no row {row} from here on"
+                found = _without_cells(row, lines[at])
+                at += 1
+            lines[at - 1] = found
+            above = "".join(text.splitlines(keepends=True)[: at - 1])
+            for column in (column for cell in row["cells"] for column in cell["column"]):
+                assert column in above, f"{table['title']}: no column {column}"
+    return "".join(lines)
+
+
+def _without_cells(row: dict[str, Any], line: str) -> str | None:
+    """The line without what the row has of it; ``None`` where it is another one."""
+    for pattern in (re.escape(part) for part in row["label"]):
+        line, count = re.subn(rf"(?<!\w){pattern}(?!\w)", "", line, count=1)
+        if not count:
+            return None
+    place = 0
+    for cell in row["cells"]:
+        match = _number(cell["printed"]).search(line, place)
+        # What stands between two cells of a row must not be a number that the ledger does not know.
+        if match is None or (place and re.search(r"\d", line[place : match.start()])):
+            return None
+        place = match.start()
+        line = line[:place] + line[match.end() :]
+    return line
+
+
+def _number(printed: str) -> re.Pattern[str]:
+    """The number itself, and not a part of a longer one."""
+    return re.compile(rf"(?<![\w.,]){re.escape(printed)}(?![\d,]|\.\d)")
