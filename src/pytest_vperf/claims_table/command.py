@@ -29,7 +29,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "with the test that proves it, and its last verdict in RECORDs of earlier runs. Nothing is measured, "
         "and no test is run.",
         epilog="Exit status: 0; 1 if a file in a folder is a damaged record, a file could not be written, or "
-        "rows and claims do not fit; 2 if a RECORD, a threshold file, a name or an option is wrong.",
+        "rows and claims do not fit, and neither --keep nor --output then writes; 2 if a RECORD, a threshold file, "
+        "a name or an option is wrong.",
     )
     parser.add_argument(
         "records",
@@ -135,6 +136,8 @@ def _table(
     sound = not wrong
     if arguments.keep is not None and sound:
         sound = _write(arguments.keep, data.kept(every))
+    if arguments.output is not None and not sound:
+        return DAMAGED  # half of it in a file would look like all of it
     return DONE if _show(arguments, every, profiles, rows) and sound else DAMAGED
 
 

@@ -127,10 +127,14 @@ def _lines(
     written = tuple(dict.fromkeys(each.test for each in tests if each.names(name)))
     if not records:
         return [Line(profile, name, entry, threshold, written, None)]
-    return [
-        Line(profile, name, entry, threshold, (each.measured.test,), each)
-        for each in last_verdicts(records, profile)
-    ]
+    known = {each.test for each in tests}
+    found = []
+    for each in last_verdicts(records, profile):
+        # A test that was renamed since is not the one to look for.
+        ran = (each.measured.test,)
+        own = written if written and each.measured.test not in known else ran
+        found.append(Line(profile, name, entry, threshold, own, each))
+    return found
 
 
 def _homes(record: Measured, profiles: Mapping[str, HardwareProfile]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_vperf.claims.consistency import ANY
 from pytest_vperf.claims_table.lines import unknown_reason
 from pytest_vperf.claims_table.machines import Machines
-from pytest_vperf.claims_table.measured import short
+from pytest_vperf.claims_table.measured import plain, short
 from pytest_vperf.claims_table.terminal import counts
 
 if TYPE_CHECKING:
@@ -46,16 +46,16 @@ def page(
     """
     machines = Machines(lines)
     text = ["# Claims, tests, thresholds, last verdicts", ""]
-    text += [f"Made by {_code(command)}; a change by hand is lost.", "", _MEANING, ""]
+    text += [f"Made by {_code(plain(command))}; a change by hand is lost.", "", _MEANING, ""]
     text += [f"{_text(counts(lines))}.", ""]
     if described := machines.described():
-        text += ["Measured on:", "", *(f"- {_text(each)}" for each in described), ""]
+        text += ["Measured on:", "", *(f"- machine {_text(each)}" for each in described), ""]
     if parts:
         text += ["## Row by row", "", *_matrix(parts), "", *_parts(parts), ""]
     for profile in dict.fromkeys(line.profile for line in lines):
         text += [f"## {_text(profile or 'no profile')}", ""]
         if summary := profiles[profile].summary if profile in profiles else "":
-            text += [f"{_text(summary)}.", ""]
+            text += [f"For {_text(summary)}.", ""]
         own = [line for line in lines if line.profile == profile]
         text += [*_table(_COLUMNS, (_cells(line, machines) for line in own)), ""]
     return "\n".join(text)
@@ -121,11 +121,9 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 def _text(text: str) -> str:
     """A text that shows as it is written: no markup, no HTML, no end of a cell."""
     text = re.sub(r"([\\`*_{}<>|&~$#]|\](?=[(\[:])|!(?=\[))", r"\\\1", text)
-    # A name with _ inside it is no markup, and there are many; an address would become a link.
+    # A name with _ inside it is no markup, and there are many; an address or a name of a user would become a link.
     text = re.sub(r"(?<=\w)\\_(?=\w)", "_", text)
-    return re.sub(
-        r"(?<=\w)@(?=\w)|://|(?<!\w)@(?=\w)", lambda found: f"<span>{found[0]}</span>", text
-    )
+    return re.sub(r"@(?=\w)|://|\bwww(?=\.)", lambda found: f"<span>{found[0]}</span>", text)
 
 
 def _code(text: str) -> str:

@@ -112,10 +112,15 @@ def measured(run: RunPart) -> list[Measured]:
     return [Measured(claim, run, machine, _places(claim, emulated)) for claim in run.claims]
 
 
-def short(text: str) -> str:
-    """A text of a stranger as it is shown: on one line, with nothing in it that moves a cursor, and not endless."""
+def plain(text: str) -> str:
+    """A text of a stranger as it may be shown: on one line, with nothing in it that moves a cursor."""
     line = " ".join(text.split())
-    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+
+
+def short(text: str) -> str:
+    """The same, and not endless: what is cut ends in "…"."""
+    line = plain(text)
     return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
 
 

@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_vperf.claims_table.machines import Machines
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -39,6 +41,7 @@ class Part:
 def parts(rows: Sequence[Row], lines: Iterable[Line]) -> list[Part]:
     """The parts that have claims, in the order of the rows and then of the lines."""
     every = list(lines)
+    machines = Machines(every)
     profiles = list(dict.fromkeys(line.profile for line in every))
     found = []
     for row in rows:
@@ -49,18 +52,19 @@ def parts(rows: Sequence[Row], lines: Iterable[Line]) -> list[Part]:
                 if line.profile == profile and row.has(line.entry or line.name)
             ]
             if own:
-                found.append(_part(row, profile, own))
+                found.append(_part(row, profile, own, machines))
     return found
 
 
-def _part(row: Row, profile: str, lines: Sequence[Line]) -> Part:
+def _part(row: Row, profile: str, lines: Sequence[Line], machines: Machines) -> Part:
     verdicts: dict[str, Counter[str]] = {}
     missing: Counter[str] = Counter()
     measured = set()
     for line in lines:
         if line.last is not None and line.last.measured.was_measured:
             record = line.last.measured
-            verdicts.setdefault(record.on or "-", Counter())[record.claim.verdict] += 1
+            on = ", ".join(filter(None, [machines.label(record.machine), record.on])) or "-"
+            verdicts.setdefault(on, Counter())[record.claim.verdict] += 1
             measured.add(line.name)
     for line in {line.name: line for line in lines if line.name not in measured}.values():
         if line.last is not None:

@@ -7,6 +7,7 @@ whatever decides where a run finds its thresholds (rootdir, ini files, ``PYTEST_
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from pytest_vperf.claims.thresholds import shipped_folder
 from pytest_vperf.settings import read_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from pytest_vperf.settings import Settings
@@ -67,12 +68,26 @@ def ask(thresholds: Sequence[str] = ()) -> Project:
         ProjectError: pytest, or the plugin, does not understand the project's settings or these folders.
     """
     question = _Question()
-    words = ["-p", "no:cacheprovider"]  # a question leaves no traces
+    words = ["-p", "no:cacheprovider", "--capture=no"]  # a question leaves no traces
     words += [f"--claims-thresholds={folder}" for folder in thresholds]
-    with contextlib.redirect_stdout(sys.stderr):  # what a conftest prints is no part of a table
+    with _silent_stdout():
         status = pytest.main(words, plugins=[question])
     if question.settings is None or question.root is None:
         raise ProjectError(f"pytest ended with status {int(status)}")
     shipped = shipped_folder()
     folders = (*question.settings.thresholds, *([shipped] if shipped else []))
     return Project(question.root, folders, question.settings.json)
+
+
+@contextlib.contextmanager
+def _silent_stdout() -> Iterator[None]:
+    """What a conftest prints, or starts, is no part of a table: it goes to standard error."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)

@@ -56,6 +56,8 @@ def read(path: Path) -> list[RunPart]:
         raise RecordError(
             f"{path}: has format {shown(head.get('format'))}, and this vperf reads {FORMAT}"
         )
+    # Half a surrogate pair, which a record may have as an escape, is no text for what checks it.
+    data = json.dumps(head, ensure_ascii=False).encode("utf-8", "replace")
     if "runs" in head:
         return _checked(Kept, data, path).runs
     return [_checked(RunPart, data, path)]
