@@ -90,6 +90,11 @@ class Threshold:
     judge: Mapping[str, Setting] = field(default_factory=dict)
 
 
+def stands_for(pattern: str, text: str) -> bool:
+    """Whether a claim's name in a threshold file, in which ``*`` stands for one word, stands for a text."""
+    return bool(re.fullmatch(re.escape(pattern).replace(r"\*", r"[^.\s]+"), text))
+
+
 @dataclass(frozen=True)
 class HardwareProfile:
     """One threshold file.
@@ -122,7 +127,7 @@ class HardwareProfile:
             return claim
         for name in self.claims:
             # Two patterns that fit one name are refused when the file is read.
-            if "*" in name and re.fullmatch(re.escape(name).replace(r"\*", r"[^.\s]+"), claim):
+            if "*" in name and stands_for(name, claim):
                 return name
         return None
 

@@ -82,8 +82,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def _claims(arguments: argparse.Namespace) -> int:
     if arguments.output is not None and not (arguments.markdown or arguments.json):
         arguments.fail("--output goes with --markdown or --json")
-    from pytest_vperf.claims.hardware import AUTO
-    from pytest_vperf.claims.problem import ThresholdError, nearest
+    from pytest_vperf.claims.hardware import AUTO, no_profile
+    from pytest_vperf.claims.problem import ThresholdError
     from pytest_vperf.claims.thresholds import load_profiles
     from pytest_vperf.claims_table.project import ProjectError, ask
     from pytest_vperf.claims_table.rows import read_rows
@@ -97,11 +97,8 @@ def _claims(arguments: argparse.Namespace) -> int:
     if not profiles:
         return _wrong(["there are no threshold files; --thresholds=FOLDER names where they are"])
     if arguments.hw is not None and arguments.hw not in profiles:
-        hint = nearest(arguments.hw, profiles)
-        if arguments.hw == AUTO:
-            hint = "; 'auto' is for runs"
-        names = ", ".join(sorted(profiles))
-        return _wrong([f"there is no hardware profile {arguments.hw!r}{hint} (there are {names})"])
+        hint = "; 'auto' is for runs" if arguments.hw == AUTO else ""
+        return _wrong([no_profile(arguments.hw, sorted(profiles), hint)])
     return _table(arguments, project, profiles, rows)
 
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_vperf.claims_table.lines import Line
-    from pytest_vperf.claims_table.measured import Machine
+    from pytest_vperf.claims_table.measured import Machine, Measured
 
 
 class Machines:
@@ -30,6 +30,10 @@ class Machines:
         if len(self._names) < 2:
             return ""
         return f"M{1 + list(self._names).index(machine.identity)}"
+
+    def on(self, record: Measured) -> str:
+        """What a record was measured on: ``M2, pod tcg qboot``; empty where it does not say."""
+        return ", ".join(filter(None, [self.label(record.machine), record.on]))
 
     def described(self) -> list[str]:
         """A line for each: ``M2: Intel(R) Xeon(R) Processor, 2 CPUs, …``; of one machine without its number."""

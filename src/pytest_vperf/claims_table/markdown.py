@@ -72,13 +72,12 @@ def _cells(line: Line, machines: Machines) -> list[str]:
     if line.last is None:
         return [name, limit, source, tests, "-", "-", "-", "-", "-", _text(line.why)]
     record = line.last.measured
-    where = ", ".join(filter(None, [machines.label(record.machine), record.on]))
     return [
         *(name, limit, source, tests),
         record.claim.verdict,
         _text(record.figures),
         str(record.claim.n),
-        _text(where) or "-",
+        _text(machines.on(record)) or "-",
         str(record.when.date()),
         _text(line.why) or "-",
     ]

@@ -12,6 +12,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_vperf.claims.thresholds import stands_for
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -38,9 +40,7 @@ class NamingTest:
         words = (re.escape(part) for part in self.form.split("{}"))
         if re.fullmatch(".+".join(words), claim):
             return True
-        return "*" in claim and bool(
-            re.fullmatch(re.escape(claim).replace(r"\*", r"[^.\s]+"), self.form)
-        )
+        return "*" in claim and stands_for(claim, self.form)
 
 
 def naming_tests(place: Path, root: Path) -> tuple[list[NamingTest], list[str]]:

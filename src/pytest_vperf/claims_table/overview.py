@@ -63,7 +63,7 @@ def _part(row: Row, profile: str, lines: Sequence[Line], machines: Machines) -> 
     for line in lines:
         if line.last is not None and line.last.measured.was_measured:
             record = line.last.measured
-            on = ", ".join(filter(None, [machines.label(record.machine), record.on])) or "-"
+            on = machines.on(record) or "-"
             verdicts.setdefault(on, Counter())[record.claim.verdict] += 1
             measured.add(line.name)
     for line in {line.name: line for line in lines if line.name not in measured}.values():

@@ -69,8 +69,8 @@ def _row(line: Line, machines: Machines) -> tuple[Text, Text]:
         record = line.last.measured
         verdict = Text(record.claim.verdict, _STYLES.get(record.claim.verdict, "yellow"))
         figures = f"{record.figures}, n {record.claim.n}" if record.was_measured else ""
-        on = ", ".join(filter(None, [machines.label(record.machine), record.on]))
-        below = [", ".join(filter(None, [figures, on, str(record.when.date())])), line.why]
+        told_of = [figures, machines.on(record), str(record.when.date())]
+        below = [", ".join(filter(None, told_of)), line.why]
     below += [*line.tests, line.source]
     for text in filter(None, below):
         told.append(f"\n{text}")

@@ -46,9 +46,8 @@ def settle(
     deadline = time.perf_counter() + seconds
     late = False
     while not late:
-        late = (
-            time.perf_counter() >= deadline
-        )  # what has come by then counts, also where nobody looked meanwhile
+        # What has come by then counts, also where nobody looked meanwhile.
+        late = time.perf_counter() >= deadline
         for frame in frames(deadline):
             if frame.type in (Type.OUTPUT, Type.ERRORS):
                 said += frame.payload
