@@ -1,4 +1,4 @@
-"""The command ``vperf``: what can be measured here, what was left over, hosts to measure in, and a schema.
+"""The command ``vperf``: what can be measured here and what was, what was left over, hosts to measure in, a schema.
 
 Running claims is pytest's business; this command is for before and after.
 """
@@ -30,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     words, command = _split_command(sys.argv[1:] if argv is None else argv)
     arguments = _parser().parse_args(words)
+    arguments.words = words
     arguments.words_after = command  # no parser's business
     try:
         with sigterm_as_interrupt():
@@ -63,6 +64,7 @@ def _split_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def _parser() -> argparse.ArgumentParser:
     from pytest_vperf import __version__, calibrate_options
+    from pytest_vperf.claims_table import command as claims_command
 
     parser = argparse.ArgumentParser(
         prog="vperf",
@@ -73,6 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_doctor(commands)
     _add_selfcheck(commands)
     calibrate_options.add_parser(commands)
+    claims_command.add_parser(commands)
     _add_lab(commands)
     _add_clean(commands)
     _add_schema(commands)

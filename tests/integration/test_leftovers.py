@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psutil
 import pytest
+from victims import traces, victim
 
 from pytest_vperf.machine import cgroups, leftovers, mounts
 from pytest_vperf.machine.owned import owned_by
@@ -55,47 +53,16 @@ with Run.begin() as run:
 RUNTIMES = [name for name in ("runc", "runsc") if name in installed()]
 
 
-def victim(how: str) -> tuple[subprocess.Popen[str], str]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", VICTIM, how, *RUNTIMES],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    )
-    assert process.stdout is not None
-    return process, process.stdout.readline().strip()
-
-
 @pytest.fixture
 def killed(runs_dir: Path) -> Iterator[str]:
-    process, run = victim("wait")
+    process, run = victim(VICTIM, "wait", *RUNTIMES)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
     yield run
     leftovers.sweep()
 
 
-def traces(folder: Path, run: str) -> list[str]:
-    """Everything of a run that the system still knows, looked for without the code under test's help."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            words = " ".join([*process.cmdline(), *process.environ().values()])
-            if process.status() != psutil.STATUS_ZOMBIE and (str(folder) in words or run in words):
-                found.append(str(process))
-        except psutil.Error:
-            continue
-    found += [line for line in Path("/proc/mounts").read_text().splitlines() if run in line]
-    # Not Path.glob(): that ends with an error where a group goes while it looks.
-    for group, names, _ in os.walk("/sys/fs/cgroup"):
-        found += [f"{group}/{name}" for name in names if name == f"vperf-{run}"]
-    found += [str(path) for path in folder.parent.iterdir() if run in path.name]
-    return found
-
-
 def test_after_kill_9_everything_is_found_and_removed(killed: str, runs_dir: Path) -> None:
-    folder = runs_dir / f"run-{killed}"
     found = leftovers.find()
     shown = "\n".join(map(str, found))
     assert {leftover.run for leftover in found} == {killed}
@@ -109,7 +76,7 @@ def test_after_kill_9_everything_is_found_and_removed(killed: str, runs_dir: Pat
     assert len(sockets) == len(RUNTIMES)
 
     assert leftovers.remove(found) == []
-    assert traces(folder, killed) == []
+    assert traces(killed, runs_dir) == []
     assert not any(path.exists() for path in sockets)
     assert leftovers.find() == []
 
@@ -117,7 +84,7 @@ def test_after_kill_9_everything_is_found_and_removed(killed: str, runs_dir: Pat
 def test_the_next_run_sweeps_it_away_and_spares_the_living(
     killed: str, runs_dir: Path, tmp_path: Path
 ) -> None:
-    process, alive = victim("wait")
+    process, alive = victim(VICTIM, "wait", *RUNTIMES)
     try:
         folder = runs_dir / f"run-{alive}"
         before = {p.pid for p in owned_by(MARK_FOLDER, folder, f"vperf-{alive}")}
@@ -125,22 +92,22 @@ def test_the_next_run_sweeps_it_away_and_spares_the_living(
         assert held
         assert before
         assert {leftover.run for leftover in leftovers.sweep()} == {killed}
-        assert traces(runs_dir / f"run-{killed}", killed) == []
+        assert traces(killed, runs_dir) == []
         assert {p.pid for p in owned_by(MARK_FOLDER, folder, f"vperf-{alive}")} >= before
         assert mounts.below(folder) == held
         assert cgroups.named(f"vperf-{alive}")
     finally:
         os.kill(process.pid, signal.SIGINT)
         process.communicate(timeout=60)
-    assert traces(runs_dir / f"run-{alive}", alive) == []
+    assert traces(alive, runs_dir) == []
 
 
 @pytest.mark.parametrize("how", ["end", "raise"])
 def test_a_run_that_ends_by_itself_leaves_nothing(runs_dir: Path, how: str) -> None:
-    process, run = victim(how)
+    process, run = victim(VICTIM, how, *RUNTIMES)
     process.communicate(timeout=60)
     assert process.returncode == (1 if how == "raise" else 0)
-    assert traces(runs_dir / f"run-{run}", run) == []
+    assert traces(run, runs_dir) == []
     assert leftovers.find() == []
 
 

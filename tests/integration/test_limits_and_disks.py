@@ -22,25 +22,18 @@ from pytest_vperf.targets.limits import Limits
 from pytest_vperf.targets.pod.assets import prepare
 from pytest_vperf.targets.pod.pods import Pods
 from pytest_vperf.targets.pod.preflight import check as check_pods
-from pytest_vperf.targets.scope import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from pytest_vperf.machine.preflight import Readiness
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.container import Containers
+    from pytest_vperf.targets.scope import Scope
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0, reason="control groups and loop devices need root"
 )
-
-
-@pytest.fixture
-def scope() -> Iterator[Scope]:
-    owner = Scope()
-    yield owner
-    owner.close_since()
 
 
 @pytest.fixture
@@ -104,6 +97,7 @@ def test_a_disk_on_the_host(host: Host, disks: Disks, session_run: Run) -> None:
     assert host.run(["stat", "-f", "-c", "%T", place]).text == "ext2/ext3\n"
     assert raw.details["file"] == "written"
     folder = Path(place).parent
+    assert {raw.device, formatted.device} <= set(loops.below(session_run.folder))
     for disk in (raw, formatted):
         disk.close()
         disk.close()
@@ -115,6 +109,7 @@ def test_a_disk_on_the_host(host: Host, disks: Disks, session_run: Run) -> None:
 def test_a_disk_in_memory(host: Host, disks: Disks, session_run: Run) -> None:
     disk = disks.make("2 MiB", below="memory")
     assert disk.details["below"] == "tmpfs"
+    assert disk.device in loops.below(session_run.folder)
     disk.close()
     assert disk.device not in loops.below(session_run.folder)
 

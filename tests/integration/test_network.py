@@ -25,7 +25,6 @@ from pytest_vperf.targets.network.switch import Switch
 from pytest_vperf.targets.network.user_mode import UserNetwork
 from pytest_vperf.targets.pod import assets
 from pytest_vperf.targets.pod.pods import Pods
-from pytest_vperf.targets.scope import Scope
 from pytest_vperf.workloads.bench import Bench
 from pytest_vperf.workloads.iperf import Iperf
 from pytest_vperf.workloads.iperf3 import Iperf3
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.base import Target
     from pytest_vperf.targets.engine import Engine
     from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.scope import Scope
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0, reason="only root can make network namespaces and links"
@@ -58,13 +58,6 @@ def switch(session_run: Run) -> Iterator[Switch]:
     made = Switch(session_run)
     yield made
     made.close()
-
-
-@pytest.fixture
-def scope() -> Iterator[Scope]:
-    owner = Scope()
-    yield owner
-    owner.close_since()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from collections.abc import Generator
 
 import hypothesis
+import pint  # noqa: F401  # pytester forgets what is first imported within it, which pint does not survive
 import pytest
 
 # Machines are shared and noisy: how long an example takes proves nothing.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from by_folder import scope_of
 from session_folder import session_folder
 
+from pytest_vperf.lab import state
 from pytest_vperf.machine.runs import Run
 
 if TYPE_CHECKING:
@@ -63,3 +64,17 @@ def test_what_a_killed_session_left_is_taken_away(
         (folder / "file").touch()
     left = {path.name for path in home.iterdir() if path.is_dir()}
     assert left == {f"vpt-{os.getppid()}", "vpt-notes", "vpt-7x"}
+
+
+def test_a_lab_that_a_killed_session_had_is_ended(tmp_path: Path) -> None:
+    """Its tests start labs as a user does, in folders without a run."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    lab = tmp_path / f"vpt-{ended.pid}" / "a" / "lab-kvm"
+    lab.mkdir(parents=True)
+    with subprocess.Popen(["sleep", "600"], env={state.MARK: str(lab)}) as process:
+        try:
+            with session_folder(tmp_path):
+                assert process.wait(10) == -9
+        finally:
+            process.kill()

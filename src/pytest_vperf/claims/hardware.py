@@ -10,7 +10,7 @@ from pytest_vperf.claims.consistency import ANY
 from pytest_vperf.claims.problem import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pytest_vperf.claims.thresholds import HardwareProfile, Threshold
     from pytest_vperf.machine.fingerprint import Fingerprint
@@ -20,6 +20,20 @@ AUTO = "auto"
 
 class HardwareError(Exception):
     """``--hw`` names no profile, or two profiles fit this machine equally well."""
+
+
+def no_profile(name: str, known: Sequence[str], hint: str = "") -> str:
+    """What is said of a profile that there is not.
+
+    Args:
+        name: what was asked for.
+        known: what may be.
+        hint: what was meant, instead of the likeliest of those.
+    """
+    there = ", ".join(known)
+    return (
+        f"there is no hardware profile {name!r}{hint or nearest(name, known)} (there are {there})"
+    )
 
 
 class UnknownClaim(LookupError):
@@ -119,9 +133,7 @@ def select(
         best = () if elsewhere else _fitting(profiles, fingerprint)
         return Selection(best + everywhere, known=profiles, elsewhere=elsewhere)
     if hw not in profiles:
-        names = ", ".join([AUTO, *sorted(profiles)])
-        hint = nearest(hw, [AUTO, *profiles])
-        raise HardwareError(f"there is no hardware profile {hw!r}{hint} (there are {names})")
+        raise HardwareError(no_profile(hw, [AUTO, *sorted(profiles)]))
     chosen = profiles[hw]
     return Selection(
         (chosen, *(each for each in everywhere if each.name != hw)),

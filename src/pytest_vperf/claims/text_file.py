@@ -32,19 +32,7 @@ def read_text(path: Path, name: str) -> str:
     Raises:
         ThresholdError: it is not a readable, regular file of at most 1 MiB with UTF-8 text.
     """
-    try:
-        data = _bytes(path)
-    except OSError as error:
-        hint = {
-            errno.EISDIR: "it is a folder",
-            errno.ENOENT: "there is no such file",
-            errno.EINVAL: "it is not a regular file",
-        }.get(error.errno or 0, error.strerror or str(error))
-        raise ThresholdError([f"{name}: cannot be read: {hint}"]) from None
-    if len(data) > MAX_BYTES:
-        raise ThresholdError(
-            [f"{name}: is larger than {MAX_BYTES >> 20} MiB; no threshold file is"]
-        )
+    data = read_bytes(path, name, MAX_BYTES, "threshold file")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -62,7 +50,33 @@ def read_text(path: Path, name: str) -> str:
     return text
 
 
-def _bytes(path: Path) -> bytes:
+def read_bytes(path: Path, name: str, most: int, kind: str) -> bytes:
+    """The content of a file.
+
+    Args:
+        path: the file.
+        name: how messages show it.
+        most: bytes that it may have, whole MiB.
+        kind: what it should be, for the message about a size that none has.
+
+    Raises:
+        ThresholdError: it is not a readable, regular file of this size.
+    """
+    try:
+        data = _bytes(path, most)
+    except OSError as error:
+        hint = {
+            errno.EISDIR: "it is a folder",
+            errno.ENOENT: "there is no such file",
+            errno.EINVAL: "it is not a regular file",
+        }.get(error.errno or 0, error.strerror or str(error))
+        raise ThresholdError([f"{name}: cannot be read: {hint}"]) from None
+    if len(data) > most:
+        raise ThresholdError([f"{name}: is larger than {most >> 20} MiB; no {kind} is"])
+    return data
+
+
+def _bytes(path: Path, most: int) -> bytes:
     # Not blocking: opening a named pipe would wait for its writer.
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(file, "rb") as stream:  # noqa: PTH123 - a descriptor
@@ -71,4 +85,4 @@ def _bytes(path: Path) -> bytes:
             raise OSError(errno.EISDIR, "is a folder")
         if not stat.S_ISREG(mode):
             raise OSError(errno.EINVAL, "is not a regular file")
-        return stream.read(MAX_BYTES + 1)
+        return stream.read(most + 1)

@@ -64,6 +64,11 @@ class Threshold:
     judge: Mapping[str, Setting] = field(default_factory=dict)
 
 
+def stands_for(pattern: str, text: str) -> bool:
+    """Whether a claim's name in a threshold file, in which ``*`` stands for one word, stands for a text."""
+    return bool(re.fullmatch(re.escape(pattern).replace(r"\*", r"[^.\s]+"), text))
+
+
 @dataclass(frozen=True)
 class HardwareProfile:
     """One threshold file.
@@ -87,12 +92,17 @@ class HardwareProfile:
 
         The exact name counts before one in which ``*`` stands for one word.
         """
+        entry = self.entry(claim)
+        return None if entry is None else replace(self.claims[entry], name=claim)
+
+    def entry(self, claim: str) -> str | None:
+        """The name under which the file has a claim: its own, or one with ``*``; ``None`` where it has none."""
         if claim in self.claims:
-            return self.claims[claim]
-        for name, threshold in self.claims.items():
+            return claim
+        for name in self.claims:
             # Two patterns that fit one name are refused when the file is read.
-            if "*" in name and re.fullmatch(re.escape(name).replace(r"\*", r"[^.\s]+"), claim):
-                return replace(threshold, name=claim)
+            if "*" in name and stands_for(name, claim):
+                return name
         return None
 
 

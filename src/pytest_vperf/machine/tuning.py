@@ -14,6 +14,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from pytest_vperf.machine import restore_settings
+from pytest_vperf.machine.ending import end_by_input
 from pytest_vperf.machine.tuning_journal import (
     journal_path,
     recover_locked,
@@ -65,7 +66,7 @@ def tuned(root: Path, planned: Sequence[Change]) -> Iterator[None]:
             finally:
                 restore_and_forget(journal)
         finally:
-            _dismiss(guardian)
+            end_by_input(guardian, _GUARDIAN_LIMIT)
 
 
 def _check_plan(planned: Sequence[Change]) -> None:
@@ -111,18 +112,6 @@ def _start_guardian(journal: Path, lock: int) -> subprocess.Popen[bytes]:
     with guardian.stdout as stream:
         ready = stream.readline()
     if ready != b"ready\n":
-        _dismiss(guardian)
+        end_by_input(guardian, _GUARDIAN_LIMIT)
         raise TuningError("the process that restores the settings after a crash did not start")
     return guardian
-
-
-def _dismiss(guardian: subprocess.Popen[bytes]) -> None:
-    """Close the guardian's pipe, and wait for its end."""
-    assert guardian.stdin is not None
-    with contextlib.suppress(OSError):
-        guardian.stdin.close()
-    try:
-        guardian.wait(_GUARDIAN_LIMIT)
-    except subprocess.TimeoutExpired:
-        guardian.kill()
-        guardian.wait()

@@ -337,51 +337,45 @@ def small_folder(
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-@pytest.mark.parametrize("small_folder", [64], indirect=True)
-def test_a_host_without_room_for_the_root_disk(
-    guest_place: Place, runs_dir: Path, small_folder: Path
-) -> None:
+@pytest.fixture
+def small_place(guest_place: Place, runs_dir: Path, small_folder: Path) -> Iterator[Place]:
+    """A daemon that keeps its machines' disks there."""
     from guests_here import Place
 
     with Run.begin() as run:
         own, daemon = start_daemon(run, small_folder)
         try:
-            place = Place(run, daemon, own, guest_place.rootfs, guest_place.kernel)
-            with within(SOON), pytest.raises(CannotStart) as caught:
-                place.guests().start(init="small")
-            said = str(caught.value)
-            assert said.startswith("libvirt at qemu:///system could not take the file ")
-            assert f"no space is left in {small_folder}" in said
-            assert place.traces() == []
-            assert [name for name in daemon.storage.names() if "root" in name] == [], "half a disk"
+            yield Place(run, daemon, own, guest_place.rootfs, guest_place.kernel)
         finally:
             daemon.close()
+
+
+@pytest.mark.parametrize("small_folder", [64], indirect=True)
+def test_a_host_without_room_for_the_root_disk(small_place: Place, small_folder: Path) -> None:
+    with within(SOON), pytest.raises(CannotStart) as caught:
+        small_place.guests().start(init="small")
+    said = str(caught.value)
+    assert said.startswith("libvirt at qemu:///system could not take the file ")
+    assert f"no space is left in {small_folder}" in said
+    assert small_place.traces() == []
+    disks = [name for name in small_place.daemon.storage.names() if "root" in name]
+    assert disks == [], "half a disk"
 
 
 @pytest.mark.parametrize("small_folder", [4096], indirect=True)
 def test_a_host_that_gets_full_while_a_command_writes(
-    guest_place: Place, runs_dir: Path, small_folder: Path
+    small_place: Place, small_folder: Path
 ) -> None:
-    from guests_here import Place
-
-    with Run.begin() as run:
-        own, daemon = start_daemon(run, small_folder)
-        try:
-            place = Place(run, daemon, own, guest_place.rootfs, guest_place.kernel)
-            with place.guests().start(init="small") as guest:
-                free = os.statvfs(small_folder).f_bavail * os.statvfs(small_folder).f_frsize
-                with (small_folder / "filler").open("wb") as stream:
-                    os.posix_fallocate(stream.fileno(), 0, free - (32 << 20))
-                with within(SOON), pytest.raises(CannotConnect) as caught:
-                    guest.run(
-                        ["dd", "if=/dev/urandom", "of=/big", "bs=1M", "count=100", "conv=fsync"]
-                    )
-            assert str(caught.value) == (
-                "guest tcg was stopped: on its host no space is left for what it writes to its disk vda"
-            )
-            assert place.traces() == []
-        finally:
-            daemon.close()
+    with small_place.guests().start(init="small") as guest:
+        free = os.statvfs(small_folder).f_bavail * os.statvfs(small_folder).f_frsize
+        with (small_folder / "filler").open("wb") as stream:
+            os.posix_fallocate(stream.fileno(), 0, free - (32 << 20))
+        with within(SOON), pytest.raises(CannotConnect) as caught:
+            guest.run(["dd", "if=/dev/urandom", "of=/big", "bs=1M", "count=100", "conv=fsync"])
+    assert str(caught.value) == (
+        "guest tcg was stopped: on its host no space is left for what it writes to its disk vda"
+    )
+    assert small_place.traces() == []
 
 
 def test_a_connection_has_a_time_limit_of_its_own(session_run: Run) -> None:

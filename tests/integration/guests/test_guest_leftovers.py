@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psutil
 import pytest
 from guests_here import qemus, start_daemon
+from victims import traces, victim
 
 from pytest_vperf import clean
 from pytest_vperf.machine import cgroups, leftovers
@@ -25,6 +22,7 @@ from pytest_vperf.targets.virt.daemon import NOTE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from guests_here import Place
 
@@ -55,35 +53,6 @@ with Run.begin() as run:
 """
 
 
-def victim(how: str, *uri: str) -> tuple[subprocess.Popen[str], str]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", VICTIM, how, *uri],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    )
-    assert process.stdout is not None
-    return process, process.stdout.readline().strip()
-
-
-def traces(run: str) -> list[str]:
-    """Everything of a run that the system still knows, looked for without the code under test's help."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            words = " ".join([*process.cmdline(), *process.environ().values()])
-            if process.status() != psutil.STATUS_ZOMBIE and run in words:
-                found.append(f"{process.name()}: {words[:200]}")
-        except psutil.Error:
-            continue
-    found += [line for line in Path("/proc/mounts").read_text().splitlines() if run in line]
-    # Not Path.glob(): that ends with an error where a group goes while it looks.
-    for folder, names, _ in os.walk("/sys/fs/cgroup"):
-        found += [f"{folder}/{name}" for name in names if f"vperf-{run}" in name]
-    return found
-
-
 def wait_until_gone(run: str, what: str, seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while any(what in trace for trace in traces(run)):
@@ -94,7 +63,7 @@ def wait_until_gone(run: str, what: str, seconds: float) -> None:
 def test_kill_9_ends_a_daemon_of_the_runs_own_with_its_machines(
     guest_place: Place, runs_dir: Path
 ) -> None:
-    process, run = victim("wait")
+    process, run = victim(VICTIM, "wait")
     try:
         before = "\n".join(traces(run))
         assert "qemu-system" in before
@@ -119,7 +88,7 @@ def test_kill_9_ends_a_daemon_of_the_runs_own_with_its_machines(
 
 
 def test_a_run_that_ends_by_itself_leaves_nothing(guest_place: Place, runs_dir: Path) -> None:
-    process, run = victim("end")
+    process, run = victim(VICTIM, "end")
     process.communicate(timeout=60)
     assert process.returncode == 0
     assert traces(run) == []
@@ -127,7 +96,7 @@ def test_a_run_that_ends_by_itself_leaves_nothing(guest_place: Place, runs_dir: 
 
 
 def test_ctrl_c_leaves_nothing(guest_place: Place, runs_dir: Path) -> None:
-    process, run = victim("wait")
+    process, run = victim(VICTIM, "wait")
     os.kill(process.pid, signal.SIGINT)
     process.communicate(timeout=60)
     assert traces(run) == []
@@ -137,7 +106,7 @@ def test_ctrl_c_leaves_nothing(guest_place: Place, runs_dir: Path) -> None:
 def test_at_anothers_daemon_machines_end_with_the_run_that_made_them(
     guest_place: Place, runs_dir: Path
 ) -> None:
-    process, run = victim("wait", guest_place.own.uri)
+    process, run = victim(VICTIM, "wait", guest_place.own.uri)
     try:
         name = f"vperf-{run}-1"
         assert name in guest_place.machines()

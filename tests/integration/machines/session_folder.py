@@ -52,8 +52,13 @@ def _is_dead(number: int) -> bool:
 
 def end(folder: Path) -> None:
     """End the runs and labs that have their folders in a session's, and remove it."""
-    places = {run.parent for depth in ("*", "*/*") for run in folder.glob(f"{depth}/run-*")}
-    for place in places | {folder / LABS}:
+    places = {
+        found.parent
+        for depth in ("*", "*/*")
+        for what in ("run-*", "lab-*")
+        for found in folder.glob(f"{depth}/{what}")
+    }
+    for place in places:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("VPERF_RUNS_DIR", str(place))
             leftovers.sweep()

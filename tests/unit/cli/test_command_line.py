@@ -29,7 +29,9 @@ def test_what_is_not_understood_is_a_usage_error(
     assert "usage: vperf" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["doctor", "selfcheck", "calibrate", "clean", "schema"])
+@pytest.mark.parametrize(
+    "command", ["doctor", "selfcheck", "calibrate", "claims", "clean", "schema"]
+)
 def test_help_of_each_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main([command, "--help"])

@@ -87,7 +87,7 @@ def refused(project: pytest.Pytester, *options: str) -> str:
         (
             "--hw=lba",
             # An installed plugin brings profiles of its own.
-            "there is no hardware profile 'lba'; did you mean 'lab'? (there are auto, any, *here, lab*)",
+            "there is no hardware profile 'lba'; did you mean 'lab'? (there are auto, any, *here, *lab*)",
         ),
     ],
 )

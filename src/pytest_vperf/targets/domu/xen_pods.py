@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from pytest_vperf.targets.agent.wire import Frame, Type, command_payload
-from pytest_vperf.targets.base import CannotStart, Unavailable
-from pytest_vperf.targets.domu.boot import Booted, boot
+from pytest_vperf.targets.base import Unavailable
+from pytest_vperf.targets.domu.boot import boot
 from pytest_vperf.targets.domu.config import DomuConfig, XenDisk
 from pytest_vperf.targets.domu.domu import Domu
 from pytest_vperf.targets.domu.host import need_mode, set_limits
 from pytest_vperf.targets.domu.pinning import pinned, reader
 from pytest_vperf.targets.kernel import modules
 from pytest_vperf.targets.limits import Limits
-from pytest_vperf.targets.pod.boot import SETTLED
 from pytest_vperf.targets.pod.initramfs import build_initramfs
 from pytest_vperf.targets.pod.machine import AGENT_LINE
 from pytest_vperf.targets.pod.pod import DEFAULT_ENVIRONMENT
 from pytest_vperf.targets.pod.pods import IDLE
+from pytest_vperf.targets.pod.settling import settle, settling_time
 from pytest_vperf.targets.virt.size import memory_mib_of, vcpus_of
 
 if TYPE_CHECKING:
@@ -130,7 +129,9 @@ class XenPods:
             payload = command_payload(tuple(command), dict(DEFAULT_ENVIRONMENT), "/")
             booted.speaker.wire.send(Frame(Type.START, 1, payload))
             booted.await_frame(Type.RUNNING, "container")
-            _look_after(booted, tuple(command))
+            took = booted.marks["container"] - booted.began
+            watched = settling_time(took, booted.marks["container"] - booted.marks["agent"])
+            settle(booted.frames, name, tuple(command), watched)
             details = {
                 "accelerator": "xen",
                 "mode": "pv",
@@ -159,25 +160,3 @@ def _initramfs(daemon: Daemon, kernel: GuestKernel) -> str:
         return file, f"initramfs-{file.parent.name}"
 
     return daemon.file(("pod initramfs", kernel.sha256, kernel.modules), make)
-
-
-def _look_after(booted: Booted, command: tuple[str, ...]) -> None:
-    """Make sure that the container's process is still there a moment later, as `pytest_vperf.targets.pod.boot` does.
-
-    Raises:
-        CannotStart: it ended at once; with its status and what it printed.
-    """
-    said = b""
-    deadline = time.perf_counter() + max(SETTLED, booted.marks["container"] - booted.marks["agent"])
-    while time.perf_counter() < deadline:
-        for frame in booted.frames(deadline):
-            if frame.type in (Type.OUTPUT, Type.ERRORS):
-                said += frame.payload
-            elif frame.type is Type.EXIT:
-                status = int.from_bytes(frame.payload[:4], "little")
-                words = said.decode("utf-8", "replace").strip()[-500:]
-                raise CannotStart(
-                    f"{booted.domain.name}: its container ended at once ({' '.join(command)}) with status {status}"
-                    + (f":\n{words}" if words else " and no output"),
-                    target=booted.domain.name,
-                )

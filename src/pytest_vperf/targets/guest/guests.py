@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
 #: Accelerator → libvirt's domain type, and the processor a guest has unless it asks for another.
 TYPES = {"kvm": ("kvm", "host-passthrough"), "tcg": ("qemu", "maximum")}
+#: Why a guest under KVM that is emulated itself (SVM by QEMU 7.2) has one processor: with two its kernel does not
+#: come up, both spin, and after a while the host that carries it answers nobody.
+_ONE_PROCESSOR = "with more than one processor, guests hang where KVM is emulated itself, and their host with them"
+_REAL_KVM = "give it one, or a host whose processor has KVM"
 #: How the kernel comes into the machine.
 BOOTS = ("direct", "firmware")
 INITS = {"systemd": "/sbin/init", "small": f"/{SMALL_INIT}"}
@@ -138,6 +142,8 @@ class Guests(Machines):
         try:
             daemon = self._daemon()
             name += daemon.mark
+            if size > 1 and kind == "kvm" and daemon.details.get("emulated") == "yes":
+                raise Unavailable(_ONE_PROCESSOR, remedy=_REAL_KVM)
             rootfs, kernel = self._rootfs(), self._kernel()
             base = daemon.root_disk(rootfs)
             parameters = " ".join((*PARAMETERS, f"init={INITS[init]}"))

@@ -6,9 +6,9 @@ import time
 from typing import TYPE_CHECKING
 
 from pytest_vperf.targets.agent.wire import Frame, Type, command_payload
-from pytest_vperf.targets.base import CannotStart
 from pytest_vperf.targets.pod.machine import Machine
 from pytest_vperf.targets.pod.pod import DEFAULT_ENVIRONMENT, Pod
+from pytest_vperf.targets.pod.settling import settle, settling_time
 
 if TYPE_CHECKING:
     from pytest_vperf.machine.runs import Run
@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.limits import Limits
     from pytest_vperf.targets.pod.assets import Assets
     from pytest_vperf.targets.pod.command_line import MachineConfig
-
-
-#: How long a container's process is watched after its start, outside the clock, in seconds: as in the container
-#: target, one that ends at once has not started. Emulated, "at once" is longer: twice the phase before.
-SETTLED = 0.05
 
 
 def boot(
@@ -83,7 +78,9 @@ def boot(
         deadline = began + timeout
         machine.await_frame(Type.READY, "agent", deadline)
         machine.await_frame(Type.RUNNING, "container", deadline)
-        _look_after(machine, command)
+        marks = machine.marks
+        watched = settling_time(marks["container"] - began, marks["container"] - marks["agent"])
+        settle(machine.next_frames, machine.name, command, watched)
         if group is not None:
             group.check_member(machine.pid)
         pod = Pod(machine, began, details, assets.rootfs, disks)
@@ -97,26 +94,3 @@ def boot(
             disk.give_back()
         raise
     return pod
-
-
-def _look_after(machine: Machine, command: tuple[str, ...]) -> None:
-    """Make sure that the container's process is still there a moment later.
-
-    Raises:
-        CannotStart: it ended at once; with its status and what it printed.
-    """
-    said = b""
-    took = machine.marks["container"] - machine.marks["agent"]
-    deadline = time.perf_counter() + max(SETTLED, 2 * took)
-    while time.perf_counter() < deadline:
-        for frame in machine.next_frames(deadline):
-            if frame.type in (Type.OUTPUT, Type.ERRORS):
-                said += frame.payload
-            elif frame.type is Type.EXIT:
-                status = int.from_bytes(frame.payload[:4], "little")
-                words = said.decode("utf-8", "replace").strip()[-500:]
-                raise CannotStart(
-                    f"{machine.name}: its container ended at once ({' '.join(command)}) with status {status}"
-                    + (f":\n{words}" if words else " and no output"),
-                    target=machine.name,
-                )

@@ -14,9 +14,9 @@ import subprocess
 from importlib import resources
 from typing import IO, TYPE_CHECKING
 
+from pytest_vperf.machine.ending import end_by_input
 from pytest_vperf.targets.base import CannotConnect, CannotStart
 from pytest_vperf.targets.process import OutOfTime
-from pytest_vperf.targets.remote.ending import end_by_input
 from pytest_vperf.targets.ssh_connection import remote_line
 
 if TYPE_CHECKING:

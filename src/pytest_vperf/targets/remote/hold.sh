@@ -1,8 +1,9 @@
 # Has a folder on this machine, and its measuring lock, until the input ends.
 #
 # Words: "yes" to lock, the seconds to wait for the lock, and who has it then. Says "folder PATH", "waiting WHO", "late",
-# "held". Or: "end" and a folder, whose holder was killed: it is removed as its holder would have done. The lock is that of pytest_vperf.machine.lock, and is found in the same way; it is opened without O_CREAT where
-# it is there, see there. What is mounted below the folder, and loop devices on its files, go with it.
+# "held". Or: "end" and a folder, whose holder was killed: it is removed as its holder would have done. The lock is that
+# of pytest_vperf.machine.lock, and is found in the same way; it is opened without O_CREAT where it is there, see there.
+# What is mounted below the folder, and loop devices on its files, go with it.
 
 lock=
 held=

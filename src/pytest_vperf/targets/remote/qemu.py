@@ -18,9 +18,9 @@ import subprocess
 import time
 from typing import TYPE_CHECKING
 
+from pytest_vperf.machine.ending import end_by_input
 from pytest_vperf.targets.base import CannotConnect, CannotStart, Usage
 from pytest_vperf.targets.pod.command_line import Channels, MachineConfig, command_line
-from pytest_vperf.targets.remote.ending import end_by_input
 from pytest_vperf.targets.ssh_connection import remote_line
 
 if TYPE_CHECKING:

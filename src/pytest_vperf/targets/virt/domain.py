@@ -51,6 +51,7 @@ class Domain:
         """Make it.
 
         Raises:
+            Unavailable: the daemon is an ordinary user's, and cannot limit it so.
             CannotStart: libvirt or the hypervisor refuses; with their words.
             CannotConnect: the daemon is gone.
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -79,6 +80,17 @@ def test_no_daemon_is_said_of_the_machine_that_was_asked_for(kind: str) -> None:
         KINDS[kind](missing).start()
     assert isinstance(caught.value, Unavailable)
     assert (caught.value.reason, caught.value.target) == ("no libvirt here", kind)
+
+
+def test_kvm_that_is_emulated_bears_one_processor() -> None:
+    daemon = cast("Any", SimpleNamespace(mark=" (lab kvm)", details={"emulated": "yes"}))
+    with pytest.raises(Unavailable) as caught:
+        Guests(lambda: daemon, NONE, NONE, NONE).start(vcpus=2)
+    assert str(caught.value) == (
+        "with more than one processor, guests hang where KVM is emulated itself, and their host with them"
+        " (to mend it: give it one, or a host whose processor has KVM)"
+    )
+    assert caught.value.target == "guest kvm (lab kvm)"
 
 
 @pytest.mark.parametrize("value", [True, "2", None, -1, 2.0])

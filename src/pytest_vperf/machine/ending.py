@@ -1,4 +1,4 @@
-"""Ending a command on another machine that waits for the end of its input."""
+"""Ending a process of ours that waits for the end of its input."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import subprocess
 
 
 def end_by_input(process: subprocess.Popen[bytes], timeout: float) -> None:
-    """Close its input and wait until it has ended; its ``ssh`` is killed where that is not heard. Safe to repeat.
+    """Close its input and wait until it has ended; it is killed where that is not heard. Safe to repeat.
 
     Args:
-        process: the ``ssh`` that carries it.
+        process: with a pipe as its input; its other pipes are closed, too.
         timeout: seconds to wait.
     """
     if process.stdin is not None:

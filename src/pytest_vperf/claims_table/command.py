@@ -1,0 +1,202 @@
+"""``vperf claims``: the parser, and the way from threshold files and records to a table."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Sequence
+
+    from pytest_vperf.claims.thresholds import HardwareProfile
+    from pytest_vperf.claims_table.lines import Line
+    from pytest_vperf.claims_table.project import Project
+    from pytest_vperf.claims_table.rows import Row
+
+DONE, DAMAGED, MISUSED = 0, 1, 2
+#: Where the tests of claims are, seen from the project's root; the first that is there.
+USUAL_PLACES = ("tests/claims", "tests")
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "claims",
+        help="show every claim with its test, its threshold and its last verdict",
+        description="Shows every claim of the threshold files, the project's and those that came with pytest-vperf, "
+        "with the test that proves it, and its last verdict in RECORDs of earlier runs. Nothing is measured, "
+        "and no test is run.",
+        epilog="Exit status: 0; 1 if a file in a folder is a damaged record, a file could not be written, or "
+        "rows and claims do not fit, and neither --keep nor --output then writes; 2 if a RECORD, a threshold file, "
+        "a name or an option is wrong.",
+    )
+    parser.add_argument(
+        "records",
+        nargs="*",
+        type=Path,
+        metavar="RECORD",
+        help="a file of --claims-json or --keep, or a folder of them (default: that of the ini setting "
+        "claims_json); for each claim the latest verdict on a machine counts",
+    )
+    parser.add_argument("--hw", metavar="NAME", help="show the claims of this profile only")
+    parser.add_argument(
+        "-k",
+        dest="pattern",
+        metavar="CLAIM",
+        help="show this claim, or those like 'startup.*', only",
+    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--markdown", action="store_true", help="write a page of Markdown")
+    form.add_argument("--json", action="store_true", help="write JSON")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write it to FILE")
+    parser.add_argument(
+        "--rows",
+        type=Path,
+        metavar="FILE",
+        help="a YAML file that puts claims into rows; a table of rows and profiles comes first then",
+    )
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="FILE",
+        help="keep the last verdicts in FILE, without their samples; FILE is a RECORD, too, where it exists",
+    )
+    parser.add_argument(
+        "--tests",
+        type=Path,
+        metavar="PATH",
+        help=f"tests that name claims (default: {' or '.join(USUAL_PLACES)})",
+    )
+    parser.add_argument(
+        "--thresholds",
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="threshold files, instead of the project's; may be repeated",
+    )
+    parser.set_defaults(command=_claims, fail=parser.error)
+
+
+def _claims(arguments: argparse.Namespace) -> int:
+    if arguments.output is not None and not (arguments.markdown or arguments.json):
+        arguments.fail("--output goes with --markdown or --json")
+    from pytest_vperf.claims.hardware import AUTO, no_profile
+    from pytest_vperf.claims.problem import ThresholdError
+    from pytest_vperf.claims.thresholds import load_profiles
+    from pytest_vperf.claims_table.project import ProjectError, ask
+    from pytest_vperf.claims_table.rows import read_rows
+
+    try:
+        project = ask(arguments.thresholds)
+        profiles = load_profiles(project.folders)
+        rows = read_rows(arguments.rows) if arguments.rows else []
+    except (ProjectError, ThresholdError) as error:
+        return _wrong(str(error).splitlines())
+    if not profiles:
+        return _wrong(["there are no threshold files; --thresholds=FOLDER names where they are"])
+    if arguments.hw is not None and arguments.hw not in profiles:
+        hint = "; 'auto' is for runs" if arguments.hw == AUTO else ""
+        return _wrong([no_profile(arguments.hw, sorted(profiles), hint)])
+    return _table(arguments, project, profiles, rows)
+
+
+def _table(
+    arguments: argparse.Namespace,
+    project: Project,
+    profiles: dict[str, HardwareProfile],
+    rows: Sequence[Row],
+) -> int:
+    from pytest_vperf.claims_table import data
+    from pytest_vperf.claims_table.lines import lines
+    from pytest_vperf.claims_table.measured import measured
+    from pytest_vperf.claims_table.named import naming_tests
+    from pytest_vperf.claims_table.records import read_all
+    from pytest_vperf.claims_table.rows import misplaced
+
+    found = read_all(_records(arguments, project))
+    _say(f"left out: {line}" for line in found.left_out)
+    if found.wrong:
+        return _wrong(found.wrong)
+    place = arguments.tests or next(
+        (path for name in USUAL_PLACES if (path := project.root / name).is_dir()), None
+    )
+    if place is not None and not place.exists():
+        return _wrong([f"--tests: {place} does not exist"])
+    tests, unread = naming_tests(place.absolute(), project.root) if place else ([], [])
+    every = lines(profiles, [each for run in found.runs for each in measured(run)], tests)
+    wrong = [*found.damaged, *unread]
+    if rows:
+        wrong += misplaced(rows, (name for each in profiles.values() for name in each.claims))
+    _say(wrong)
+    sound = not wrong
+    if arguments.keep is not None and sound:
+        sound = _write(arguments.keep, data.kept(every))
+    if arguments.output is not None and not sound:
+        return DAMAGED  # half of it in a file would look like all of it
+    return DONE if _show(arguments, every, profiles, rows) and sound else DAMAGED
+
+
+def _records(arguments: argparse.Namespace, project: Project) -> list[Path]:
+    """The files to read: what is kept first, so that of equal records it stays as it is."""
+    kept = [arguments.keep] if arguments.keep is not None and arguments.keep.exists() else []
+    if arguments.records or kept:
+        return [*kept, *arguments.records]
+    return [project.json] if project.json is not None and project.json.is_file() else []
+
+
+def _show(
+    arguments: argparse.Namespace,
+    every: Sequence[Line],
+    profiles: dict[str, HardwareProfile],
+    rows: Sequence[Row],
+) -> bool:
+    """Print or write the table of what was asked for; whether that worked."""
+    import shlex
+    from fnmatch import fnmatchcase
+
+    from pytest_vperf.claims_table import data, markdown, terminal
+    from pytest_vperf.claims_table.overview import parts
+
+    shown = [
+        line
+        for line in every
+        if (arguments.hw is None or line.profile == arguments.hw)
+        and (arguments.pattern is None or fnmatchcase(line.name, arguments.pattern))
+    ]
+    if not (arguments.markdown or arguments.json):
+        if rows:
+            terminal.print_parts(parts(rows, shown))
+        terminal.print_lines(shown)
+        return True
+    if arguments.json:
+        text = data.document(shown)
+    else:
+        command = shlex.join(["vperf", *arguments.words])
+        text = markdown.page(shown, parts(rows, shown), profiles, command)
+    if arguments.output is not None:
+        return _write(arguments.output, text)
+    sys.stdout.write(text)
+    return True
+
+
+def _write(path: Path, text: str) -> bool:
+    from pytest_vperf.results.run import write_whole
+
+    try:
+        write_whole(path, text)
+    except OSError as error:
+        _say([f"{path}: {error.strerror or error}"])
+        return False
+    return True
+
+
+def _wrong(lines: Sequence[str]) -> int:
+    _say(lines)
+    return MISUSED
+
+
+def _say(lines: Iterable[str]) -> None:
+    for line in lines:
+        print(f"vperf claims: {line}", file=sys.stderr)

@@ -1,0 +1,155 @@
+"""The lines of the table: each claim of each profile, with its test, and its last verdicts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pytest_vperf.claims.consistency import ANY
+from pytest_vperf.claims.criterion import Limit, Near, NearLimit, NoWorse, Unknown
+from pytest_vperf.claims_table.last import last_verdicts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pytest_vperf.claims.criterion import Criterion
+    from pytest_vperf.claims.thresholds import HardwareProfile, Threshold
+    from pytest_vperf.claims_table.last import Last
+    from pytest_vperf.claims_table.measured import Measured
+    from pytest_vperf.claims_table.named import NamingTest
+
+
+@dataclass(frozen=True)
+class Line:
+    """One claim of one profile, with one of its last verdicts.
+
+    Attributes:
+        profile: the profile's name.
+        name: the claim's; that of the file, with ``*``, where no record has one that it stands for.
+        entry: the name in the threshold file; empty where none of the files has it.
+        threshold: of that entry; ``None`` likewise.
+        tests: the ids of its tests, without parameters; none where no test names the claim.
+        last: ``None`` where it was never measured.
+    """
+
+    profile: str
+    name: str
+    entry: str
+    threshold: Threshold | None
+    tests: tuple[str, ...]
+    last: Last | None
+
+    @property
+    def limit(self) -> str:
+        """What it asserts: ``≤ 400 ms``, ``p99 ≤ 2 ms``, ``near 0.75 ± 6 %``."""
+        if self.threshold is None:
+            return self.last.measured.criterion if self.last else ""
+        return limit(self.threshold)
+
+    @property
+    def source(self) -> str:
+        """Document and section; empty where the file names none."""
+        source = self.threshold.source if self.threshold else None
+        if source is None:
+            return ""
+        return f"{source.document} §{source.section}" if source.section else source.document
+
+    @property
+    def why(self) -> str:
+        """Why there is no verdict, or none that is about this limit; empty where there is one."""
+        if self.last is None:
+            return "never measured" if self.tests else "never measured: no test names it"
+        record = self.last.measured
+        said = [record.reason]
+        if (
+            self.threshold
+            and not _same(record.criterion, self.limit)
+            and record.criterion != "none"
+        ):
+            said.append(f"the limit was {record.criterion} then")
+        if record.profile == self.profile != ANY and not record.claim.hardware.matches:
+            said.append(f"the machine is not {self.profile}")
+        return "; ".join(filter(None, [*said, self.last.note]))
+
+
+def limit(threshold: Threshold) -> str:
+    """What a threshold asserts, as the record of a run has it."""
+    criterion: Criterion = threshold.criterion
+    if isinstance(criterion, (Near, NearLimit, NoWorse)) and criterion.tolerance is None:
+        tolerance = threshold.judge.get("tolerance")
+        criterion = replace(criterion, tolerance=tolerance.value if tolerance else None)
+    if isinstance(criterion, Limit) and criterion.statistic != "median":
+        return f"{criterion.statistic} {criterion}"
+    return str(criterion)
+
+
+def unknown_reason(threshold: Threshold) -> str:
+    """Why a threshold has no figure; empty where it has one."""
+    return threshold.criterion.reason if isinstance(threshold.criterion, Unknown) else ""
+
+
+def lines(
+    profiles: Mapping[str, HardwareProfile],
+    records: Iterable[Measured],
+    tests: Sequence[NamingTest],
+) -> list[Line]:
+    """All lines: profile by profile, ``any`` last, as the files have the claims; then what no file has."""
+    taken: dict[tuple[str, str], dict[str, list[Measured]]] = defaultdict(lambda: defaultdict(list))
+    homeless: dict[tuple[str, str], list[Measured]] = defaultdict(list)
+    for each in records:
+        homes = _homes(each, profiles)
+        for profile in homes:
+            entry = profiles[profile].entry(each.name)
+            assert entry is not None
+            taken[profile, entry][each.name].append(each)
+        if not homes:
+            homeless[each.profile, each.name].append(each)
+    found: list[Line] = []
+    for profile in sorted(profiles, key=lambda name: (name == ANY, name)):
+        for entry, threshold in profiles[profile].claims.items():
+            by_name = taken.get((profile, entry), {})
+            for name in sorted(by_name) or [entry]:
+                found += _lines(profile, name, entry, threshold, by_name.get(name, []), tests)
+    for (profile, name), group in sorted(homeless.items()):
+        found += _lines(profile, name, "", None, group, tests)
+    return found
+
+
+def _lines(
+    profile: str,
+    name: str,
+    entry: str,
+    threshold: Threshold | None,
+    records: Sequence[Measured],
+    tests: Sequence[NamingTest],
+) -> list[Line]:
+    written = tuple(dict.fromkeys(each.test for each in tests if each.names(name)))
+    if not records:
+        return [Line(profile, name, entry, threshold, written, None)]
+    known = {each.test for each in tests}
+    found = []
+    for each in last_verdicts(records, profile):
+        # A test that was renamed since is not the one to look for.
+        ran = (each.measured.test,)
+        own = written if written and each.measured.test not in known else ran
+        found.append(Line(profile, name, entry, threshold, own, each))
+    return found
+
+
+def _homes(record: Measured, profiles: Mapping[str, HardwareProfile]) -> list[str]:
+    """The profiles that a record is about."""
+    judged_by = record.profile
+    holders = [name for name, profile in profiles.items() if profile.entry(record.name)]
+    if judged_by:
+        return [judged_by] if judged_by in holders else []
+    # Nothing was held against anything: it ended before, or none of the run's profiles has the claim.
+    of_run = record.run.profile.names if record.run.profile else []
+    chosen = [name for name in of_run if name in holders]
+    return chosen[:1] or holders
+
+
+def _same(then: str, now: str) -> bool:
+    """Whether a record's criterion is that of the threshold; a tolerance that the file leaves open may be any."""
+    now = now.partition(" ")[2] if now.startswith("p") else now
+    return then == now or then.startswith((f"{now} ± ", f"{now} by more than "))

@@ -1,0 +1,104 @@
+"""Which test proves a claim, read off the tests' text: ``claim(f"startup.pod.{pods.accelerator}.{firmware}")``.
+
+The name is complete only when the test runs. What stands in the text is a form of it, and a claim whose name has this
+form is the test's. Nothing is imported or run for that, so it costs nothing and changes nothing. A name that a test
+gets from elsewhere is not seen: `Measured.test` of a record knows such a test.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_vperf.claims.thresholds import stands_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_Test = (ast.FunctionDef, ast.AsyncFunctionDef)
+#: The fixture, which is called with the claim's name.
+_FIXTURE = "claim"
+
+
+@dataclass(frozen=True)
+class NamingTest:
+    """A test, and the form of a claim's name in it.
+
+    Attributes:
+        test: its id without parameters: ``tests/claims/test_startup.py::test_pod_starts_in_time``.
+        form: the name, ``{}`` standing for what is filled in when it runs.
+    """
+
+    test: str
+    form: str
+
+    def names(self, claim: str) -> bool:
+        """Whether a name has the form. That of a threshold file may have one ``*``, which stands for one word."""
+        words = (re.escape(part) for part in self.form.split("{}"))
+        if re.fullmatch(".+".join(words), claim):
+            return True
+        return "*" in claim and stands_for(claim, self.form)
+
+
+def naming_tests(place: Path, root: Path) -> tuple[list[NamingTest], list[str]]:
+    """The tests of a file, or of all files of a folder that pytest takes for tests by their usual names.
+
+    Args:
+        place: file or folder.
+        root: what ids are seen from.
+
+    Returns:
+        the tests in their order; and what could not be read, with the file's name.
+    """
+    files = (
+        [place]
+        if place.is_file()
+        else sorted({*place.rglob("test_*.py"), *place.rglob("*_test.py")})
+    )
+    found: list[NamingTest] = []
+    wrong: list[str] = []
+    for path in files:
+        try:
+            tree = ast.parse(path.read_bytes())
+        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            wrong.append(f"{path}: its tests cannot be read: {error}")
+            continue
+        inside = path.is_relative_to(root)
+        name = (path.relative_to(root) if inside else path).as_posix()
+        found += _in_body(tree.body, name)
+    return list(dict.fromkeys(found)), wrong
+
+
+def _in_body(body: list[ast.stmt], name: str) -> Iterator[NamingTest]:
+    for node in body:
+        if isinstance(node, ast.ClassDef):
+            yield from _in_body(node.body, f"{name}::{node.name}")
+        elif isinstance(node, _Test) and node.name.startswith("test"):
+            arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            if any(each.arg == _FIXTURE for each in arguments):
+                for form in _forms(node):
+                    yield NamingTest(f"{name}::{node.name}", form)
+
+
+def _forms(test: ast.AST) -> Iterator[str]:
+    for node in ast.walk(test):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+            continue
+        if node.func.id != _FIXTURE or not node.args:
+            continue
+        form = _form(node.args[0])
+        if form.replace("{}", "").strip("."):  # else it would be the form of every name
+            yield form
+
+
+def _form(name: ast.expr) -> str:
+    if isinstance(name, ast.Constant) and isinstance(name.value, str):
+        return name.value
+    if isinstance(name, ast.JoinedStr):
+        return "".join(
+            str(part.value) if isinstance(part, ast.Constant) else "{}" for part in name.values
+        )
+    return ""

@@ -1,0 +1,80 @@
+"""The rows of a table of published claims: which names of claims belong to which row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from pytest_vperf.claims.problem import Problem, ThresholdError
+from pytest_vperf.claims.yaml_source import read_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+_KEYS = {"claim", "names"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row.
+
+    Attributes:
+        name: such as ``S1``.
+        claim: what is claimed, in words.
+        names: of its claims; ``*`` stands for any text.
+    """
+
+    name: str
+    claim: str
+    names: tuple[str, ...]
+
+    def has(self, claim: str) -> bool:
+        """Whether a claim belongs to it; one of a threshold file with ``*`` as it is written there."""
+        return any(fnmatchcase(claim, name) for name in self.names)
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Read the rows of a file: ``S1: {claim: …, names: [startup.pod.*]}`` for each.
+
+    Raises:
+        ThresholdError: it cannot be read, or is wrong; a line for each problem.
+    """
+    source = read_yaml(path, str(path))
+    problems = list(source.problems)
+    rows: list[Row] = []
+    if not isinstance(source.data, dict) or not source.data:
+        problems.append(Problem((), "a file of rows is a mapping, NAME: {claim: …, names: […]}"))
+    else:
+        for name, part in source.data.items():
+            if wrong := _wrong(part):
+                problems.append(Problem((name,), wrong))
+            else:
+                rows.append(Row(str(name), part["claim"], tuple(part["names"])))
+    if problems:
+        raise ThresholdError(source.lines(problems))
+    return rows
+
+
+def misplaced(rows: Sequence[Row], names: Iterable[str]) -> list[str]:
+    """What is wrong between rows and claims: a claim in several rows or in none, a row without one."""
+    names = list(dict.fromkeys(names))
+    wrong = []
+    for name in names:
+        homes = [row.name for row in rows if row.has(name)]
+        if len(homes) != 1:
+            wrong.append(f"{name} is in {' and '.join(homes) or 'no row'}")
+    wrong += [f"{row.name} has no claim" for row in rows if not any(map(row.has, names))]
+    return wrong
+
+
+def _wrong(part: object) -> str:
+    if not isinstance(part, dict) or part.keys() != _KEYS:
+        return "a row has the keys claim and names"
+    if not isinstance(part["claim"], str) or not part["claim"].strip():
+        return "claim is a text"
+    names = part["names"]
+    if not isinstance(names, list) or not names or not all(isinstance(each, str) for each in names):
+        return "names is a list of names of claims"
+    return ""

@@ -1,0 +1,246 @@
+"""``vperf claims`` and records that are broken, foreign, old, or of somebody who means ill."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from html import unescape
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from pytest_vperf.claims.thresholds import load_profile
+from pytest_vperf.claims_table.lines import Line, lines
+from pytest_vperf.claims_table.markdown import _code, _text, page
+from pytest_vperf.claims_table.measured import measured, plain
+from pytest_vperf.claims_table.named import NamingTest
+from pytest_vperf.claims_table.records import NoRecord, RecordError, read, read_all
+from pytest_vperf.claims_table.terminal import print_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+def claim(name: str = "start.pod", verdict: str = "holds", **more: Any) -> dict[str, Any]:
+    hardware = {"profile": "box", "location": "", "matches": True, "mismatches": []}
+    return {
+        "name": name, "verdict": verdict, "reason": "because", "criterion": "≤ 400 ms",
+        "statistic": "median", "unit": "ms", "estimate": 300.0, "interval": [290.0, None], "n": 9,
+        "samples": [300.0, 301.0], "target": "pod", "targets": [], "hardware": hardware,
+        "nodeid": "test_it.py::test_it[kvm]", "started_at": "2026-11-20T10:00:00+00:00",
+        "noise": "not read", **more,
+    }  # fmt: skip
+
+
+def run(*claims: dict[str, Any], **more: Any) -> dict[str, Any]:
+    machine = {"cpu_model": "A", "logical_cpus": "2", "memory": "7.9 GiB", "emulated": "no"}
+    return {
+        "format": 1, "vperf": "0.1.0", "started": "2026-11-20T10:00:00+00:00",
+        "profile": {"names": ["box", "any"]}, "fingerprint": machine, "claims": list(claims),
+        **more,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def of(tmp_path: Path) -> Any:
+    """The lines of a profile with two claims, from runs as they are given."""
+    thresholds = tmp_path / "box.yaml"
+    thresholds.write_text(
+        'hardware: {name: box, match: {cpu_model: "A"}}\n'
+        "claims: {start.pod: {at_most: 400 ms}, start.other: {at_most: 9 s}}\n"
+    )
+
+    def made(*runs: dict[str, Any], tests: Sequence[NamingTest] = ()) -> list[Line]:
+        records = []
+        for number, each in enumerate(runs):
+            path = tmp_path / f"{number}.json"
+            path.write_text(json.dumps(each))
+            records += [one for found in read(path) for one in measured(found)]
+        return lines({"box": load_profile(thresholds)}, records, tests)
+
+    return made
+
+
+def test_the_latest_by_date_counts_and_not_the_last_named(of: Any) -> None:
+    new = claim(estimate=200.0, started_at="2026-11-21T23:30:00-03:00")
+    old = claim(estimate=100.0, started_at="2026-11-22T01:00:00+00:00")
+    first, _ = of(run(new), run(old))
+    assert first.last.measured.figures == "200 ms [≥ 290]"
+
+
+def test_another_machine_and_an_emulated_one_have_verdicts_of_their_own(of: Any) -> None:
+    lab = [{"kind": "guest", "name": "guest", "details": {"lab": "kvm", "emulated": "yes"}}]
+    other = {"cpu_model": "B", "logical_cpus": "2", "memory": "7.9 GiB", "emulated": "no"}
+    kernel = {**run()["fingerprint"], "kernel": "6.18"}
+    found = of(
+        run(claim()),
+        run(claim(targets=lab, verdict="refuted", started_at="2026-11-21T10:00:00+00:00")),
+        run(claim(started_at="2026-11-19T10:00:00+00:00"), fingerprint=other),
+        run(claim(started_at="2026-11-18T10:00:00+00:00"), fingerprint=kernel),
+    )
+    told = [(line.last.measured.on, line.last.measured.machine.name) for line in found if line.last]
+    assert told == [
+        ("pod, lab kvm, emulated", "A, 2 CPUs, 7.9 GiB"),
+        ("pod", "A, 2 CPUs, 7.9 GiB"),
+        ("pod", "B, 2 CPUs, 7.9 GiB"),
+    ]
+
+
+def test_a_run_that_could_not_measure_takes_no_verdict_away(of: Any) -> None:
+    gone = claim(
+        verdict="not measured", reason="no KVM", estimate=None, interval=None, n=0, samples=[],
+        hardware={"profile": "", "matches": True, "mismatches": []},
+        started_at="2026-11-21T10:00:00+00:00",
+    )  # fmt: skip
+    first, _ = of(run(gone), run(claim()))
+    assert first.last.measured.claim.verdict == "holds"
+    assert first.why == "not measured on 2026-11-21: no KVM"
+    (first, _) = of(run(gone))
+    assert first.why == "no KVM"
+
+
+def test_a_limit_that_has_changed_since_and_a_claim_that_no_file_has_are_said(of: Any) -> None:
+    nowhere = claim("gone.claim", hardware={"profile": "old", "matches": True, "mismatches": []})
+    first, _, last = of(run(claim(criterion="≤ 500 ms"), nowhere))
+    assert first.why == "the limit was ≤ 500 ms then"
+    assert (last.profile, last.name, last.limit, last.threshold) == (
+        "old", "gone.claim", "≤ 400 ms", None,
+    )  # fmt: skip
+
+
+BAD = {
+    "cut off": (json.dumps(run(claim()))[:-200], RecordError, "is not JSON: "),
+    "empty": ("", RecordError, "is not JSON: "),
+    "digits": ('{"vperf": 1' + "0" * 9000 + "}", RecordError, "is not JSON: "),
+    "deep": ("[" * 100_000, NoRecord, "is nested too deeply"),
+    "list": ("[]", NoRecord, "is not a record of `pytest --claims-json`"),
+    "package": ('{"name": "x", "format": 1}', NoRecord, "is not a record of"),
+    "self-check": ('{"format": 1, "vperf": "0.1.0", "metrics": []}', NoRecord, "is not a record"),
+    "format": (json.dumps(run(format=2)), RecordError, "has format 2, and this vperf reads 1"),
+    "format true": (json.dumps(run(format=True)), RecordError, "has format True"),
+    "NaN": (json.dumps(run(claim(estimate=float("nan")))), RecordError, "claims.0.estimate: "),
+    "infinite": (
+        json.dumps(run(claim(estimate=7))).replace("7,", "1e999,", 1), RecordError, "estimate: ",
+    ),
+    "great": (
+        json.dumps(run(claim(estimate=7))).replace(": 7,", f": 1{'0' * 400},", 1),
+        RecordError, "estimate: ",
+    ),
+    "many": (json.dumps(run(claim(n=10**30))), RecordError, "claims.0.n: "),
+    "text": (json.dumps(run(claim(estimate="300"))), RecordError, "claims.0.estimate: "),
+    "verdict": (json.dumps(run(claim(verdict="great"))), RecordError, "claims.0.verdict: "),
+    "time": (json.dumps(run(claim(started_at="today"))), RecordError, "claims.0.started_at: "),
+    "zone": (
+        json.dumps(run(claim(started_at="2026-11-20T10:00:00"))), RecordError, "without its zone",
+    ),
+    "no name": (json.dumps(run(claim(""))), RecordError, "claims.0.name: "),
+    "claims": (json.dumps(run(claims="x")), RecordError, "claims: "),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_cannot_be_read_is_named_with_what_is_wrong(tmp_path: Path, name: str) -> None:
+    text, kind, says = BAD[name]
+    path = tmp_path / "bad.json"
+    path.write_text(text)
+    with pytest.raises(kind) as error:
+        read(path)
+    assert str(error.value).startswith(f"{path}: ")
+    assert says in str(error.value)
+    assert len(str(error.value)) < 1000
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(RecordError, match="it is not a regular file"):
+        read(tmp_path / "pipe.json")
+
+
+def test_of_a_folder_the_sound_ones_are_read_and_the_rest_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(run(claim())))
+    (tmp_path / "b.json").write_text("{")
+    (tmp_path / "c.json").write_text('{"name": "x"}')
+    (tmp_path / "d.txt").write_text("no business of ours")
+    found = read_all([tmp_path])
+    assert len(found.runs) == 1
+    assert not found.wrong
+    assert [line.partition(": ")[0] for line in (*found.damaged, *found.left_out)] == [
+        str(tmp_path / "b.json"),
+        str(tmp_path / "c.json"),
+    ]
+    assert len(read_all([tmp_path / "c.json"]).wrong) == 1
+
+
+HOSTILE = "a|b`c``<script>alert(1)</script>*x*[y](http://z.example)![i](u)\x1b[31m\n| - |\u202e\\|@all$1$~~~"
+
+
+@pytest.fixture
+def hostile(of: Any) -> list[Line]:
+    ours = claim(verdict="refuted", target=HOSTILE, reason=HOSTILE, nodeid=HOSTILE, unit="|<b>`")
+    foreign = {"profile": HOSTILE, "matches": True, "mismatches": []}
+    theirs = claim(HOSTILE, hardware=foreign, criterion=HOSTILE, reason="\ud800")
+    machine = {"cpu_model": HOSTILE, "on": HOSTILE}
+    result: list[Line] = of(run(ours, theirs, fingerprint=machine))
+    return result
+
+
+def test_texts_of_records_stay_texts_in_markdown(hostile: list[Line]) -> None:
+    text = page(hostile, [], {}, HOSTILE)
+    html = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).render(text)
+    rows = [row for row in html.split("<tr>") if "<td>" in row]
+    assert len(rows) == 3
+    assert [row.count("<td>") for row in rows] == [10, 10, 10]
+    assert "<script" not in html
+    assert "<em>x" not in html
+    assert "<a " not in html
+    assert "<img" not in html
+    assert "<s>" not in html
+    assert "alert(1)" in html
+    assert html.count("<h2>") == 2
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    text.encode()
+
+
+def test_texts_of_records_do_not_reach_the_terminal_as_commands(
+    hostile: list[Line], capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_lines(hostile)
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "\\x1b[31m" in out.replace("\n", "")
+    assert "\u202e" not in out
+    out.encode()
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ([], "test_it.py::test_it"),
+        ([("test_it.py::test_it", "start.{}")], "test_it.py::test_it"),
+        ([("test_new.py::test_it", "start.{}")], "test_new.py::test_it"),
+        ([("test_new.py::test_it", "stop.{}")], "test_it.py::test_it"),
+    ],
+)
+def test_a_test_that_was_renamed_since_is_not_the_one_to_look_for(
+    of: Any, written: list[tuple[str, str]], shown: str
+) -> None:
+    first, _ = of(run(claim()), tests=[NamingTest(*each) for each in written])
+    assert first.tests == (shown,)
+
+
+@given(st.text(max_size=40) | st.text(alphabet="`*_[](){}<>|&~$#!\\\\@:/.-+=1a w", max_size=30))
+def test_any_text_shows_as_it_is_written(text: str) -> None:
+    """A cell, rendered, has the text: as a text, and as a name in a fixed font."""
+    shown = plain(text)
+    table = f"| a | b |\n| --- | --- |\n| x{_text(shown)}x | {_code(f'x{shown}x')} |\n"
+    html = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).render(table)
+    cells = re.findall(r"<td>(.*?)</td>", html.replace("<span>", "").replace("</span>", ""))
+    first, second = (unescape(cell) for cell in cells)
+    assert first == f"x{shown}x"
+    assert second == f"<code>x{shown}x</code>"

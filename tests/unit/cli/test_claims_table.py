@@ -1,0 +1,287 @@
+"""``vperf claims`` from the command line, on a small project whose records a real run has written."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Run = Callable[..., subprocess.CompletedProcess[str]]
+
+BOX = """
+hardware: {name: box, summary: a box, match: {cpu_model: "no such processor"}}
+rule: the worst of it
+claims:
+  start.pod.kvm:
+    at_most: 400 ms
+    source: {document: paper.txt, section: "1.1", published: {max: 391 ms}}
+  start.pod.tcg: {at_most: 1 s, statistic: p99}
+  nobody.tests.this: {at_least: 3 MB/s}
+"""
+ANY = """
+hardware: {name: any, match: {}}
+claims:
+  start.container.*: {unknown: nobody has published it, unit: ms}
+  start.order: {ratio: {at_most: 1}}
+  copy.even: {near: {value: 1}, judge: {tolerance: 5 %}}
+"""
+HELLO = "hello from a conftest\nhello from its child\n"
+TESTS = """
+import random
+
+import pytest
+
+from pytest_vperf.quantity import Quantity
+from pytest_vperf.targets.base import Unavailable
+
+noise = random.Random(1)
+
+
+def around(centre):
+    return lambda: Quantity(centre * (1 + 0.01 * noise.uniform(-1, 1)), "ms")
+
+
+@pytest.mark.parametrize("accelerator", ["kvm", "tcg"])
+class TestPods:
+    def test_start(self, claim, accelerator):
+        def sample():
+            if accelerator == "tcg":
+                raise Unavailable("no emulation here", remedy="install it", target="pod tcg")
+            return around(300)()
+
+        claim(f"start.pod.{accelerator}").holds(sample)
+
+
+def test_container(claim):
+    claim(f"start.container.{'runc'}").holds(around(100))
+
+
+def test_order(claim):
+    claim("start.order").compares(around(20), to=around(10))
+
+
+def test_even(claim):
+    name = "copy.even"
+    claim(name).near(around(10), to=around(10))
+
+
+def no_test(claim):
+    claim("nobody.tests.this").holds(around(1))
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project whose claims were run once; its record is run.json."""
+    root = tmp_path_factory.mktemp("project")
+    (root / "thresholds").mkdir()
+    (root / "thresholds" / "box.yaml").write_text(BOX)
+    (root / "thresholds" / "any.yaml").write_text(ANY)
+    (root / "tests" / "claims").mkdir(parents=True)
+    (root / "tests" / "claims" / "test_it.py").write_text(TESTS)
+    (root / "conftest.py").write_text(
+        "import os; print('hello from a conftest', flush=True); os.system('echo hello from its child')\n"
+    )
+    (root / "pytest.ini").write_text("[pytest]\nclaims_seed = 2\nclaims_json = run.json\n")
+    done = _run(root, "pytest", "-q", "--hw=box", "--claims-sessions=1", "-p", "no:cacheprovider")
+    assert (root / "run.json").is_file(), done.stdout
+    return root
+
+
+def _run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", *arguments]
+    return subprocess.run(
+        command, cwd=root, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+@pytest.fixture
+def vperf(project: Path) -> Run:
+    return lambda *arguments: _run(project, "pytest_vperf", "claims", *arguments)
+
+
+def table(vperf: Run, *arguments: str) -> dict[tuple[str, str], dict[str, Any]]:
+    done = vperf("--json", *arguments)
+    assert done.returncode == 0, done.stderr
+    return {(line["profile"], line["claim"]): line for line in json.loads(done.stdout)["table"]}
+
+
+def test_every_claim_has_its_test_threshold_and_last_verdict(vperf: Run) -> None:
+    lines = table(vperf)
+    held = lines["box", "start.pod.kvm"]
+    assert held["limit"] == "≤ 400 ms"
+    assert held["source"] == "paper.txt §1.1 (max 391 ms): the worst of it"
+    assert held["tests"] == ["tests/claims/test_it.py::TestPods::test_start"]
+    assert held["last"]["verdict"] == "holds"
+    assert 297 < held["last"]["estimate"] < 303
+    assert held["why"] == "the machine is not box"
+    missing = lines["box", "start.pod.tcg"]
+    assert missing["limit"] == "p99 ≤ 1 s"
+    assert missing["last"]["verdict"] == "not measured"
+    assert missing["why"].startswith("no emulation here")
+    assert lines["any", "start.order"]["last"]["verdict"] == "refuted"
+    assert lines["any", "copy.even"]["limit"] == "near 1 ± 5 %"
+    # Its name is not written in the call: only the record knows the test.
+    assert lines["any", "copy.even"]["tests"] == ["tests/claims/test_it.py::test_even"]
+
+
+def test_a_pattern_is_shown_with_the_claims_it_took(vperf: Run) -> None:
+    lines = table(vperf)
+    assert lines["any", "start.container.runc"]["entry"] == "start.container.*"
+    assert ("any", "start.container.*") not in lines
+
+
+def test_without_a_record_tests_are_known_by_the_form_of_the_name(
+    vperf: Run, tmp_path: Path
+) -> None:
+    lines = table(vperf, str(tmp_path))  # a folder without records
+    never = {claim: (line["tests"], line["why"]) for (_, claim), line in lines.items()}
+    file = "tests/claims/test_it.py::"
+    expected: dict[str, tuple[list[str], str]] = {
+        "start.pod.kvm": ([f"{file}TestPods::test_start"], "never measured"),
+        "start.pod.tcg": ([f"{file}TestPods::test_start"], "never measured"),
+        "nobody.tests.this": ([], "never measured: no test names it"),
+        "start.container.*": ([f"{file}test_container"], "never measured"),
+        "start.order": ([f"{file}test_order"], "never measured"),
+        "copy.even": ([], "never measured: no test names it"),
+    }
+    # An installed package has profiles of its own.
+    assert {claim: never.get(claim) for claim in expected} == expected
+
+
+def test_the_terminal_has_all_of_it_and_a_conftest_does_not_write_into_it(vperf: Run) -> None:
+    done = vperf("--hw=box")
+    assert done.returncode == 0
+    assert "hello" not in done.stdout
+    assert done.stderr == HELLO
+    lines = done.stdout.splitlines()
+    assert lines[0] == "box:"
+    words = " ".join(done.stdout.split())
+    assert "holds start.pod.kvm ≤ 400 ms" in words
+    assert "never measured nobody.tests.this ≥ 3 MB/s no test names it" in words
+    assert "paper.txt §1.1" in words
+    assert lines[-1] == "claims: 3, of which 1 were measured: 1 holds"
+
+
+def test_a_claim_and_a_profile_can_be_chosen(vperf: Run) -> None:
+    assert list(table(vperf, "-k", "start.*", "--hw=any")) == [
+        ("any", "start.container.runc"),
+        ("any", "start.order"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--hw=bix"], "there is no hardware profile 'bix'; did you mean 'box'? (there are any, box*)"),
+        (["--hw=auto"], "there is no hardware profile 'auto'; 'auto' is for runs (there are any, box*)"),
+        (["no.json"], "no.json: cannot be read: there is no such file"),
+        (["--rows=no.yaml"], "no.yaml: cannot be read: there is no such file"),
+        (["--tests=no"], "--tests: no does not exist"),
+    ],
+)  # fmt: skip
+def test_what_is_not_there_is_said(vperf: Run, arguments: list[str], says: str) -> None:
+    done = vperf(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    pytest.LineMatcher(done.stderr.splitlines()).fnmatch_lines([f"vperf claims: {says}"])
+
+
+def test_what_pytest_does_not_understand_ends_the_command(vperf: Run) -> None:
+    done = vperf("--thresholds=no")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--claims-thresholds: " in done.stderr
+    assert done.stderr.endswith("vperf claims: pytest ended with status 4\n")
+
+
+def test_output_needs_a_form(vperf: Run) -> None:
+    done = vperf("--output=x")
+    assert done.returncode == 2
+    assert "--output goes with --markdown or --json" in done.stderr
+
+
+def test_a_file_that_cannot_be_written_is_said(vperf: Run, tmp_path: Path) -> None:
+    done = vperf("--json", f"--output={tmp_path}/no/x.json")
+    assert done.returncode == 1
+    assert done.stderr.endswith("No such file or directory\n")
+
+
+def test_rows_that_do_not_fit_are_said(vperf: Run, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.yaml"
+    rows.write_text(
+        "A: {claim: starts, names: [start.*]}\n"
+        "B: {claim: orders, names: [start.order, copy.*]}\n"
+        "C: {claim: none, names: [gone.*]}\n"
+    )
+    done = vperf(f"--rows={rows}")
+    assert done.returncode == 1
+    said = done.stderr.removeprefix(HELLO).splitlines()
+    # An installed package has profiles of its own, whose claims are in none of these rows.
+    assert {
+        "vperf claims: start.order is in A and B",
+        "vperf claims: nobody.tests.this is in no row",
+        "vperf claims: C has no claim",
+    } <= set(said)
+    assert "A starts" in done.stdout
+    rows.write_text("A: {claim: starts}\n")
+    done = vperf(f"--rows={rows}")
+    assert done.returncode == 2
+    assert done.stderr.endswith(f"{rows}:1:4: A: a row has the keys claim and names\n")
+
+
+def test_kept_verdicts_are_a_record_and_stay_as_they_are(
+    vperf: Run, project: Path, tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept.json"
+    before = table(vperf)
+    assert table(vperf, "run.json", f"--keep={kept}", "--hw=box") != before
+    assert kept.stat().st_size < (project / "run.json").stat().st_size / 3
+    first = kept.read_text()
+    assert table(vperf, str(kept)) == before
+    assert table(vperf, "run.json", f"--keep={kept}") == before
+    assert kept.read_text() == first
+
+
+def test_a_page_of_markdown(vperf: Run, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    assert vperf("--markdown", f"--output={page}", "--hw=box").returncode == 0
+    text = page.read_text("utf-8")
+    assert f"Made by `vperf claims --markdown --output={page} --hw=box`" in text
+    assert "\n## box\n\nFor a box.\n\n| claim | limit | source | test |" in text
+    row = next(line for line in text.splitlines() if line.startswith("| `start.pod.kvm` |"))
+    cells = [cell.strip() for cell in row.strip("|").split(" | ")]
+    assert cells[1:5] == [
+        "≤ 400 ms", "paper.txt §1.1", "`tests/claims/test_it.py::TestPods::test_start`", "holds",
+    ]  # fmt: skip
+
+
+def test_half_of_the_evidence_is_shown_and_not_written(
+    vperf: Run, project: Path, tmp_path: Path
+) -> None:
+    records, page, kept = tmp_path / "records", tmp_path / "page.md", tmp_path / "kept.json"
+    records.mkdir()
+    (records / "sound.json").write_bytes((project / "run.json").read_bytes())
+    (records / "cut.json").write_bytes((project / "run.json").read_bytes()[:1000])
+    done = vperf(str(records), f"--keep={kept}")
+    assert done.returncode == 1
+    assert f"vperf claims: {records}/cut.json: is not JSON: " in done.stderr
+    assert "holds" in done.stdout
+    assert vperf(str(records), "--markdown", f"--output={page}").returncode == 1
+    assert not page.exists()
+    assert not kept.exists()
+
+
+def test_a_record_that_was_named_and_is_damaged_ends_the_command(
+    vperf: Run, project: Path, tmp_path: Path
+) -> None:
+    cut = tmp_path / "cut.json"
+    cut.write_bytes((project / "run.json").read_bytes()[:1000])
+    done = vperf("run.json", str(cut))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"{HELLO}vperf claims: {cut}: is not JSON: ")
