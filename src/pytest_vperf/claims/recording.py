@@ -21,16 +21,15 @@ from pytest_vperf.results.record import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable
 
     from pytest_vperf.claims.circumstances import Circumstances
     from pytest_vperf.claims.criterion import Criterion
     from pytest_vperf.claims.judgement import Judgement
     from pytest_vperf.claims.sampling import Sampling
     from pytest_vperf.claims.thresholds import Threshold
-    from pytest_vperf.stats.rule import Arm, State
+    from pytest_vperf.stats.rule import State
     from pytest_vperf.targets.base import Facts
-    from pytest_vperf.targets.scope import ToolUse
 
 #: Sessions that begin within fewer seconds than this saw one mood of the machine; a reader should know.
 SPAN = 60.0
@@ -87,7 +86,7 @@ def build_record(
         phases=mean_phases(sampling.observations),
         source=str(threshold.source) if threshold and threshold.source else "",
         hardware=_hardware(threshold, here),
-        targets=[_facts(facts, sampling.tools) for facts in seen],
+        targets=[_facts(facts, sampling) for facts in seen],
         nodeid=here.nodeid,
         started_at=judgement.started_at,
         duration_s=round(sampling.elapsed, 3),
@@ -134,13 +133,20 @@ def _target_text(sampling: Sampling, known: Iterable[Facts]) -> str:
     return ", ".join(dict.fromkeys(facts.name for facts in known))
 
 
-def _facts(facts: Facts, tools: Mapping[Arm, Sequence[ToolUse]]) -> TargetFacts:
+def _facts(facts: Facts, sampling: Sampling) -> TargetFacts:
     details = {str(key): str(value) for key, value in facts.details.items()}
-    for use in (use for arm in tools.values() for use in arm if use.target == facts.name):
-        name, program = f"tool_{use.program.name}", use.program
-        details[name] = f"{use.version} ({program.origin}: {program.path})"
-        details[f"{name}_sha256"] = program.sha256
-    return TargetFacts(kind=facts.kind, name=facts.name, details=details)
+    arms: list[str] = []
+    for arm in sampling.arms:
+        started = sampling.targets.get(arm, ())
+        ran = [use for use in sampling.tools.get(arm, ()) if use.target == facts.name]
+        # Where its samples started machines, a tool's target is one of those, and another may have the same name.
+        if facts in started or (ran and not started):
+            arms.append(arm)
+        for use in ran:
+            name, program = f"tool_{use.program.name}", use.program
+            details[name] = f"{use.version} ({program.origin}: {program.path})"
+            details[f"{name}_sha256"] = program.sha256
+    return TargetFacts(kind=facts.kind, name=facts.name, arms=arms, details=details)
 
 
 def _hardware(threshold: Threshold | None, circumstances: Circumstances) -> Hardware:

@@ -63,10 +63,11 @@ class Hardware(TypedDict):
 
 
 class TargetFacts(TypedDict):
-    """What a target really was: see `pytest_vperf.targets.base.Facts`."""
+    """What a target really was: see `pytest_vperf.targets.base.Facts`; and whose samples it was started for."""
 
     kind: str
     name: str
+    arms: list[str]
     details: dict[str, str]
 
 

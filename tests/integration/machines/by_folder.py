@@ -25,10 +25,12 @@ def scope_of(nodeid: str) -> str:
 
     >>> scope_of("tests/integration/labs/test_lab.py::test_it")
     'labs'
+    >>> scope_of("tests/integration/metrology/cpu/test_cpu_quota.py::test_it")
+    'metrology/cpu'
     >>> scope_of("tests/integration/test_pod.py::test_it")
     'test_pod.py'
     """
     path = PurePosixPath(nodeid.split("::", 1)[0])
     folders = path.parts[:-1]
     below = folders[folders.index(_HERE) + 1 :] if _HERE in folders else folders
-    return below[0] if below else path.name
+    return "/".join(below) if below else path.name

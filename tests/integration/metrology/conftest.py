@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +15,11 @@ FOLDER = Path(__file__).parent / "truths"
 if str(FOLDER) not in sys.path:
     sys.path.insert(0, str(FOLDER))
 
-from known_truth import Table  # noqa: E402 - found beside this file
+from known_truth import CPU, ROW, Row, Table  # noqa: E402 - found beside this file
 from lab import Lab  # noqa: E402
 
 from pytest_vperf import tools_image  # noqa: E402
-from pytest_vperf.machine import cgroups  # noqa: E402
+from pytest_vperf.machine import cgroups, lock  # noqa: E402
 from pytest_vperf.targets import image  # noqa: E402
 from pytest_vperf.targets.base import Unavailable  # noqa: E402
 from pytest_vperf.targets.container import Containers  # noqa: E402
@@ -42,20 +44,44 @@ if TYPE_CHECKING:
 #: The greatest weights of version 1 and 2.
 _GREATEST = {"cpu.shares": "262144", "cpu.weight": "10000"}
 
-_TABLE = pytest.StashKey[Table]()
+_HELD = pytest.StashKey[contextlib.ExitStack]()
 
 
-@pytest.fixture(scope="session")
-def table(request: pytest.FixtureRequest) -> Table:
-    """The known-truth table of this session, printed at its end."""
-    return request.config.stash.setdefault(_TABLE, Table())
+@pytest.fixture
+def table(record_property: Callable[[str, object], None]) -> Iterator[Table]:
+    """The rows of a test; those of all are printed at the end of the session."""
+    made = Table()
+    yield made
+    for row in made.rows:
+        record_property(ROW, asdict(row))
 
 
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    found = config.stash.get(_TABLE, None)
-    if found is not None and found.rows:
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Hold the machine: no claim of another process is measured meanwhile."""
+    if not hasattr(session.config, "workerinput"):
+        held = session.config.stash.setdefault(_HELD, contextlib.ExitStack())
+        held.enter_context(lock.measuring(print))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _HELD in config.stash:
+        config.stash[_HELD].close()
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    reports = [
+        report
+        for each in terminalreporter.stats.values()
+        for report in each
+        if isinstance(report, pytest.TestReport) and report.when == "teardown"
+    ]
+    reports.sort(key=lambda report: report.nodeid)
+    properties: list[tuple[str, Any]] = [
+        each for report in reports for each in report.user_properties
+    ]
+    if rows := [Row(**value) for name, value in properties if name == ROW]:
         terminalreporter.section("known truth")
-        for line in found.lines():
+        for line in Table(rows).lines():
             terminalreporter.line(line)
 
 
@@ -95,19 +121,19 @@ def lab(
 
     def start_host(**limits: Any) -> Target:
         # The usual weight, for a place in the undisturbed group: a host without limits is in none.
-        return scope.own(host.limited(**{"cpu_shares": 1024, **limits}))
+        return scope.own(host.limited(**{"cpu_shares": 1024, "cpuset": CPU, **limits}))
 
     def start_container(**limits: Any) -> Target:
         engine, imported = request.getfixturevalue("engine_with_tools")
         containers = Containers(
             lambda: engine, session_run, scope, rootfs=lambda _: imported, tree=lambda: tools
         )
-        return containers.start(**limits)
+        return containers.start(**{"cpuset": CPU, **limits})
 
     def start_pod(**limits: Any) -> Target:
         assets: Assets = request.getfixturevalue("assets_with_tools")
         pods = Pods(lambda: assets, session_run, scope, accelerator="tcg")
-        return pods.start(**{"cpu_shares": 1024, **limits})
+        return pods.start(**{"cpu_shares": 1024, "cpuset": CPU, **limits})
 
     try:
         yield Lab(

@@ -313,7 +313,9 @@ def test_what_a_sample_started_is_ended_before_the_next(project: pytest.Pytester
         record = claim("start.quick").holds(sample)
         assert Machine.open == 1
         assert record["target"] == "pod tcg qboot"
-        assert [facts["name"] for facts in record["targets"]] == ["pod tcg kept", "pod tcg qboot"]
+        assert [(each["name"], each["arms"]) for each in record["targets"]] == [
+            ("pod tcg kept", []), ("pod tcg qboot", ["a"]),
+        ]
 
     def test_after(): assert Machine.open == 0
 """
@@ -335,6 +337,12 @@ def test_both_targets_of_a_comparison_are_named(project: pytest.Pytester) -> Non
     def test_it(claim, scope):
         record = claim("start.alike").compares(sampler(scope, "qboot"), to=sampler(scope, "seabios"))
         assert record["target"] == "pod tcg qboot / pod tcg seabios"
+        arms = {each["details"]["firmware"]: each["arms"] for each in record["targets"]}
+        assert arms == {"qboot": ["a"], "seabios": ["b"]}
+
+    def test_same(claim, scope):
+        record = claim("start.alike").compares(sampler(scope, "qboot"), to=sampler(scope, "qboot"))
+        assert [each["arms"] for each in record["targets"]] == [["a", "b"]]
 """
     )
     assert project.runpytest().ret == 0
