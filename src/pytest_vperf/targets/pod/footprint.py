@@ -57,7 +57,7 @@ class Least:
             f"{each.size} MiB {'starts' if each.answer.works else each.answer.words}"
             for each in self.found.tries
         )
-        told = "; ".join(f"contradiction: {each} MiB" for each in self.found.contradictions)
+        told = "; ".join(f"contradiction (MiB): {each}" for each in self.found.contradictions)
         return f"{tries}; {told}" if told else tries
 
     def start(self) -> Pod:

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
 PHASES = ("disk", "stop", "container")
 _CONTAINER = 1  # its stream
+#: Seconds that the agent's word of the old disk is waited for, before the time limit is looked at again.
+_SLICE = 0.1
+#: Bytes of what the new container printed that are kept, for the error if it ends.
+_KEPT = 4096
 
 
 class Replacement:
@@ -69,6 +73,7 @@ class Replacement:
         )
         self._timeout = timeout
         self._released = False
+        self._said = self._before = b""
 
     def perform(self) -> Quantity:
         """Do it; in ms, with its phases as parts. Where it raises, the machine is of no use any more.
@@ -110,16 +115,27 @@ class Replacement:
         """Watch the new container for a moment, and take the old one's disk out."""
         machine, took = self._machine, marks["container"] - began
         watched = settling_time(took, marks["container"] - marks["disk"])
-        settle(self._frames, machine.name, self._command, watched)
-        if not self._released:
-            machine.next_of((Type.RELEASED,), _doing("release"), deadline)
-        left = max(0.1, deadline - time.perf_counter())
-        hotplug.unplug(machine.qmp, self._old, left)
+        self._watch(watched)
+        while not self._released:
+            if time.perf_counter() >= deadline:
+                raise machine.late(_doing("release"))
+            self._watch(_SLICE)
+        hotplug.unplug(machine.qmp, self._old, max(0.1, deadline - time.perf_counter()))
+        # All of that took a moment more, and an end that was told meanwhile is one at once, too.
+        self._watch(0.0)
+
+    def _watch(self, seconds: float) -> None:
+        self._before = self._said
+        settle(self._frames, self._machine.name, self._command, seconds)
 
     def _frames(self, deadline: float) -> Iterable[Frame]:
         frames = self._machine.next_frames(deadline)
         self._released = self._released or any(each.type is Type.RELEASED for each in frames)
-        return frames
+        # It is watched in several turns; what it printed in one may be why it ended in another.
+        before, self._before = Frame(Type.OUTPUT, _CONTAINER, self._before), b""
+        prints = (each.payload for each in frames if each.type in (Type.OUTPUT, Type.ERRORS))
+        self._said = (self._said + b"".join(prints))[-_KEPT:]
+        return [before, *frames]
 
 
 def _phase(marks: Mapping[str, float]) -> str:

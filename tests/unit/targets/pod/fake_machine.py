@@ -72,7 +72,16 @@ class FakeQemu:
             return
         say({"return": {"enabled": False} if command == "query-kvm" else {}, **number})
         for event in self.pushed.get(command, []):
-            say({"timestamp": {"seconds": 0, "microseconds": 0}, **event})
+            self.push(event)
+
+    def push(self, event: dict[str, Any]) -> None:
+        """Have QMP say something by itself."""
+        stamped = {"timestamp": {"seconds": 0, "microseconds": 0}, **event}
+        self._qmp.sendall(json.dumps(stamped).encode() + b"\r\n")
+
+    def say(self, frame: Frame) -> None:
+        """Have the agent say something by itself."""
+        self._agent.sendall(frame.encode())
 
     def _listen(self) -> None:
         decoder = Decoder()

@@ -200,6 +200,23 @@ def test_a_qemu_that_ends_while_it_unplugs_is_not_waited_for(pod: Pod, qemu: Fak
     timer.join()
 
 
+def test_what_it_printed_before_it_ended_is_told(pod: Pod, qemu: FakeQemu) -> None:
+    """Also where its end comes with the unplugging, long after its words."""
+
+    def answer(frame: Frame) -> list[Frame]:
+        if frame.type is not Type.START:
+            return agrees(frame)
+        threading.Timer(0.3, qemu.say, (Frame(Type.RELEASED, 0),)).start()
+        threading.Timer(0.35, qemu.say, (exited(4),)).start()
+        return [exited(137), Frame(Type.RUNNING, 1), Frame(Type.ERRORS, 1, b"no config")]
+
+    qemu.answer = answer
+    qemu.pushed = {}
+    threading.Timer(0.6, qemu.push, (DELETED,)).start()
+    with pytest.raises(CannotStart, match=r"with status 4:\nno config$"):
+        pod.replace(NEW)
+
+
 def test_an_image_that_is_missing_changes_nothing(pod: Pod, qemu: FakeQemu, tmp_path: Path) -> None:
     with pytest.raises(CannotStart, match=r"missing\.tar"):
         pod.replace(tmp_path / "missing.tar")
