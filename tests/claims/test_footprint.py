@@ -9,6 +9,7 @@ import pytest
 pytestmark = [pytest.mark.footprint, pytest.mark.vperf(budget="5 min")]
 
 
+@pytest.mark.slow  # each sample is a search
 @pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
 def test_least_memory_of_a_pod(claim, pods, footprint):
     claim(f"footprint.minimum.pod.{pods.accelerator}").holds(lambda: footprint.least(pods).memory)

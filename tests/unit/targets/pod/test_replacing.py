@@ -207,12 +207,12 @@ def test_what_it_printed_before_it_ended_is_told(pod: Pod, qemu: FakeQemu) -> No
         if frame.type is not Type.START:
             return agrees(frame)
         threading.Timer(0.3, qemu.say, (Frame(Type.RELEASED, 0),)).start()
-        threading.Timer(0.35, qemu.say, (exited(4),)).start()
+        threading.Timer(0.5, qemu.say, (exited(4),)).start()
         return [exited(137), Frame(Type.RUNNING, 1), Frame(Type.ERRORS, 1, b"no config")]
 
     qemu.answer = answer
     qemu.pushed = {}
-    threading.Timer(0.6, qemu.push, (DELETED,)).start()
+    threading.Timer(0.7, qemu.push, (DELETED,)).start()
     with pytest.raises(CannotStart, match=r"with status 4:\nno config$"):
         pod.replace(NEW)
 
