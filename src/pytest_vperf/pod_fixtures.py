@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.domu.xen_pods import XenPods
     from pytest_vperf.targets.image import Rootfs
     from pytest_vperf.targets.pod.assets import Assets
+    from pytest_vperf.targets.pod.footprint import Footprint, Known
     from pytest_vperf.targets.pod.place import Place
     from pytest_vperf.targets.pod.pod import Pod
     from pytest_vperf.targets.pod.pods import Pods
@@ -117,3 +118,17 @@ def pods(
 def pod(pods: Pods | XenPods) -> Pod | Domu:
     """A running pod."""
     return pods.start()
+
+
+@pytest.fixture(scope="session")
+def footprints_known() -> dict[tuple[str, ...], Known]:
+    """Where the searches of this run for the least memory look first: each of them tries it anew."""
+    return {}
+
+
+@pytest.fixture
+def footprint(footprints_known: dict[tuple[str, ...], Known]) -> Footprint:
+    """The least memory that pods start with: ``footprint.least(pods).memory``."""
+    from pytest_vperf.targets.pod.footprint import Footprint
+
+    return Footprint(footprints_known)

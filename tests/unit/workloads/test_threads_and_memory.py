@@ -7,16 +7,24 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pytest_vperf.targets.base import TargetError
+from pytest_vperf.targets.base import Completed, TargetError
 from pytest_vperf.workloads.procmem import ProcMem
 from pytest_vperf.workloads.threadcpu import ThreadCpu
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+class There:
+    """A host whose files are read by a command."""
+
+    def run(self, argv: list[str], *, check: bool) -> Completed:
+        done = subprocess.run(argv, capture_output=True, check=check)
+        return Completed(tuple(argv), done.returncode, done.stdout, done.stderr, 0.0)
 
 
 #: Two threads with names of their own: one spins, one sleeps; then so many MiB are touched.
@@ -111,6 +119,26 @@ def test_memory_of_a_process_is_what_its_status_says(child: subprocess.Popen[byt
     assert memory.rss.better == "lower"
 
 
+def test_memory_on_another_host_is_read_there(child: subprocess.Popen[bytes]) -> None:
+    there = cast("Any", There())
+    here, memory = ProcMem().of(child.pid), ProcMem().of(child.pid, on=there)
+    assert memory.rss.value == pytest.approx(here.rss.value, rel=0.1)
+    assert memory.size.value == pytest.approx(here.size.value, rel=0.02)
+    pss = ProcMem().pss(child.pid, on=there)
+    assert pss.value == pytest.approx(ProcMem().pss(child.pid).value, rel=0.1)
+    with pytest.raises(TargetError, match=r"memory of process 4194303 cannot be read: .*No such"):
+        ProcMem().of(4194303, on=there)
+
+
+def test_shared_pages_count_in_part(child: subprocess.Popen[bytes]) -> None:
+    rollup = Path(f"/proc/{child.pid}/smaps_rollup").read_text().splitlines()
+    pss = next(int(line.split()[1]) for line in rollup if line.startswith("Pss:")) / 1024
+    measured = ProcMem().pss(child.pid)
+    assert measured.to("MiB").value == pytest.approx(pss, rel=0.1)
+    assert 64 < measured.value <= ProcMem().of(child.pid).rss.value * 1.01
+    assert measured.better == "lower"
+
+
 def test_a_process_without_memory_is_not_zero() -> None:
     process = subprocess.Popen(["true"])
     try:
@@ -120,5 +148,9 @@ def test_a_process_without_memory_is_not_zero() -> None:
                 break
         with pytest.raises(TargetError, match="has no memory of its own"):
             ProcMem().of(process.pid)
+        with pytest.raises(TargetError, match=r"has no memory of its own|there is no process"):
+            ProcMem().pss(process.pid)
+        with pytest.raises(TargetError, match="has no memory of its own"):
+            ProcMem().of(process.pid, on=cast("Any", There()))
     finally:
         process.wait()

@@ -25,6 +25,7 @@ class Type(IntEnum):
     KILL = 4
     WRITE = 5
     READ = 6
+    IMAGE = 7
     READY = 16
     RUNNING = 17
     OUTPUT = 18
@@ -32,6 +33,8 @@ class Type(IntEnum):
     EXIT = 20
     FAILED = 21
     TAKEN = 22
+    DISK = 23
+    RELEASED = 24
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,7 @@ class XenPods:
         cpus: float | None = None,
         cpuset: str | None = None,
         cpu_shares: int | None = None,
+        replaceable: bool = False,
     ) -> Domu:
         """Start a pod and wait until its container's process runs.
 
@@ -80,6 +81,7 @@ class XenPods:
             cpus: how many of its host's CPUs' time it may use, e.g. 0.5.
             cpuset: the host's CPUs that it may run on, e.g. ``0-1``.
             cpu_shares: its weight against others of the host; 1024 is the usual one, Xen's 256.
+            replaceable: cannot be had.
 
         Raises:
             Unavailable: there is no Xen host, or it does not tell its pinning: the claim is not measured.
@@ -90,6 +92,12 @@ class XenPods:
         limits = Limits(cpus, cpuset, cpu_shares)
         size, memory_mib = vcpus_of(vcpus), memory_mib_of(memory)
         name = NAME
+        if replaceable:
+            raise Unavailable(
+                "the container of a pod on Xen cannot be replaced: images are plugged in over QEMU's control socket, "
+                "and a paravirtualised machine of Xen's has no QEMU",
+                target=name,
+            )
         try:
             daemon = self._daemon()
             name += daemon.mark

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_vperf.machine import cache
+from pytest_vperf.targets.base import Unavailable
 from pytest_vperf.targets.kernel import modules
 from pytest_vperf.targets.kernel.guest_kernel import GuestKernel, distribution_kernel, from_file
+from pytest_vperf.targets.pod import hotplug
 from pytest_vperf.targets.pod.command_line import MachineConfig
 from pytest_vperf.targets.pod.disk import build_disk
 from pytest_vperf.targets.pod.initramfs import build_initramfs
@@ -54,13 +56,19 @@ class Assets:
         cpu: str = "",
         disks: tuple[tuple[str, str], ...] = (),
         card: Card | None = None,
+        replaceable: bool = False,
     ) -> MachineConfig:
         """The machine for one pod.
 
         Raises:
             CannotStart: there is no firmware of that name.
-            Unavailable: the firmware is not installed.
+            Unavailable: the firmware is not installed, or disks cannot be plugged into such a machine.
         """
+        if replaceable and machine not in hotplug.BUSES:
+            raise Unavailable(
+                f"a machine of QEMU's type {machine} has no bus that disks can be plugged into",
+                remedy=f"machine= one of {', '.join(hotplug.BUSES)}",
+            )
         return MachineConfig(
             accelerator,
             self.place.firmware(firmware).path,
@@ -74,6 +82,7 @@ class Assets:
             cpu,
             disks,
             card,
+            replaceable,
         )
 
     def details(self, config: MachineConfig, firmware: str) -> dict[str, str]:
@@ -90,6 +99,7 @@ class Assets:
             "guest_kernel": self.kernel.release,
             "guest_kernel_sha256": self.kernel.sha256,
             "initramfs_sha256": cache.kept_sha256(config.initramfs),
+            **({"replaceable": "yes"} if config.replaceable else {}),
             "rootfs": self.rootfs.name,
             "rootfs_sha256": self.rootfs.sha256,
             **self.place.details,

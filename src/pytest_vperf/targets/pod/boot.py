@@ -6,6 +6,8 @@ import time
 from typing import TYPE_CHECKING
 
 from pytest_vperf.targets.agent.wire import Frame, Type, command_payload
+from pytest_vperf.targets.pod import hotplug
+from pytest_vperf.targets.pod.disks import put_in_place
 from pytest_vperf.targets.pod.machine import Machine
 from pytest_vperf.targets.pod.pod import DEFAULT_ENVIRONMENT, Pod
 from pytest_vperf.targets.pod.settling import settle, settling_time
@@ -73,6 +75,8 @@ def boot(
         raise
     try:
         # The order waits in the socket until the agent opens its port: one round trip less.
+        if config.replaceable:
+            machine.wire.send(Frame(Type.IMAGE, 0, hotplug.serial(hotplug.FIRST).encode() + b"\0"))
         machine.wire.send(start)
         machine.go(timeout)
         deadline = began + timeout
@@ -83,10 +87,8 @@ def boot(
         settle(machine.next_frames, machine.name, command, watched)
         if group is not None:
             group.check_member(machine.pid)
-        pod = Pod(machine, began, details, assets.rootfs, disks)
+        pod = Pod(machine, began, details, assets.rootfs, disks, place)
         if disks:
-            from pytest_vperf.targets.pod.disks import put_in_place
-
             put_in_place(pod, disks)
     except BaseException:
         machine.close()

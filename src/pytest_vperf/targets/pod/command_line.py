@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_vperf.targets.pod import hotplug
+
 if TYPE_CHECKING:
     from pathlib import PurePath
 
@@ -57,6 +59,7 @@ class MachineConfig:
         cpu: QEMU's CPU model; empty: the host's under KVM, everything that TCG can emulate otherwise.
         disks: further disks, each a serial number and the host's device.
         card: its network card, if it has one.
+        replaceable: the image can be unplugged, and another one plugged in.
     """
 
     accelerator: str
@@ -70,6 +73,7 @@ class MachineConfig:
     cpu: str = ""
     disks: tuple[tuple[str, str], ...] = ()
     card: Card | None = None
+    replaceable: bool = False
 
     @property
     def cpu_model(self) -> str:
@@ -110,14 +114,19 @@ def command_line(qemu: str, config: MachineConfig, channels: Channels, name: str
         *("-serial", "chardev:console"),
     ]
     if config.disk is not None:
-        disk = str(config.disk).replace(",", ",,")
         argv += [
             *("-device", "virtio-serial-pci,disable-legacy=on,max_ports=2"),
             *("-chardev", f"socket,id=agent,{channels.agent}"),
             *("-device", f"virtserialport,chardev=agent,name={AGENT_PORT}"),
-            *("-drive", f"file={disk},format=raw,if=none,id=image,read-only=on"),
-            *("-device", "virtio-blk-pci,disable-legacy=on,drive=image"),
         ]
+        if config.replaceable:
+            argv += hotplug.first_disk(config.machine, config.disk)
+        else:
+            disk = str(config.disk).replace(",", ",,")
+            argv += [
+                *("-drive", f"file={disk},format=raw,if=none,id=image,read-only=on"),
+                *("-device", "virtio-blk-pci,disable-legacy=on,drive=image"),
+            ]
     for serial, device in config.disks:
         # Past the host's page cache, as the loop device itself is: the guest asks for the disk and gets the disk.
         drive = f"file={device},format=raw,if=none,id={serial},cache=none,aio=threads"

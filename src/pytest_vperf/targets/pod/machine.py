@@ -14,7 +14,6 @@ the host's scheduler (well below 1 ms on an idle host).
 from __future__ import annotations
 
 import contextlib
-import os
 import select
 import subprocess
 import time
@@ -24,6 +23,13 @@ from typing import TYPE_CHECKING
 from pytest_vperf.targets.agent.wire import Frame, Type, Wire, WireError
 from pytest_vperf.targets.base import CannotStart, TimedOut
 from pytest_vperf.targets.kernel.lines import KERNEL_LINE
+from pytest_vperf.targets.pod.endings import (
+    MachineEnded,
+    NotReady,
+    how_it_ended,
+    last_words,
+    no_container,
+)
 from pytest_vperf.targets.pod.qmp import Qmp, QmpError, QmpTimeout
 
 if TYPE_CHECKING:
@@ -51,6 +57,7 @@ class Machine:
         name: for messages.
         marks: phase → the time.perf_counter() at which it ended, in the order seen.
         console: the last 64 KiB printed on the serial port.
+        qmp: QEMU's control connection.
     """
 
     def __init__(self, process: QemuProcess, config: MachineConfig, name: str) -> None:
@@ -59,12 +66,13 @@ class Machine:
         self.marks: dict[str, float] = {}
         self.console = bytearray()
         self._process = process
-        self._qmp = Qmp(process.qmp)
+        self.qmp = Qmp(process.qmp)
         self._console = process.console
         self._console.setblocking(False)
         self._console_open = True
         self._first_byte: float | None = None
         self._seen: deque[tuple[float, Frame]] = deque()
+        self._words: str | None = None
         self.wire = Wire(process.agent)
 
     @property
@@ -80,20 +88,20 @@ class Machine:
             TimedOut: it did not answer in time.
         """
         try:
-            self._qmp.connect(timeout)
+            self.qmp.connect(timeout)
             # Asked of QEMU at every start: design rule 8.
-            kvm = self._qmp.execute("query-kvm")["enabled"]
+            kvm = self.qmp.execute("query-kvm")["enabled"]
             if kvm != (self.config.accelerator == "kvm"):
                 actual = "kvm" if kvm else "tcg"
                 raise CannotStart(
                     f"{self.name}: QEMU runs {actual}, not {self.config.accelerator}",
                     target=self.name,
                 )
-            self._qmp.execute("cont")
+            self.qmp.execute("cont")
         except QmpTimeout as error:
-            raise self._late(str(error)) from error
+            raise self.late(self.phase, str(error)) from error
         except QmpError as error:
-            raise self._dead("process", str(error)) from error
+            raise self.ended("process", str(error)) from error
         self.marks["process"] = time.perf_counter()
 
     def await_frame(self, wanted: Type, phase: str, deadline: float) -> Frame:
@@ -108,41 +116,46 @@ class Machine:
             CannotStart: the machine ended, or the agent reported an error instead.
             TimedOut: the deadline passed.
         """
+        self.marks[phase], frame = self.next_of((wanted,), "", deadline)
+        return frame
+
+    def next_of(self, wanted: tuple[Type, ...], phase: str, deadline: float) -> tuple[float, Frame]:
+        """The agent's next frame of some types, and when it came; others before it are dropped.
+
+        Args:
+            wanted: the types.
+            phase: what the machine is in, for messages; empty: as `phase` says.
+            deadline: on time.perf_counter()'s clock.
+
+        Raises:
+            CannotStart: the machine ended, or the agent reported an error instead.
+            TimedOut: the deadline passed.
+        """
         while True:
             # One read may bring the frames of two phases: what is not wanted yet is kept, with its time.
             while self._seen:
                 at, frame = self._seen.popleft()
                 if frame.type is Type.FAILED:
-                    number = int.from_bytes(frame.payload[:4], "little")
-                    what = frame.payload[4:].decode("utf-8", "replace")
-                    raise CannotStart(
-                        f"{self.name}: the container did not start: {what}: {os.strerror(number)}",
-                        target=self.name,
-                    )
-                if frame.type is wanted:
-                    self.marks[phase] = at
-                    return frame
+                    raise no_container(self.name, frame.payload)
+                if frame.type in wanted:
+                    return at, frame
             frames = self.wait(deadline)
             if frames is None:
-                raise self._dead(self.phase)
+                raise self.ended(phase or self.phase)
             now = time.perf_counter()
             self._seen.extend((now, frame) for frame in frames)
             if now >= deadline and not frames:
-                raise self._late()
+                raise self.late(phase or self.phase)
 
     def next_frames(self, deadline: float) -> list[Frame]:
-        """What the agent said since the last frame that was awaited, or says until the deadline.
-
-        Raises:
-            CannotStart: the machine ended.
-        """
+        """What the agent said since the last frame that was awaited, or says until the deadline; errors as above."""
         if self._seen:
             frames = [frame for _, frame in self._seen]
             self._seen.clear()
             return frames
         found = self.wait(deadline)
         if found is None:
-            raise self._dead("container")
+            raise self.ended("container")
         return found
 
     def await_console(self, line: bytes, deadline: float) -> None:
@@ -154,7 +167,7 @@ class Machine:
         """
         while line not in self.console:
             if self.wait(deadline) is None:
-                raise self._dead(self.phase)
+                raise self.ended(self.phase)
             if time.perf_counter() >= deadline:
                 raise TimedOut(
                     f"{self.name}: no {line!r} in time{self.last_words()}", target=self.name
@@ -165,6 +178,8 @@ class Machine:
 
         Without an agent's port (no disk) the end of the console is the machine's end.
         """
+        if self._words is not None:
+            return None
         readers: list[socket.socket] = [self._console] if self._console_open else []
         if self.config.disk is not None:
             readers.append(self.wire.socket)
@@ -218,31 +233,43 @@ class Machine:
 
     def last_words(self) -> str:
         """What QEMU and the console said last, for the end of an error message."""
-        log = self._process.said()
-        console = self.console[-600:].decode("utf-8", "replace").replace("\r", "").strip()
-        lines = f"\nQEMU said: {log}" if log else ""
-        return lines + (
-            f"\nits console ended with:\n{console}" if console else "; its console is empty"
-        )
+        if self._words is not None:
+            return self._words
+        return last_words(self._process.said(), self._text())
 
-    def _late(self, detail: str = "") -> TimedOut:
-        return TimedOut(
-            f"{self.name} was not ready in time: it never left its phase {self.phase!r}"
+    def _text(self) -> str:
+        return self.console.decode("utf-8", "replace")
+
+    def late(self, phase: str, detail: str = "") -> NotReady:
+        """The error of a machine that never leaves a phase."""
+        return NotReady(
+            f"{self.name} was not ready in time: it never left its phase {phase!r}"
             + (f" ({detail})" if detail else "")
             + self.last_words(),
             target=self.name,
+            phase=phase,
+            console=self._text(),
         )
 
-    def _dead(self, phase: str, detail: str = "") -> CannotStart:
+    def ended(self, phase: str, detail: str = "") -> MachineEnded:
+        """The error of a machine that ended in a phase."""
         try:
-            status = self._process.wait(2.0)
+            status: int | None = self._process.wait(2.0)
         except subprocess.TimeoutExpired:
-            how = detail or "closed its channels"
-        else:
-            how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
-        return CannotStart(
-            f"{self.name}: QEMU {how} in the phase {phase!r}{self.last_words()}", target=self.name
+            status = None
+        how = how_it_ended(status, detail)
+        return MachineEnded(
+            f"{self.name}: QEMU {how} in the phase {phase!r}{self.last_words()}",
+            target=self.name,
+            phase=phase,
+            status=status,
+            console=self._text(),
         )
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it was not ended yet, by anybody."""
+        return self._words is None and self._process.poll() is None
 
     def usage(self) -> Usage:
         """CPU time and resident memory of QEMU.
@@ -254,8 +281,9 @@ class Machine:
 
     def close(self) -> None:
         """End the machine. Safe to repeat."""
+        self._words = self.last_words()
         self._process.end()
-        self._qmp.close()
+        self.qmp.close()
         self._console.close()
         self.wire.socket.close()
 

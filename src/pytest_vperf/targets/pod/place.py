@@ -13,6 +13,7 @@ from pytest_vperf.targets.pod.qemu import check_qemu, qemu_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import PurePath
 
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.control_group import ControlGroup
@@ -73,6 +74,18 @@ class Place(Protocol):
         """
         ...
 
+    def bring(self, file: PurePath, what: str) -> PurePath:
+        """Have a file of this machine there.
+
+        Args:
+            file: the file.
+            what: it is, in a word, for its name there.
+
+        Raises:
+            TargetError: it cannot be brought there.
+        """
+        ...
+
     def ready(
         self, qemu: str, config: MachineConfig, run: Run, group: ControlGroup | None
     ) -> Callable[[], QemuProcess]:
@@ -125,6 +138,10 @@ class Here:
         from pytest_vperf.targets.control_group import ControlGroup
 
         return ControlGroup(run, limits, name)
+
+    def bring(self, file: PurePath, what: str) -> PurePath:
+        """The file, which is here."""
+        return file
 
     def ready(
         self, qemu: str, config: MachineConfig, run: Run, group: ControlGroup | None

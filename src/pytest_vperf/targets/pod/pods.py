@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from typing import TYPE_CHECKING
 
 from pytest_vperf.quantity import amount
@@ -13,6 +14,7 @@ from pytest_vperf.targets.network.card import plug_in
 from pytest_vperf.targets.pod.boot import boot
 from pytest_vperf.targets.pod.disks import serial
 from pytest_vperf.targets.pod.place import HERE
+from pytest_vperf.targets.pod.pod import IDLE, Pod
 from pytest_vperf.targets.pod.probe import ACCELERATORS, probe
 
 if TYPE_CHECKING:
@@ -23,11 +25,9 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.network.card import Network
     from pytest_vperf.targets.pod.assets import Assets
     from pytest_vperf.targets.pod.place import Place
-    from pytest_vperf.targets.pod.pod import Pod
     from pytest_vperf.targets.scope import Scope
 
-#: The container's process unless a test names one: it does nothing, for ever, in any image with coreutils.
-IDLE = ("sleep", "infinity")
+__all__ = ["IDLE", "Pods"]
 
 
 class Pods:
@@ -62,7 +62,7 @@ class Pods:
         self._assets = assets
         self._probed = probed or assets
         self._run = run
-        self._scope = scope
+        self._scope: Scope | None = scope
         self._asked = accelerator
         self._why = ""
         self._timeout = timeout
@@ -96,6 +96,8 @@ class Pods:
         disks: Sequence[Disk | CappedDisk] = (),
         network: Network | None = None,
         vhost: bool = False,
+        replaceable: bool = False,
+        timeout: float | None = None,
     ) -> Pod:
         """Start a pod and wait until its container's process runs.
 
@@ -113,6 +115,8 @@ class Pods:
                 ``disk.capped(…)`` it may do so much with it.
             network: what its network card is plugged into (fixture ``network``); ``None``: it has none.
             vhost: the host's kernel moves the card's packets (vhost-net) instead of QEMU.
+            replaceable: its container can be replaced, see `Pod.replace`; the machine has a bus for that.
+            timeout: seconds that this start may take; ``None``: as others.
 
         Raises:
             Unavailable: this host cannot run such pods: the claim is not measured.
@@ -145,6 +149,7 @@ class Pods:
                     cpu=cpu,
                     disks=tuple((serial(disk), disk.device) for disk in present),
                     card=card,
+                    replaceable=replaceable,
                 )
             except Unavailable as error:
                 error.target = name
@@ -155,7 +160,7 @@ class Pods:
                 firmware,
                 self._run,
                 command=tuple(command),
-                timeout=self._timeout,
+                timeout=self._timeout if timeout is None else timeout,
                 why_accelerator=self._why,
                 limits=limits,
                 disks=present,
@@ -165,7 +170,28 @@ class Pods:
                 card.given()
                 plug_in(pod, card)
             undo.pop_all()
+        return pod if self._scope is None else self._scope.own(pod)
+
+    def unowned(self) -> Pods:
+        """The same, whose pods belong to who starts them, and are in no record until `own` takes them over."""
+        others = copy.copy(self)
+        others._scope = None
+        return others
+
+    def own(self, pod: Pod) -> Pod:
+        """Take over a pod that `unowned` ones have started."""
+        assert self._scope is not None
         return self._scope.own(pod)
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What they are started from: pods of the same bytes have it too.
+
+        Raises:
+            Unavailable: it cannot be had.
+        """
+        assets = self._assets()
+        return assets.qemu_version, assets.kernel.sha256, str(assets.initramfs), str(assets.disk)
 
 
 def _positive(name: str, value: int) -> int:

@@ -10,7 +10,7 @@ from qemu.qmp import QMPClient, QMPError
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Mapping
 
 # The library logs a machine that goes away as an error; whether it is one is said by our own errors.
 logging.getLogger("qemu.qmp").setLevel(logging.CRITICAL)
@@ -41,12 +41,43 @@ class Qmp:
         self._wait(self._client.connect(self._socket), timeout, "greeting")
 
     def execute(self, command: str, timeout: float = 10.0, **arguments: object) -> Any:
-        """Run a QMP command and return its result.
+        """Run a QMP command and return its result; an argument ``node_name`` is QMP's ``node-name``.
 
         Raises:
             QmpError: QEMU refused it, is gone, or does not answer within ``timeout`` seconds.
         """
-        return self._wait(self._client.execute(command, arguments or None), timeout, command)
+        return self._wait(self._client.execute(command, _named(arguments)), timeout, command)
+
+    def execute_until(
+        self, event: str, device: str, command: str, timeout: float, **arguments: object
+    ) -> None:
+        """Run a QMP command, and wait until QEMU pushes an event about a device.
+
+        Raises:
+            QmpTimeout: it does not within ``timeout`` seconds.
+            QmpError: QEMU refused the command, or is gone.
+        """
+
+        async def awaited(listener: Any) -> None:
+            async for each in listener:
+                if each["data"].get("device") == device:
+                    return
+
+        async def work() -> None:
+            with self._client.listener(event) as listener:
+                # No event comes from a QEMU that is gone, so its going is waited for as well.
+                gone = asyncio.ensure_future(self._client.runstate_changed())
+                await self._client.execute(command, _named(arguments))
+                told = asyncio.ensure_future(awaited(listener))
+                try:
+                    await asyncio.wait((told, gone), return_when=asyncio.FIRST_COMPLETED)
+                    if not told.done():
+                        raise QmpError(f"{command}: QEMU is gone")
+                finally:
+                    told.cancel()
+                    gone.cancel()
+
+        self._wait(work(), timeout, f"{command}, {event}")
 
     def close(self) -> None:
         """Let go of the connection; never raises."""
@@ -76,3 +107,7 @@ class Qmp:
             raise QmpTimeout(f"QEMU did not answer ({what}) within {timeout:g} s") from None
         except (QMPError, OSError, EOFError) as error:
             raise QmpError(f"{what}: {error}") from error
+
+
+def _named(arguments: Mapping[str, object]) -> dict[str, object] | None:
+    return {name.replace("_", "-"): value for name, value in arguments.items()} or None

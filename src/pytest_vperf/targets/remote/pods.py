@@ -110,13 +110,14 @@ class PodsThere:
             )
         there = dataclasses.replace(
             config,
-            kernel=self._sent(config.kernel, "kernel"),
-            initramfs=self._sent(config.initramfs, "initramfs"),
-            disk=None if config.disk is None else self._sent(config.disk, "image"),
+            kernel=self.bring(config.kernel, "kernel"),
+            initramfs=self.bring(config.initramfs, "initramfs"),
+            disk=None if config.disk is None else self.bring(config.disk, "image"),
         )
         return RemoteStart(self._machine, qemu, there, run)
 
-    def _sent(self, file: PurePath, what: str) -> PurePosixPath:
+    def bring(self, file: PurePath, what: str) -> PurePosixPath:
+        """Send a file there, if it is not there yet."""
         return PurePosixPath(self._machine.sent.keep(Path(file), what))
 
     @functools.cached_property

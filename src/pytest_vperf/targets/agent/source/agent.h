@@ -14,12 +14,13 @@
 
 enum frame_type {
     /* host to agent */
-    FRAME_START = 1,  /* make the container and run its process: payload as of FRAME_EXEC */
+    FRAME_START = 1,  /* make the container and run its process: payload as of FRAME_EXEC; one before it is ended */
     FRAME_EXEC = 2,   /* run a process in the container: cwd, argc, argv..., env..., each ended by a NUL */
     FRAME_INPUT = 3,  /* bytes for a process's standard input; none: its end */
     FRAME_KILL = 4,   /* kill a process and its whole session */
     FRAME_WRITE = 5,  /* write a file: path, octal mode, each ended by a NUL; the content follows as FRAME_INPUT */
     FRAME_READ = 6,   /* read a file: path, ended by a NUL; the content comes as FRAME_OUTPUT */
+    FRAME_IMAGE = 7,  /* the next container's image is on the disk with this serial number, ended by a NUL */
     /* agent to host */
     FRAME_READY = 16,   /* the agent takes orders; payload: kernel release */
     FRAME_RUNNING = 17, /* the process of this stream runs: its exec has succeeded */
@@ -28,6 +29,8 @@ enum frame_type {
     FRAME_EXIT = 20,    /* the process ended; payload: u32 status, 128+N for signal N */
     FRAME_FAILED = 21,  /* it never ran; payload: u32 errno, then what was tried, as text */
     FRAME_TAKEN = 22,   /* of a console: so many bytes of frames have come; payload: u32, modulo 2^32 */
+    FRAME_DISK = 23,    /* the disk of FRAME_IMAGE is there */
+    FRAME_RELEASED = 24, /* nothing has the disk of the container before open any more */
 };
 
 #define MAX_PAYLOAD (4u << 20)
@@ -51,8 +54,12 @@ int wire_receive(void (*handle)(uint16_t type, uint16_t stream, char *payload, s
 
 /* container.c */
 extern pid_t container_pid;
-/* Runs in the agent, before the first process: image and overlay. Returns 0, or -1 with `what` set. */
-int container_mount(const char **what);
+/* Runs in the agent, before the first process: image and overlay; then the container before, if there is one, is
+ * ended with all its processes, and its root unmounted. Returns 0, or -1 with `what` set. */
+int container_prepare(const char **what);
+/* Whether the disk of the container before is waited for; and one look, which tells the host when it is free. */
+int container_releasing(void);
+void container_look(void);
 /* Runs in the container's first process, in namespaces of its own. */
 int container_enter_new(const char **what);
 /* In the agent: children forked until container_leave() are born into the container's process namespace. */
@@ -61,10 +68,20 @@ void container_leave(void);
 /* Runs in a further process of the container. */
 int container_join(const char **what);
 
+/* disks.c: disks that come while the machine runs. */
+void disk_await(uint16_t stream, const char *serial, size_t length);
+/* What tells that a disk may have come: a descriptor to wait for, -1 where none is awaited. */
+int disk_events(void);
+/* Look for it. Returns whether it is there; the host is told the first time. */
+int disk_look(void);
+/* The disk that was asked for last, waited for if need be; empty: it did not come; NULL: none was asked for. */
+const char *disk_asked_for(void);
+
 /* process.c */
 void process_start(uint16_t type, uint16_t stream, char *payload, size_t length);
 void process_input(uint16_t stream, const char *data, size_t length);
 void process_kill(uint16_t stream);
+/* A child has ended, with a status of waitpid(2). */
 void process_reaped(pid_t pid, int status);
 struct pollfd;
 /* The descriptors to wait for, and what to do when they are ready. */

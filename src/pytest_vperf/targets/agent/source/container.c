@@ -5,11 +5,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -23,8 +25,19 @@ pid_t container_pid;
         }                                                                                          \
     } while (0)
 
-/* The first disk, under QEMU or Xen, whose driver finds it some time after it was loaded. */
+/* What a container's root is made of, in the agent's own mounts: image, layer in memory, and both together. */
+struct root {
+    char disk[80], image[24], layer[24], whole[24];
+};
+
+static struct root current;
+static char releasing[80]; /* the disk of the container before, until nothing has it open */
+
+/* The disk that the host named; else the first one, under QEMU or Xen, whose driver finds it some time after it was
+ * loaded. */
 static const char *image_disk(void) {
+    const char *named = disk_asked_for();
+    if (named) return named;
     for (int tries = 0; tries < 10000; tries++) {
         if (access("/dev/vda", F_OK) == 0) return "/dev/vda";
         if (access("/dev/xvda", F_OK) == 0) return "/dev/xvda";
@@ -33,19 +46,72 @@ static const char *image_disk(void) {
     return "/dev/vda";
 }
 
-int container_mount(const char **what) {
-    mkdir("/image", 0755);
-    mkdir("/layer", 0755);
-    mkdir("/root", 0755);
-    const char *disk = image_disk();
-    TRY("mount the image (squashfs on the first disk)",
-        mount(disk, "/image", "squashfs", MS_RDONLY | MS_NODEV, NULL));
-    TRY("mount the writable layer", mount("tmpfs", "/layer", "tmpfs", MS_NODEV, "mode=755"));
-    mkdir("/layer/upper", 0755);
-    mkdir("/layer/work", 0755);
-    TRY("mount the overlay", mount("overlay", "/root", "overlay", MS_NODEV,
-                                   "lowerdir=/image,upperdir=/layer/upper,workdir=/layer/work"));
+static int mount_root(struct root *root, const char **what) {
+    static unsigned number;
+    char path[64], options[160];
+    snprintf(root->disk, sizeof root->disk, "%s", image_disk());
+    snprintf(root->image, sizeof root->image, "/image%u", number);
+    snprintf(root->layer, sizeof root->layer, "/layer%u", number);
+    snprintf(root->whole, sizeof root->whole, "/root%u", number++);
+    mkdir(root->image, 0755);
+    mkdir(root->layer, 0755);
+    mkdir(root->whole, 0755);
+    TRY("mount the image (squashfs on its disk)",
+        mount(root->disk, root->image, "squashfs", MS_RDONLY | MS_NODEV, NULL));
+    TRY("mount the writable layer", mount("tmpfs", root->layer, "tmpfs", MS_NODEV, "mode=755"));
+    snprintf(path, sizeof path, "%s/upper", root->layer);
+    mkdir(path, 0755);
+    snprintf(path, sizeof path, "%s/work", root->layer);
+    mkdir(path, 0755);
+    snprintf(options, sizeof options, "lowerdir=%s,upperdir=%s/upper,workdir=%s/work", root->image,
+             root->layer, root->layer);
+    TRY("mount the overlay", mount("overlay", root->whole, "overlay", MS_NODEV, options));
     return 0;
+}
+
+/* Its first process takes all the others along (pid_namespaces(7)), but waits for those whose parent is the agent. */
+static void end_processes(void) {
+    int status;
+    if (container_pid) kill(container_pid, SIGKILL);
+    while (container_pid) {
+        pid_t pid = waitpid(-1, &status, 0);
+        if (pid > 0) process_reaped(pid, status);
+        else if (errno != EINTR) die("waiting for the container's end");
+    }
+}
+
+static int unmount_root(const struct root *root, const char **what) {
+    TRY("unmount the overlay of the container before", umount2(root->whole, 0));
+    TRY("unmount the layer of the container before", umount2(root->layer, 0));
+    TRY("unmount the image of the container before", umount2(root->image, 0));
+    rmdir(root->whole);
+    rmdir(root->layer);
+    rmdir(root->image);
+    return 0;
+}
+
+int container_prepare(const char **what) {
+    struct root next, before = current;
+    if (mount_root(&next, what) < 0) return -1;
+    if (before.disk[0]) {
+        end_processes();
+        /* Before the next namespaces are made: they get a copy of every mount that is still there. */
+        if (unmount_root(&before, what) < 0) return -1;
+        memcpy(releasing, before.disk, sizeof releasing);
+    }
+    current = next;
+    return 0;
+}
+
+int container_releasing(void) { return releasing[0] != '\0'; }
+
+void container_look(void) {
+    /* A disk with a mounted file system cannot be opened for oneself alone, wherever it is mounted (open(2), O_EXCL). */
+    int file = open(releasing, O_RDONLY | O_EXCL | O_CLOEXEC);
+    if (file < 0 && errno == EBUSY) return;
+    if (file >= 0) close(file);
+    wire_send(FRAME_RELEASED, 0, releasing, strlen(releasing));
+    releasing[0] = '\0';
 }
 
 static int device(const char *path, unsigned major_number, unsigned minor_number) {
@@ -82,7 +148,7 @@ static int fill_dev(const char **what) {
 
 int container_enter_new(const char **what) {
     TRY("make mounts private", mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL));
-    TRY("enter the image", chdir("/root"));
+    TRY("enter the image", chdir(current.whole));
     /* An image need not have these; the overlay lets them be made. */
     mkdir("proc", 0555);
     mkdir("sys", 0555);

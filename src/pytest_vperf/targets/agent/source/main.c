@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #define MAX_FDS 256
+#define OWN_FDS 3
 
 int whole_machine;
 
@@ -68,6 +69,7 @@ static void handle(uint16_t type, uint16_t stream, char *payload, size_t length)
     case FRAME_READ: process_start(type, stream, payload, length); break;
     case FRAME_INPUT: process_input(stream, payload, length); break;
     case FRAME_KILL: process_kill(stream); break;
+    case FRAME_IMAGE: disk_await(stream, payload, length); break;
     default: wire_send_failure(stream, EPROTO, "unknown frame"); break;
     }
 }
@@ -77,8 +79,7 @@ static void reap(int signals) {
     pid_t pid;
     int status;
     while (read(signals, &info, sizeof info) > 0) {}
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-        process_reaped(pid, WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) process_reaped(pid, status);
 }
 
 static void serve(int wire, int signals) {
@@ -87,12 +88,16 @@ static void serve(int wire, int signals) {
         /* Not reading is how a fast sender is slowed down: virtio-serial and the host's socket fill up. */
         fds[0] = (struct pollfd){.fd = wire, .events = process_backlog() ? 0 : POLLIN};
         fds[1] = (struct pollfd){.fd = signals, .events = POLLIN};
-        size_t count = 2 + process_poll(fds + 2, MAX_FDS - 2);
-        if (poll(fds, count, -1) < 0) {
+        fds[2] = (struct pollfd){.fd = disk_events(), .events = POLLIN};
+        size_t count = OWN_FDS + process_poll(fds + OWN_FDS, MAX_FDS - OWN_FDS);
+        /* Nothing tells when a disk is closed for the last time; that is after the new container runs. */
+        if (poll(fds, count, container_releasing() ? 1 : -1) < 0) {
             if (errno == EINTR) continue;
             die("poll");
         }
-        process_ready(fds + 2, count - 2);
+        process_ready(fds + OWN_FDS, count - OWN_FDS);
+        if (container_releasing()) container_look();
+        if (fds[2].revents) disk_look();
         if (fds[1].revents) reap(signals);
         if (fds[0].revents & (POLLIN | POLLHUP))
             if (!wire_receive(handle)) end(); /* the host's end is closed: nobody wants this machine any more */

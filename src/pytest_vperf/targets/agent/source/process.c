@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define MAX_PROCESSES 64
@@ -130,7 +131,13 @@ static void report_failure(int report, int error, const char *what) {
 }
 
 void process_start(uint16_t type, uint16_t stream, char *payload, size_t length) {
-    const char *what = "take another process: too many run";
+    const char *what = "make the container";
+    int new_container = type == FRAME_START;
+    if (new_container && container_prepare(&what) < 0) {
+        wire_send_failure(stream, errno, what);
+        return;
+    }
+    what = "take another process: too many run";
     struct process *slot = NULL;
     for (size_t i = 0; i < MAX_PROCESSES && !slot; i++)
         if (!processes[i].pid) slot = &processes[i];
@@ -142,8 +149,7 @@ void process_start(uint16_t type, uint16_t stream, char *payload, size_t length)
     }
     for (int i = 0; i < 4; i++)
         if (pipe2(pipes[i], O_CLOEXEC) < 0) die("pipe");
-    int new_container = type == FRAME_START;
-    if ((new_container ? container_mount(&what) : container_aim(&what)) < 0) {
+    if (!new_container && container_aim(&what) < 0) {
         wire_send_failure(stream, errno, what);
         for (int i = 0; i < 4; i++) close(pipes[i][0]), close(pipes[i][1]);
         return;
@@ -255,7 +261,8 @@ void process_reaped(pid_t pid, int status) {
         close_end(&process->output);
         close_end(&process->errors);
         free(process->pending);
-        uint32_t number = htole32((uint32_t)status);
+        int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+        uint32_t number = htole32((uint32_t)code);
         wire_send(FRAME_EXIT, process->stream, &number, sizeof number);
         *process = (struct process){0};
     }

@@ -1,0 +1,38 @@
+"""The least memory that a pod starts with, and what such a pod costs and has: claim S6.
+
+`pytest_vperf.targets.pod.footprint` says what counts as a start, and how the least memory is searched for. A search
+takes a dozen starts, so a sample of it takes its time.
+"""
+
+import pytest
+
+pytestmark = [pytest.mark.footprint, pytest.mark.vperf(budget="5 min")]
+
+
+@pytest.mark.slow  # each sample is a search
+@pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
+def test_least_memory_of_a_pod(claim, pods, footprint):
+    claim(f"footprint.minimum.pod.{pods.accelerator}").holds(lambda: footprint.least(pods).memory)
+
+
+@pytest.mark.parametrize("figure", ["rss", "size"])
+@pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
+def test_what_the_least_pod_takes_of_the_host(claim, host, pods, footprint, procmem, figure):
+    proven = claim(f"footprint.procmem.{figure}.pod.{pods.accelerator}")
+    least = footprint.least(pods)
+    proven.holds(lambda: getattr(procmem.of(least.start().pid, on=host), figure))
+
+
+@pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
+def test_what_the_least_pod_adds_to_the_host(claim, host, pods, footprint, procmem):
+    proven = claim(f"footprint.procmem.pss.pod.{pods.accelerator}")
+    least = footprint.least(pods)
+    proven.holds(lambda: procmem.pss(least.start().pid, on=host))
+
+
+@pytest.mark.parametrize("figure", ["total", "used", "free"])
+@pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
+def test_what_the_least_pod_has(claim, pods, footprint, guestmem, figure):
+    proven = claim(f"footprint.guestmem.{figure}.pod.{pods.accelerator}")
+    pod = footprint.least(pods).start()
+    proven.holds(lambda: getattr(guestmem.free(pod), figure))

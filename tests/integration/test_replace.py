@@ -1,0 +1,178 @@
+"""Replacing a pod's container for real: one pod, several replacements, and what is left of the one before."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import tarfile
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vperf.machine.runs import Run
+from pytest_vperf.targets.base import CannotConnect, CannotStart, TargetError
+from pytest_vperf.targets.image import default_rootfs, from_tar
+from pytest_vperf.targets.pod.assets import Assets, prepare
+from pytest_vperf.targets.pod.boot import boot
+from pytest_vperf.targets.pod.footprint import Footprint
+from pytest_vperf.targets.pod.pod import IDLE, Pod
+from pytest_vperf.targets.pod.pods import Pods
+from pytest_vperf.targets.pod.preflight import check
+from pytest_vperf.targets.pod.replacement import PHASES
+from pytest_vperf.targets.scope import Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from typing import Any
+
+    from pytest_vperf.targets.image import Rootfs
+
+LIMIT = 300.0
+
+
+@pytest.fixture(scope="module")
+def assets(require: Any) -> Assets:
+    require("pod", check(afresh=False)[0])
+    return prepare(default_rootfs())
+
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[Run]:
+    with Run.begin() as run:
+        yield run
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Rootfs:
+    """The usual image and a file more."""
+    path = tmp_path_factory.mktemp("image") / "other.tar"
+    path.write_bytes(default_rootfs().path.read_bytes())
+    with tarfile.open(path, "a") as archive:
+        member = tarfile.TarInfo("of-the-other")
+        member.size = 6
+        archive.addfile(member, io.BytesIO(b"other\n"))
+    return from_tar(path)
+
+
+def start(assets: Assets, run: Run, machine: str = "q35", firmware: str = "qboot") -> Pod:
+    config = assets.config("tcg", firmware, machine=machine, replaceable=True, memory_mib=256)
+    return boot(assets, config, firmware, run, command=IDLE, timeout=LIMIT)
+
+
+@pytest.fixture(scope="module")
+def pod(assets: Assets, run: Run) -> Iterator[Pod]:
+    """One machine for all replacements that succeed."""
+    with start(assets, run) as pod:
+        yield pod
+
+
+def available(pod: Pod) -> int:
+    """MemAvailable, in MiB."""
+    text = pod.run(["cat", "/proc/meminfo"]).text
+    return next(int(line.split()[1]) for line in text.splitlines() if "MemAvailable" in line) >> 10
+
+
+def test_nothing_of_the_container_before_is_left(pod: Pod, other: Rootfs) -> None:
+    kernel = pod.run(["cat", "/proc/sys/kernel/random/boot_id"]).text
+    before = available(pod)
+    pod.run(["dd", "if=/dev/urandom", "of=/left", "bs=1M", "count=64"])
+    pod.run(["sh", "-c", "echo mine > /etc/passwd; sleep 4321 >/dev/null 2>&1 & exit 0"])
+    assert available(pod) < before - 50
+    assert "4321" in pod.run(["ps"]).text
+    began = time.perf_counter()
+    took = pod.replace(other, command=("sleep", "1000000"))
+    waited = (time.perf_counter() - began) * 1e3
+    assert [name for name, _ in took.parts] == list(PHASES)
+    assert all(value > 0 for _, value in took.parts)
+    assert took.value == pytest.approx(sum(value for _, value in took.parts))
+    assert took.value <= waited
+    # The same machine, another image, and none of the files, processes and memory of the one before.
+    assert pod.run(["cat", "/proc/sys/kernel/random/boot_id"]).text == kernel
+    assert pod.run(["cat", "/of-the-other"]).text == "other\n"
+    assert pod.run(["cat", "/left"], check=False).returncode == 1
+    assert pod.run(["cat", "/etc/passwd"]).text.startswith("root:")
+    processes = pod.run(["ps"]).text
+    assert "4321" not in processes
+    assert "sleep infinity" not in processes
+    assert "sleep 1000000" in processes
+    assert available(pod) > before - 8
+    assert pod.facts().details["rootfs_sha256"] == other.sha256
+    # Of the disks only the new one is there.
+    assert pod.run(["sh", "-c", "cat /sys/block/vd*/serial"]).text == "vperf-image1"
+
+
+def test_it_can_be_replaced_again_and_again(pod: Pod, assets: Assets) -> None:
+    first = available(pod)
+    for _ in range(6):
+        pod.replace(assets.rootfs)
+        assert len(pod.run(["sh", "-c", "ls -d /sys/block/vd*"]).text.split()) == 1
+    assert pod.run(["cat", "/of-the-other"], check=False).returncode == 1
+    assert available(pod) > first - 8
+
+
+def test_what_changes_nothing(pod: Pod, tmp_path: Path) -> None:
+    pod.run(["touch", "/kept"])
+    with pytest.raises(CannotStart, match=r"missing\.tar"):
+        pod.replace(tmp_path / "missing.tar")
+    running = threading.Thread(target=pod.run, args=(["sleep", "2"],))
+    running.start()
+    time.sleep(0.5)
+    with pytest.raises(TargetError, match="cannot be replaced while a command runs in it"):
+        pod.replace()
+    running.join()
+    pod.run(["cat", "/kept"])
+
+
+NO_SUCH = (("/no/such",), "did not start: /no/such: No such file or directory")
+AT_ONCE = (("sh", "-c", "echo no >&2; exit 3"), r"ended at once \(sh -c .*\) with status 3:\nno")
+
+
+@pytest.mark.parametrize(
+    ("machine", "firmware", "command", "words"),
+    [("q35", "seabios", *AT_ONCE), ("pc", "qboot", *NO_SUCH)],
+)
+def test_other_machines(
+    assets: Assets, run: Run, machine: str, firmware: str, command: tuple[str, ...], words: str
+) -> None:
+    """The last of each is a replacement that fails, which ends the machine."""
+    with start(assets, run, machine, firmware) as pod:
+        for _ in range(2):
+            pod.replace()
+        pod.run(["true"])
+        with pytest.raises(CannotStart, match=words):
+            pod.replace(command=command)
+        with pytest.raises(CannotConnect, match="is gone"):
+            pod.run(["true"])
+
+
+def test_a_machine_that_dies_meanwhile(pod: Pod) -> None:
+    """The end of the machine that all tests above had."""
+    os.kill(pod.pid, signal.SIGSTOP)  # it cannot answer before it dies
+    threading.Timer(0.5, os.kill, (pod.pid, signal.SIGKILL)).start()
+    with pytest.raises(
+        CannotStart, match="was killed by signal 9 in the phase 'disk of a replacement'"
+    ):
+        pod.replace()
+    with pytest.raises(CannotConnect, match="its container cannot be replaced"):
+        pod.replace()
+
+
+def test_the_least_memory_of_a_pod(assets: Assets, run: Run) -> None:
+    scope = Scope()
+    pods = Pods(lambda: assets, run, scope, accelerator="tcg")
+    try:
+        least = Footprint({}).least(pods, top="128 MiB")
+        tries = {each.size: each.answer for each in least.found.tries}
+        size = round(least.memory.value)
+        assert tries[size].works
+        assert not tries[size - 1].works
+        assert tries[size - 1].words.startswith(("panic: ", "no boot: ", "out of memory: "))
+        facts = scope.facts[-1]
+        assert facts.details["memory"] == f"{size} MiB"
+        assert facts.details["memory_search"].startswith("128 MiB starts; 64 MiB ")
+    finally:
+        scope.close_since()
