@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.disks import CappedDisk, Disk
     from pytest_vperf.targets.engine import Engine
     from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.memory_group import MemoryGroup
     from pytest_vperf.targets.network.switch import Switch
     from pytest_vperf.targets.program import Program
     from pytest_vperf.targets.scope import Scope
@@ -135,6 +136,11 @@ class Container:
         details = {**self._facts.details, **self.link.details()}
         return replace(self._facts, details=details)
 
+    @property
+    def pid(self) -> int:
+        """The process ID of its first process, as the engine numbers it; of a sandbox the sandbox's."""
+        return self._pid
+
     def usage(self) -> Usage:
         """CPU time and memory, by the host's account."""
         return usage(self._engine, self.id, self._pid, self.name)
@@ -172,6 +178,7 @@ class Containers:
         rootfs: gives the ID of the image in an engine, see `pytest_vperf.targets.image`.
         tree: gives the files of that image, in which programs are looked up.
         mark: what their names end with, where the engine is another machine's.
+        parent: the control group that theirs are made in; empty: the engine's choice.
     """
 
     def __init__(
@@ -184,8 +191,10 @@ class Containers:
         rootfs: Callable[[Engine], str],
         tree: Callable[[], Rootfs] | None = None,
         mark: str = "",
+        parent: str = "",
     ) -> None:
         self.runtime = runtime
+        self._parent = parent
         self.name = f"container {runtime}{mark}"
         self._engine = engine
         self._run = run
@@ -193,6 +202,35 @@ class Containers:
         self._rootfs = rootfs
         self._tree = tree
         self._common: dict[str, str] = {}
+
+    @property
+    def engine(self) -> Engine:
+        """The engine; found or started at the first look.
+
+        Raises:
+            Unavailable: there is none.
+            CannotConnect: it does not answer.
+        """
+        with _named(self.name):
+            return self._engine()
+
+    def sharing(self, group: MemoryGroup | None, scope: Scope) -> Containers:
+        """Containers like these, whose groups are in one that they share, owned by another scope.
+
+        Args:
+            group: ``None``: the engine chooses.
+            scope: owns them.
+        """
+        return Containers(
+            self._engine,
+            self._run,
+            scope,
+            runtime=self.runtime,
+            rootfs=self._rootfs,
+            tree=self._tree,
+            mark=self.name.removeprefix(f"container {self.runtime}"),
+            parent=group.path if group is not None else "",
+        )
 
     def start(
         self,
@@ -244,6 +282,7 @@ class Containers:
                     f"{disk.device}:{disk.inside}:rwm" for disk in present if not disk.formatted
                 ],
                 binds=[f"{disk.mounted()}:{disk.inside}" for disk in present if disk.formatted],
+                **({"cgroup_parent": self._parent} if self._parent else {}),
                 **host_config(limits),
             )
             request = api.create_container_config(

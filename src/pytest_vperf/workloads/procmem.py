@@ -1,4 +1,4 @@
-"""The memory of a process by the host's account: VmRSS and VmSize of proc(5).
+"""The memory of a process by the host's account: VmRSS, VmSize and Pss of proc(5).
 
 The kernel counts in "kB" of 1024 bytes; here it is MiB of 2^20, which is what pages mean that divide those kB by 1024
 and write MB.
@@ -6,7 +6,9 @@ and write MB.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from pathlib import Path
 
 from pytest_vperf.quantity import Quantity
 from pytest_vperf.targets.base import TargetError
@@ -19,10 +21,13 @@ class ProcessMemory:
     Attributes:
         rss: resident pages (VmRSS), shared ones included, in MiB.
         size: address space (VmSize), in MiB.
+        pss: resident pages, each divided by the number of processes that share it (Pss of ``smaps_rollup``), in MiB:
+            what processes have between them adds up. ``None`` before Linux 4.14.
     """
 
     rss: Quantity
     size: Quantity
+    pss: Quantity | None = None
 
 
 class ProcMem:
@@ -49,4 +54,23 @@ class ProcMem:
         return ProcessMemory(
             Quantity(memory.rss / 2**20, "MiB", better="lower"),
             Quantity(memory.vms / 2**20, "MiB", better="lower"),
+            _pss(process),
         )
+
+
+def _pss(process: int) -> Quantity | None:
+    try:
+        text = Path(f"/proc/{process}/smaps_rollup").read_text()
+    except FileNotFoundError:
+        if Path(f"/proc/{process}").exists():
+            return None
+        raise TargetError(f"there is no process {process}") from None
+    except OSError as error:
+        # A process that has just ended says ESRCH.
+        raise TargetError(
+            f"the memory of process {process} cannot be read: {error.strerror}"
+        ) from None
+    match = re.search(r"^Pss:\s+(\d+) kB$", text, re.MULTILINE)
+    if match is None:
+        raise TargetError(f"the memory of process {process} has no Pss: {text[:200]!r}")
+    return Quantity(int(match[1]) / 1024, "MiB", better="lower")

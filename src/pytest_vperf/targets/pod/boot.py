@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from pytest_vperf.targets.agent.wire import Frame, Type, command_payload
+from pytest_vperf.targets.limits import Limits
 from pytest_vperf.targets.pod.machine import Machine
 from pytest_vperf.targets.pod.pod import DEFAULT_ENVIRONMENT, Pod
 from pytest_vperf.targets.pod.settling import settle, settling_time
@@ -13,7 +14,6 @@ from pytest_vperf.targets.pod.settling import settle, settling_time
 if TYPE_CHECKING:
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.disks import Disk
-    from pytest_vperf.targets.limits import Limits
     from pytest_vperf.targets.pod.assets import Assets
     from pytest_vperf.targets.pod.command_line import MachineConfig
 
@@ -54,7 +54,7 @@ def boot(
     details = assets.details(config, firmware)
     if why_accelerator:
         details["why_accelerator"] = why_accelerator
-    group = place.group(run, limits, name) if limits else None
+    group = place.group(run, limits or Limits(), name)
     if group is not None:
         details |= group.details
     lent: list[Disk] = []

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import subprocess
 import time
 from collections import deque
@@ -25,6 +24,7 @@ from pytest_vperf.targets.agent.wire import Frame, Type, Wire, WireError
 from pytest_vperf.targets.base import CannotStart, TimedOut
 from pytest_vperf.targets.kernel.lines import KERNEL_LINE
 from pytest_vperf.targets.pod.qmp import Qmp, QmpError, QmpTimeout
+from pytest_vperf.targets.ready import ready
 
 if TYPE_CHECKING:
     import socket
@@ -169,14 +169,12 @@ class Machine:
         if self.config.disk is not None:
             readers.append(self.wire.socket)
         writers = [self.wire.socket] if self.wire.has_unsent else []
-        ready, writable, _ = select.select(
-            readers, writers, [], max(0.0, deadline - time.perf_counter())
-        )
+        readable, writable = ready(readers, writers, deadline - time.perf_counter())
         if writable:
             self.wire.flush()
-        if self._console in ready and not self._read_console() and self.config.disk is None:
+        if self._console in readable and not self._read_console() and self.config.disk is None:
             return None
-        if self.wire.socket in ready:
+        if self.wire.socket in readable:
             try:
                 frames = self.wire.receive()
                 if frames is None:
