@@ -1,8 +1,8 @@
 """How many machines one host carries, and the memory of each: claims S4 and S5.
 
 A host is filled with machines of 1 processor and 512 MiB until no more fit. How many ran is one number for each time
-that it is filled, which takes minutes: a claim about it takes as many of them as any other claim takes samples, and has
-an hour. Of the machines' memory each machine is a sample, and each session of the claim has a host filled anew.
+that it is filled, which takes minutes: a claim about it takes as many of them as any other claim takes samples, and
+has an hour. Of the machines' memory each machine is a sample, and each session of the claim has a host filled anew.
 """
 
 import pytest

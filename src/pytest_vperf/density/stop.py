@@ -24,7 +24,7 @@ Kind = Literal["allocation", "oom", "budget", "floor", "ports", "resource", "mos
 #: on; libxl: tools/libs/light; the kernel's bridge has 1023 ports (net/bridge/br_private.h) and then says EXFULL.
 _WORDS: tuple[tuple[Kind, str], ...] = (
     ("ports", r"exchange full|could not configure /dev/net/tun|TUNSETIFF|no available IPv4 addr"),
-    ("ports", r"no address is left|failed to create tap|unable to create tap"),
+    ("ports", r"all addresses of \S+ are in use|a tap cannot be made|unable to create tap"),
     (
         "allocation",
         r"cannot allocate memory|out of memory|not enough (free )?memory|ENOMEM|failed to allocate",

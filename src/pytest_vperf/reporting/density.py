@@ -23,8 +23,8 @@ _INSIDE = (("total", "total"), ("used", "used"), ("free", "free"))
 
 def fillings_table(records: Sequence[FillingRecord]) -> Table:
     """How many ran, and the memory of each: of its process, and by its own account, in MiB."""
-    names = [f"{title} min/mean/max" for _, title in (*_PROCESS, *_INSIDE)]
-    table = plain_table("density, MiB", "count", "stopped by", *names)
+    names = [title for _, title in (*_PROCESS, *_INSIDE)]
+    table = plain_table("min/mean/max in MiB", "count", "stopped by", *names)
     for column in table.columns[1:]:
         column.justify = "right"
     for record in records:
