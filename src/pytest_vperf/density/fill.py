@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from pytest_vperf.density.bounds import reserve
 from pytest_vperf.density.crowd import Crowd, in_threads, many_files
 from pytest_vperf.density.filler import Filler
 from pytest_vperf.density.filling import Filling
-from pytest_vperf.density.kinds import kind_of
+from pytest_vperf.density.kinds import kept_of, kind_of
 from pytest_vperf.results.filling import Cost, FillingRecord, spread
 from pytest_vperf.results.record import TargetFacts
 from pytest_vperf.results.run import now
@@ -67,7 +66,7 @@ def fill(
         TargetError: one did not start, or ended, for a reason that is not the host's want of something.
         TypeError: the starter, or an option, is none.
     """
-    floor = reserve() if bounds.floor is None else bounds.floor
+    floor = kept_of(starter) if bounds.floor is None else bounds.floor
 
     def limit(available: int) -> int:
         """What all may have, of what the host could give."""

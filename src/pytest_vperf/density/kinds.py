@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_vperf.density.bounds import available
+from pytest_vperf.density.bounds import available, reserve
 from pytest_vperf.machine.procfile import content
 from pytest_vperf.targets.base import Unavailable
 from pytest_vperf.targets.memory_group import MemoryGroup
@@ -52,6 +52,13 @@ class Kind:
     watched: str = ""
     pids: Callable[[Sequence[Target]], list[int | None]] = lambda targets: [None] * len(targets)
     has_memory: bool = True
+
+
+def kept_of(starter: Starter) -> int:
+    """Bytes that the host of such targets keeps unless somebody says otherwise; what Xen has itself is never free."""
+    from pytest_vperf.targets.domu.domus import Domus
+
+    return 0 if isinstance(starter, Domus) else reserve()
 
 
 def kind_of(starter: Starter, run: Run, scope: Scope, limit: Callable[[int], int]) -> Kind:
