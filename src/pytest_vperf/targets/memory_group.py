@@ -54,7 +54,6 @@ class MemoryGroup:
         self.limit = limit
         name = f"{run.cgroup}.density{next(_numbers)}"
         self._group = ControlGroup(run, Limits(memory=limit), target, name=name)
-        self._others: list[Path] = []
         self._folder, self._version = self._group.place("memory")
 
     @property
@@ -79,7 +78,6 @@ class MemoryGroup:
                 continue
             try:
                 folder.mkdir()
-                self._others.append(folder)
                 if controller == "cpuset":
                     # A new group of version 1 has neither, and takes no process then (cgroup-v1/cpusets).
                     for file in ("cpuset.cpus", "cpuset.mems"):
@@ -147,8 +145,9 @@ class MemoryGroup:
                 break
             self.end(left)
         self._group.close()
-        for folder in self._others:
-            cgroups.remove(folder)
+        # Runtimes and libvirt have it, and what they made below it, in other hierarchies, too.
+        for point in dict.fromkeys(cgroups.hierarchies().values()):
+            cgroups.remove(point / self._group.name)
 
 
 class Member:
