@@ -114,7 +114,9 @@ class Filler:
         if self._most is not None and running >= self._most:
             return Stop("most", f"{running} run, as many as were asked for (--density-max)")
         lost = self.curve[0]["available"] - self.curve[-1]["available"]
-        if lost >= self._memory:
+        # A group that holds all of it says itself when it is full; what the host loses may be somebody else's.
+        watched = self._kind.group is None or self._kind.outside
+        if watched and lost >= self._memory:
             return Stop(
                 "budget", f"the host has lost {_size(lost)} to {running}, of {_size(self._memory)}"
             )

@@ -42,6 +42,7 @@ class Kind:
         watched: why, where there is no group.
         pids: of targets, the process whose memory each has; ``None`` where none is on this host.
         has_memory: whether each has a kernel of its own, whose account of memory is its own.
+        outside: whether each takes memory that the group does not hold, as a container's shim does.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Kind:
     watched: str = ""
     pids: Callable[[Sequence[Target]], list[int | None]] = lambda targets: [None] * len(targets)
     has_memory: bool = True
+    outside: bool = False
 
 
 def kept_of(starter: Starter) -> int:
@@ -122,6 +124,7 @@ def _containers(starter: Containers, run: Run, scope: Scope, limit: Callable[[in
         watched,
         _pids,
         has_memory=False,
+        outside=True,
     )
 
 

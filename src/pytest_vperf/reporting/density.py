@@ -24,7 +24,11 @@ _INSIDE = (("total", "total"), ("used", "used"), ("free", "free"))
 def fillings_table(records: Sequence[FillingRecord]) -> Table:
     """How many ran, and the memory of each: of its process, and by its own account, in MiB."""
     names = [title for _, title in (*_PROCESS, *_INSIDE)]
-    table = plain_table("min/mean/max in MiB", "count", "stopped by", *names)
+    table = plain_table("density", "count", "stopped by", *names)
+    table.caption = (
+        "memory of each process (VmRSS, Pss, VmSize) and in each machine: min/mean/max in MiB"
+    )
+    table.caption_justify = "left"
     for column in table.columns[1:]:
         column.justify = "right"
     for record in records:
@@ -82,7 +86,10 @@ def reasons(records: Sequence[FillingRecord]) -> Table:
 def _spread(found: Spread | None) -> str:
     if found is None:
         return "-"
-    return "/".join(format_number(value) for value in (found["min"], found["mean"], found["max"]))
+    return "/".join(
+        f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+        for value in (found["min"], found["mean"], found["max"])
+    )
 
 
 def _cost(cost: Cost | None, factor: float = 1.0) -> str:

@@ -49,9 +49,9 @@ def shown(*records: FillingRecord, width: int = 170) -> list[str]:
 
 def test_a_row_for_each_host_that_was_filled() -> None:
     lines = shown(record())
-    titles = "min/mean/max in MiB count stopped by VmRSS Pss VmSize total used free"
+    titles = "density count stopped by VmRSS Pss VmSize total used free"
     assert " ".join(lines[0].split()) == titles
-    row = "pod tcg qboot 27 oom 210/220.5/231 180/190/200 1200/1200/1200 470/470/470 40/41/42 428/429/430"
+    row = "pod tcg qboot 27 oom 210/220/231 180/190/200 1200/1200/1200 470/470/470 40/41/42 428/429/430"
     assert " ".join(lines[2].split()) == row
 
 
