@@ -126,6 +126,7 @@ def fill(
                 floor=floor,
                 at_once=at_once,
                 held=kind.group is not None,
+                outside=kind.outside,
                 watched=kind.watched,
                 options={name: str(value) for name, value in options.items()},
                 curve=filler.curve,

@@ -81,6 +81,8 @@ def kind_of(starter: Starter, run: Run, scope: Scope, limit: Callable[[int], int
     from pytest_vperf.targets.guest.guests import Guests
     from pytest_vperf.targets.pod.pods import Pods
 
+    if getattr(starter, "accelerator", "") == "xen":
+        raise Unavailable("no host is filled with pods on Xen", remedy="domus", target="pod xen")
     if isinstance(starter, Pods):
         name = f"pod {starter.accelerator}"
         starter.sharing(None, scope)  # it may be for another machine

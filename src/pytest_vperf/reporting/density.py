@@ -63,11 +63,17 @@ def costs_table(records: Sequence[FillingRecord]) -> Table | None:
             Text(record["name"]),
             _cost(record["cost"]),
             _cost(record["cost_in_group"]),
-            _cost(record["cost"], MANY / 1024),
+            _cost(many(record), MANY / 1024),
             f"{format_number(record['duration_s'])} s",
             "-" if ended is None else f"{format_number(ended)} s",
         )
     return table
+
+
+def many(record: FillingRecord) -> Cost | None:
+    """What many are reckoned from: their group where it holds all that they take, which nobody else changes."""
+    held = record["held"] and not record["outside"]
+    return (record["cost_in_group"] if held else None) or record["cost"]
 
 
 def reasons(records: Sequence[FillingRecord]) -> Table:

@@ -54,6 +54,7 @@ class FillingRecord(TypedDict):
     floor: int
     at_once: int
     held: bool
+    outside: bool
     watched: str
     options: dict[str, str]
     curve: list[Reading]

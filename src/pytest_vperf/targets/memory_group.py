@@ -55,6 +55,9 @@ class MemoryGroup:
         name = f"{run.cgroup}.density{next(_numbers)}"
         self._group = ControlGroup(run, Limits(memory=limit), target, name=name)
         self._folder, self._version = self._group.place("memory")
+        self._told, self._events = 0, -1
+        if self._version == 1:
+            self._listen()
 
     @property
     def path(self) -> str:
@@ -110,17 +113,30 @@ class MemoryGroup:
         name = "memory.usage_in_bytes" if self._version == 1 else "memory.current"
         return int((self._folder / name).read_text())
 
+    def _listen(self) -> None:
+        """Have the kernel tell of each want of memory in the group, and below (cgroup-v1/memory, "OOM Control")."""
+        self._events = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        # A kernel that tells no more still counts, if only as long as the group is there whose process was ended.
+        with contextlib.suppress(OSError), (self._folder / "memory.oom_control").open() as control:
+            line = f"{self._events} {control.fileno()}"
+            (self._folder / "cgroup.event_control").write_text(line)
+
     @property
     def kills(self) -> int:
         """How many processes in it, and below, the kernel has ended for want of memory.
 
-        ``oom_kill`` in ``memory.oom_control`` of version 1 (since Linux 4.13) and in ``memory.events`` of version 2.
-        In version 1 each group counts its own, so those below are added.
+        ``oom_kill`` in ``memory.events`` of version 2, which counts what is below, too. Version 1 counts it in the
+        group of the process that was ended (``memory.oom_control``, since Linux 4.13), and a machine's goes with the
+        machine: there the kernel tells the group whose memory was full.
         """
         if self._version == 2:
             return _number_in(self._folder / "memory.events", "oom_kill")
+        if self._events >= 0:
+            with contextlib.suppress(BlockingIOError):
+                self._told += os.eventfd_read(self._events)
         inner = (Path(folder) for folder, _, _ in os.walk(self._folder))
-        return sum(_number_in(folder / "memory.oom_control", "oom_kill") for folder in inner)
+        counted = sum(_number_in(folder / "memory.oom_control", "oom_kill") for folder in inner)
+        return max(self._told, counted)
 
     @property
     def processes(self) -> list[int]:
@@ -144,6 +160,9 @@ class MemoryGroup:
             if not left:
                 break
             self.end(left)
+        if self._events >= 0:
+            os.close(self._events)
+            self._events = -1
         self._group.close()
         # Runtimes and libvirt have it, and what they made below it, in other hierarchies, too.
         for point in dict.fromkeys(cgroups.hierarchies().values()):

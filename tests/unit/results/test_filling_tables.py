@@ -23,6 +23,7 @@ def record() -> FillingRecord:
         floor=512 << 20,
         at_once=2,
         held=True,
+        outside=False,
         watched="",
         options={},
         curve=[Reading(n=0, at_s=0.0, available=20 << 30, group_used=0)],
@@ -59,10 +60,17 @@ def test_what_one_further_takes_and_what_many_would() -> None:
     text = "\n".join(shown(record()))
     assert "218 [210, 225.5]" in text
     assert "1023 take, GiB" in text
-    # 218 MiB * 1023 / 1024
-    assert "217.8 [209.8, 225.3]" in text
+    # 217 MiB * 1023 / 1024: of their group, which holds all
+    assert "  216.8  " in text
     assert "61.5 s" in text
     assert "0.42 s" in text
+
+
+def test_where_the_group_does_not_hold_all_the_host_says_what_many_take() -> None:
+    outside = record()
+    outside["outside"] = True
+    # 218 MiB * 1023 / 1024
+    assert "217.8 [209.8, 225.3]" in "\n".join(shown(outside))
 
 
 def test_the_reason_stands_below() -> None:

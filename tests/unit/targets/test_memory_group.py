@@ -113,6 +113,23 @@ def test_groups_of_those_that_make_their_own(group: MemoryGroup) -> None:
     assert version in (1, 2)
 
 
+def test_a_group_below_that_is_gone_counts(group: MemoryGroup) -> None:
+    """libvirt removes a machine's group as soon as the machine has ended."""
+    inner = group._group.place("memory")[0] / "machine"
+    inner.mkdir()
+    joined = ["sh", "-c", f'echo $$ >{inner}/cgroup.procs && exec "$@"', "sh"]
+    for number in (1, 2):
+        command = [*joined, sys.executable, "-S", "-c", TAKES, "150"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            assert not has_it(process)
+            assert process.wait(5) == -9
+        if number == 1:
+            assert group.kills == 1
+    assert cgroups.remove(inner) == ""
+    assert group.kills == 2
+    assert group.kills == 2
+
+
 def test_what_a_killed_run_left_is_found(group: MemoryGroup, run: Run) -> None:
     found = [leftover.what for leftover in leftovers._of_run(run.folder)]
     assert any(group.path.lstrip("/") in what for what in found)
