@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from pytest_vperf.claims.claim import Claim
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.results.record import ClaimRecord
-    from pytest_vperf.targets.container import Container, Containers
+    from pytest_vperf.targets.container import Containers
     from pytest_vperf.targets.engine import Engine
     from pytest_vperf.targets.host import Host
     from pytest_vperf.targets.image import Rootfs
     from pytest_vperf.targets.pod.place import Place
     from pytest_vperf.targets.remote.machine import RemoteMachine
+    from pytest_vperf.targets.running_container import Container
     from pytest_vperf.targets.scope import Scope
     from pytest_vperf.targets.ssh_host import SshHost
 

@@ -85,3 +85,37 @@ def time_of(text: str | None, option: str, usual: str, seconds: float) -> float:
         return judge.read_seconds(text)
     except ValueError as error:
         raise pytest.UsageError(f"{option}: {error}") from None
+
+
+def size_of(config: pytest.Config, name: str, option: str) -> int | None:
+    """A size in bytes, of a text such as ``6 GiB``; ``None`` where it says nothing.
+
+    Raises:
+        pytest.UsageError: the text is no size, or not more than nothing.
+    """
+    text = text_of(config, name)
+    if text is None:
+        return None
+    from pytest_vperf.quantity import QuantityError, amount
+
+    try:
+        size = round(amount(option, text, "byte", such_as="6 GiB"))
+    except QuantityError as error:
+        raise pytest.UsageError(str(error)) from None
+    if size <= 0:
+        raise pytest.UsageError(f"{option}: {text!r} is not more than nothing")
+    return size
+
+
+def number_of(config: pytest.Config, name: str, option: str) -> int | None:
+    """A whole number from 1 on; ``None`` where it says nothing.
+
+    Raises:
+        pytest.UsageError: the text is none.
+    """
+    text = text_of(config, name)
+    if text is None:
+        return None
+    if not re.fullmatch(r"[1-9][0-9]{0,8}", text):
+        raise pytest.UsageError(f"{option}: {text!r} is not a whole number from 1 on")
+    return int(text)

@@ -141,6 +141,25 @@ def add_options(parser: pytest.Parser) -> None:
         f"(default: {DEFAULT_START_TIMEOUT}; ini: start_timeout)",
     )
     group.addoption(
+        "--density-memory",
+        metavar="SIZE",
+        help="memory of this host that the targets of a test of density may take, all together, such as '6 GiB' "
+        "(default: all that is available but the reserve, see --density-floor; ini: density_memory)",
+    )
+    group.addoption(
+        "--density-max",
+        metavar="N",
+        help="how many targets such a test starts at most (default: as many as fit; ini: density_max)",
+    )
+    group.addoption(
+        "--density-floor",
+        metavar="SIZE",
+        help="memory that the host keeps available meanwhile (default: 512 MiB, on a small host an eighth of its "
+        "memory; ini: density_floor)",
+    )
+    for name in ("memory", "max", "floor"):
+        parser.addini(f"density_{name}", f"default of --density-{name}")
+    group.addoption(
         "--on",
         metavar="URL",
         help="machine that every target is started on: ssh://[user@]host[:port], with its own Docker engine, QEMU "
@@ -237,6 +256,7 @@ _NAMES = (
     *("lab", "host_tools", "on", "load_host", "libvirt_uri"),
     *("new_kernel", "baseline_kernel"),
     *("guest_kernel", "pod_accelerator", "start_timeout"),
+    *("density_memory", "density_max", "density_floor"),
 )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vperf import (
+    density_fixtures,
     disk_fixtures,
     domu_fixtures,
     fixtures,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 #: Modules of fixtures, by what they are about.
 _FIXTURES = (
     fixtures,
+    density_fixtures,
     disk_fixtures,
     domu_fixtures,
     guest_fixtures,
@@ -135,9 +137,13 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """Collect what a worker of pytest-xdist had measured of claims that it could not finish."""
-    records = getattr(node, "workeroutput", {}).get("vperf_claims")
+    output = getattr(node, "workeroutput", {})
+    records, fillings = output.get("vperf_claims"), output.get("vperf_fillings")
     if records:
         claims_session(node.config).run.extend(records)
+    if fillings:
+        for each in fillings:
+            claims_session(node.config).keep_filling(each)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -157,6 +163,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if claims is not None:
         if claims.visits is not None:
             claims.cut_short(session)
+        claims.hand_over_fillings()
         claims.add_to_exit_status(session)
 
 
@@ -166,14 +173,16 @@ def pytest_terminal_summary(
 ) -> Generator[None, Any, None]:
     """The claims of the run, and pytest's own sections with the refuted ones in them."""
     session = begun_session(config)
-    if session is None or not session.has_claims:
+    if session is None or not (session.has_claims or session.fillings):
         yield
         return
-    from pytest_vperf.reporting.summary import failures_shown, write_summary
+    from pytest_vperf.reporting.summary import failures_shown, write_fillings, write_summary
 
     with failures_shown(terminalreporter):
         yield
-    write_summary(terminalreporter, session)
+    write_fillings(terminalreporter, session)
+    if session.has_claims:
+        write_summary(terminalreporter, session)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

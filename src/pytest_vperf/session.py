@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pytest_vperf.claims.plan import Plan
     from pytest_vperf.claims.sampling import Progress
     from pytest_vperf.claims.thresholds import Threshold
+    from pytest_vperf.results.filling import FillingRecord
     from pytest_vperf.results.record import ClaimRecord
     from pytest_vperf.results.run import RunRecord
     from pytest_vperf.visits import Visits
@@ -100,6 +101,12 @@ class ClaimsSession:
         item.user_properties.extend(properties(record))
         self.run.add(record)
 
+    def keep_filling(self, record: FillingRecord | None) -> None:
+        """Keep the record of a filled host; ``None``: one that is kept has changed."""
+        if record is not None:
+            self.run.fillings.append(record)
+        self.run.write()
+
     def take_over(self, report: pytest.TestReport) -> None:
         """Take what a report of a pytest-xdist worker brings."""
         if not self.reports_of_workers:
@@ -130,6 +137,12 @@ class ClaimsSession:
             output: Any = self.config
             output.workeroutput["vperf_claims"] = self.run.claims[known:]
 
+    def hand_over_fillings(self) -> None:
+        """In a worker of pytest-xdist: the records of filled hosts travel with what it says at its end."""
+        if self.is_worker and self._run is not None and self._run.fillings:
+            output: Any = self.config
+            output.workeroutput["vperf_fillings"] = self._run.fillings
+
     def add_to_exit_status(self, session: pytest.Session) -> None:
         """Usage errors of workers, and required targets that no claim could measure, are no success."""
         if self.usage_error:
@@ -148,8 +161,13 @@ class ClaimsSession:
 
     @property
     def has_claims(self) -> bool:
-        """Whether anything was recorded."""
+        """Whether anything was claimed."""
         return self._run is not None and bool(self._run.claims)
+
+    @property
+    def fillings(self) -> list[FillingRecord]:
+        """The records of filled hosts."""
+        return self._run.fillings if self._run is not None else []
 
     def check_start(self) -> None:
         """Check what can be checked before collection: a named profile, and the place of the JSON file.

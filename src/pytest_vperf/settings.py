@@ -13,7 +13,15 @@ import pytest
 
 from pytest_vperf.claims import judge
 from pytest_vperf.claims.judge import Setting
-from pytest_vperf.option_values import flag_of, names_of, path_of, text_of, time_of
+from pytest_vperf.option_values import (
+    flag_of,
+    names_of,
+    number_of,
+    path_of,
+    size_of,
+    text_of,
+    time_of,
+)
 from pytest_vperf.options import DEFAULT_RUNTIME, DEFAULT_SESSIONS, DEFAULT_START_TIMEOUT
 from pytest_vperf.target_settings import (
     read_accelerators,
@@ -57,6 +65,7 @@ class Settings:
         baseline_kernel: what it is compared with; ``None`` takes the kernel of pods.
         accelerators: of pods; empty is auto.
         start_timeout: seconds that one pod may take to start.
+        density: how far a test may fill this host: so many targets, bytes that they may take, bytes that it keeps.
         seed: of every random order, drawn per run where none was given; kept in each record.
     """
 
@@ -78,6 +87,7 @@ class Settings:
     baseline_kernel: Path | None
     accelerators: tuple[str, ...]
     start_timeout: float
+    density: Mapping[str, int | None]
     seed: int
 
     @property
@@ -123,6 +133,11 @@ def read_settings(config: pytest.Config) -> Settings:
         start_timeout=time_of(
             text_of(config, "start_timeout"), "--start-timeout", DEFAULT_START_TIMEOUT, 120.0
         ),
+        density={
+            "most": number_of(config, "density_max", "--density-max"),
+            "memory": size_of(config, "density_memory", "--density-memory"),
+            "floor": size_of(config, "density_floor", "--density-floor"),
+        },
         seed=_seed(text_of(config, "claims_seed")),
     )
 

@@ -18,7 +18,7 @@ from pytest_vperf.targets.base import (
     TimedOut,
     Unavailable,
 )
-from pytest_vperf.targets.container import Container, Containers
+from pytest_vperf.targets.container import Containers
 from pytest_vperf.targets.engine import Engine
 from pytest_vperf.targets.engine_address import connect
 from pytest_vperf.targets.private_engine import PrivateEngine
@@ -27,6 +27,8 @@ from pytest_vperf.targets.scope import Scope
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from pytest_vperf.targets.running_container import Container
 
     Factory = Callable[[str], Containers]
 

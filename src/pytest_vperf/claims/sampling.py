@@ -68,6 +68,10 @@ class Progress(Protocol):
         """A sample was taken."""
         ...
 
+    def note(self, text: str) -> None:
+        """What is just done for a sample, where that takes long."""
+        ...
+
     def done(self) -> None:
         """The claim ended."""
         ...

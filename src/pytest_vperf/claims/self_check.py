@@ -212,6 +212,9 @@ class _CheckProgress:
     def waiting(self, claim: str, holder: str) -> None:
         self._shown.waiting(claim, holder)
 
+    def note(self, text: str) -> None:
+        self._shown.note(text)
+
     def sampled(self, standing: Standing) -> None:
         self._shown.sampled(
             dataclasses.replace(

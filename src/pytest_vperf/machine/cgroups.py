@@ -36,9 +36,10 @@ def hierarchies(read: Read = text) -> dict[str, Path]:
 
 
 def named(name: str) -> list[Path]:
-    """The folders of the group in every hierarchy that has it."""
+    """The folders of the group, and of those of the same run beside it (``NAME.…``), in every hierarchy."""
     points = dict.fromkeys(hierarchies().values())
-    return [point / name for point in points if (point / name).is_dir()]
+    beside = (group for point in points for group in sorted(point.glob(f"{name}.*")))
+    return [group for group in (*(point / name for point in points), *beside) if group.is_dir()]
 
 
 def of_machines(name: str) -> list[Path]:
@@ -93,11 +94,15 @@ def paths_of(pid: int | str, read: Read = text) -> dict[str, str]:
 
 
 def members(name: str) -> list[int]:
-    """The processes in the group ``name`` or in one below it, in any hierarchy."""
+    """The processes in the group ``name``, in one beside it (``NAME.…``), or below, in any hierarchy."""
+
+    def inside(path: str) -> bool:
+        return any(part == name or part.startswith(f"{name}.") for part in path.split("/"))
+
     return [
         int(entry)
         for entry in os.listdir("/proc")  # noqa: PTH208 - names are all that is wanted
-        if entry.isdigit() and any(name in path.split("/") for path in paths_of(entry).values())
+        if entry.isdigit() and any(map(inside, paths_of(entry).values()))
     ]
 
 

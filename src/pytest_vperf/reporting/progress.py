@@ -62,6 +62,9 @@ class LogProgress:
     def sampled(self, standing: Standing) -> None:
         """Ignore it."""
 
+    def note(self, text: str) -> None:
+        """Ignore it."""
+
     def done(self) -> None:
         """Nothing to take away."""
 
@@ -84,6 +87,10 @@ class TerminalProgress:
     def sampled(self, standing: Standing) -> None:
         """Say what is known so far."""
         self._show(progress_text(standing))
+
+    def note(self, text: str) -> None:
+        """Say it."""
+        self._show(text)
 
     def done(self) -> None:
         """Take the line away."""

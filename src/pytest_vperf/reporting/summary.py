@@ -27,9 +27,7 @@ def write_summary(reporter: TerminalReporter, session: ClaimsSession) -> None:
     if verbosity > -2:
         from pytest_vperf.reporting.table import claims_table, phases_table, remarks, render
 
-        width = session.config.get_terminal_writer().fullwidth
-        if not reporter.isatty:  # in newer versions of pytest a method that is also a truth value
-            width = max(width, _LEAST_WIDTH)
+        width = _width(reporter, session)
         reporter.section("claims")
         if (
             session.reports_of_workers
@@ -48,6 +46,28 @@ def write_summary(reporter: TerminalReporter, session: ClaimsSession) -> None:
         )
     if session.usage_error:
         reporter.line(f"ERROR: {session.usage_error}", red=True)
+
+
+def write_fillings(reporter: TerminalReporter, session: ClaimsSession) -> None:
+    """The section "density": a row for each host that was filled, and why it was filled no further."""
+    if not session.fillings or reporter.verbosity <= -2:
+        return
+    from pytest_vperf.reporting.density import costs_table, fillings_table, reasons
+    from pytest_vperf.reporting.table import render
+
+    records = session.fillings
+    reporter.section("density")
+    tables = (fillings_table(records), costs_table(records), reasons(records))
+    shown = [table for table in tables if table is not None]
+    width = _width(reporter, session)
+    for line in render(shown, width=width, colour=reporter.hasmarkup):
+        reporter.line(line)
+
+
+def _width(reporter: TerminalReporter, session: ClaimsSession) -> int:
+    width: int = session.config.get_terminal_writer().fullwidth
+    # isatty is in newer versions of pytest a method that is also a truth value.
+    return width if reporter.isatty else max(width, _LEAST_WIDTH)
 
 
 def counts_line(records: Iterable[ClaimRecord]) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from pytest_vperf.results.filling import FillingRecord
     from pytest_vperf.results.record import ClaimRecord
 
 #: Raised with every change that a reader of the file must know of.
@@ -33,6 +34,7 @@ class RunRecord:
         profile: what `Selection.describe` and the header say of the hardware profile; filled when it is chosen.
         fingerprint: what the machine is; filled likewise.
         claims: in the order they ended.
+        fillings: of hosts, in the order they ended.
     """
 
     path: Path | None = None
@@ -40,6 +42,7 @@ class RunRecord:
     profile: Mapping[str, Any] | None = None
     fingerprint: Mapping[str, Any] | None = None
     claims: list[ClaimRecord] = field(default_factory=list)
+    fillings: list[FillingRecord] = field(default_factory=list)
 
     def add(self, record: ClaimRecord) -> None:
         """Take a claim's record, and write the file at once: the next claim may end the process."""
@@ -61,6 +64,7 @@ class RunRecord:
             "profile": self.profile,
             "fingerprint": self.fingerprint,
             "claims": self.claims,
+            "fillings": self.fillings,
         }
 
     def write(self) -> None:

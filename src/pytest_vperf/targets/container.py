@@ -8,157 +8,32 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_vperf.targets import oci_runtimes
-from pytest_vperf.targets.base import CommandFailed, Completed, Facts, Unavailable, Usage
-from pytest_vperf.targets.container_exec import Exec
+from pytest_vperf.targets.base import Facts
 from pytest_vperf.targets.container_facts import facts_in_common
-from pytest_vperf.targets.container_files import Files
 from pytest_vperf.targets.container_limits import host_config, read_back
 from pytest_vperf.targets.container_network import attach
 from pytest_vperf.targets.container_start import discard, running, timed_start
-from pytest_vperf.targets.container_usage import usage
 from pytest_vperf.targets.disks import attached
 from pytest_vperf.targets.engine_address import answering
 from pytest_vperf.targets.limits import Limits, bytes_of
+from pytest_vperf.targets.named import named
+from pytest_vperf.targets.running_container import Container
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-    from types import TracebackType
+    from collections.abc import Callable, Mapping, Sequence
 
     from pytest_vperf.machine.runs import Run
-    from pytest_vperf.quantity import Quantity
-    from pytest_vperf.targets.base import Link
     from pytest_vperf.targets.disks import CappedDisk, Disk
     from pytest_vperf.targets.engine import Engine
     from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.memory_group import MemoryGroup
     from pytest_vperf.targets.network.switch import Switch
-    from pytest_vperf.targets.program import Program
     from pytest_vperf.targets.scope import Scope
 
 _numbers = itertools.count(1)
-
-
-class Container:
-    """A running container. Made by `Containers.start`.
-
-    Attributes:
-        name: ``container`` and the runtime.
-        startup_time: from the request until its process ran; the parts are the engine's two requests.
-        link: how it is on the run's own network, if it is.
-        disks: of the run, that it was started with.
-    """
-
-    def __init__(
-        self,
-        engine: Engine,
-        identity: str,
-        state: Mapping[str, Any],
-        *,
-        name: str,
-        startup_time: Quantity,
-        facts: Facts,
-        shares_files: bool,
-        link: Link | None = None,
-        holder: str = "",
-        disks: tuple[Disk, ...] = (),
-        tree: Callable[[], Rootfs] | None = None,
-    ) -> None:
-        self.name = name
-        self.disks = disks
-        self.link = link
-        self._holder = holder
-        self.startup_time = startup_time
-        self.id = identity
-        self._engine = engine
-        self._pid = int(state["State"]["Pid"])
-        self._facts = facts
-        self._tree = tree
-        self._commands = Exec(engine, identity, name)
-        self._files = Files(engine, identity, name, self._commands, shared=shares_files)
-        self._closed = False
-
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        input: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        timeout: float = 60.0,
-        check: bool = True,
-    ) -> Completed:
-        """Run a command to its end; see `pytest_vperf.targets.base.Target.run`."""
-        done = self._commands.run(argv, input=input, env=env, cwd=cwd, timeout=timeout)
-        if check and done.returncode != 0:
-            raise CommandFailed(done, target=self.name)
-        return done
-
-    def program(self, name: str) -> Program:
-        """A program of the image; see `pytest_vperf.targets.base.Target.program`."""
-        from pytest_vperf.targets.image_programs import programs_of
-
-        with _named(self.name):
-            if self._tree is None:
-                raise Unavailable(f"the files in the image of {self.name} are not known")
-            return programs_of(self._tree()).find(name)
-
-    def put(self, source: Path, destination: str) -> None:
-        """Copy a file in; see `pytest_vperf.targets.container_files`."""
-        self._files.put(source, destination)
-
-    def get(self, source: str, destination: Path) -> None:
-        """Copy a file out; see `pytest_vperf.targets.container_files`."""
-        self._files.get(source, destination)
-
-    def check_devices(self) -> None:
-        """Make sure that the raw disks are there: a runtime with a kernel of its own may leave them out in silence.
-
-        Raises:
-            Unavailable: one is not.
-        """
-        for disk in self.disks:
-            if not disk.formatted and self.run(["test", "-b", disk.inside], check=False).returncode:
-                raise Unavailable(
-                    f"its runtime does not pass block devices through: there is no {disk.inside}",
-                    remedy='disks.make(…, format="ext4"), whose file system is bound in',
-                    target=self.name,
-                )
-
-    def facts(self) -> Facts:
-        """Runtime, engine, image, kernel, the limits that were asked for as they were read back, and its network."""
-        if self.link is None:
-            return self._facts
-        details = {**self._facts.details, **self.link.details()}
-        return replace(self._facts, details=details)
-
-    def usage(self) -> Usage:
-        """CPU time and memory, by the host's account."""
-        return usage(self._engine, self.id, self._pid, self.name)
-
-    def close(self) -> None:
-        """Remove the container with its volumes. Safe to repeat; quiet if it or its engine is gone."""
-        if not self._closed:
-            self._closed = True
-            discard(self._engine, self.id)
-            if self._holder:
-                discard(self._engine, self._holder)
-            if self.link is not None:
-                self.link.close()
-
-    def __enter__(self) -> Container:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class Containers:
@@ -172,6 +47,7 @@ class Containers:
         rootfs: gives the ID of the image in an engine, see `pytest_vperf.targets.image`.
         tree: gives the files of that image, in which programs are looked up.
         mark: what their names end with, where the engine is another machine's.
+        parent: the control group that theirs are made in; empty: the engine's choice.
     """
 
     def __init__(
@@ -184,8 +60,10 @@ class Containers:
         rootfs: Callable[[Engine], str],
         tree: Callable[[], Rootfs] | None = None,
         mark: str = "",
+        parent: str = "",
     ) -> None:
         self.runtime = runtime
+        self._parent = parent
         self.name = f"container {runtime}{mark}"
         self._engine = engine
         self._run = run
@@ -193,6 +71,35 @@ class Containers:
         self._rootfs = rootfs
         self._tree = tree
         self._common: dict[str, str] = {}
+
+    @property
+    def engine(self) -> Engine:
+        """The engine; found or started at the first look.
+
+        Raises:
+            Unavailable: there is none.
+            CannotConnect: it does not answer.
+        """
+        with named(self.name):
+            return self._engine()
+
+    def sharing(self, group: MemoryGroup | None, scope: Scope) -> Containers:
+        """Containers like these, whose groups are in one that they share, owned by another scope.
+
+        Args:
+            group: ``None``: the engine chooses.
+            scope: owns them.
+        """
+        return Containers(
+            self._engine,
+            self._run,
+            scope,
+            runtime=self.runtime,
+            rootfs=self._rootfs,
+            tree=self._tree,
+            mark=self.name.removeprefix(f"container {self.runtime}"),
+            parent=group.path if group is not None else "",
+        )
 
     def start(
         self,
@@ -223,14 +130,14 @@ class Containers:
                 limit than was asked for.
             CannotConnect: the engine does not answer.
         """
-        with _named(self.name):
+        with named(self.name):
             engine = self._engine()
             engine.require_runtime(self.runtime)
         present, caps = attached(disks)
         limits = Limits(cpus, cpuset, cpu_shares, bytes_of(memory), caps)
         api: Any = engine.client.api
         with answering(engine.url, target=self.name), contextlib.ExitStack() as undo:
-            with _named(self.name):
+            with named(self.name):
                 image = self._rootfs(engine)
                 plug = attach(network, self.runtime, engine, image, self._run, self.name)
             undo.callback(plug.abandon, engine)
@@ -244,6 +151,7 @@ class Containers:
                     f"{disk.device}:{disk.inside}:rwm" for disk in present if not disk.formatted
                 ],
                 binds=[f"{disk.mounted()}:{disk.inside}" for disk in present if disk.formatted],
+                **({"cgroup_parent": self._parent} if self._parent else {}),
                 **host_config(limits),
             )
             request = api.create_container_config(
@@ -261,7 +169,7 @@ class Containers:
             undo.callback(discard, engine, identity)
             state = running(engine, identity, self.name)
             facts = self._facts(engine, image, identity, state, limits)
-            with _named(self.name):
+            with named(self.name):
                 link = plug.complete(identity, int(state["State"]["Pid"]))
             container = Container(
                 engine,
@@ -291,13 +199,3 @@ class Containers:
         pid = int(state["State"]["Pid"])
         limited = read_back(limits, pid, identity, self.name, engine.read)
         return Facts("container", self.name, {**self._common, **limited})
-
-
-@contextlib.contextmanager
-def _named(target: str) -> Iterator[None]:
-    """Say of what cannot be had which container wanted it: engine and image know none, and are kept for several."""
-    try:
-        yield
-    except Unavailable as error:
-        error.target = target
-        raise

@@ -12,14 +12,14 @@ import itertools
 import os
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pytest_vperf.machine import cgroups
 from pytest_vperf.targets.base import CannotStart, Unavailable
 from pytest_vperf.targets.setting import check
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.limits import Limits
@@ -34,6 +34,31 @@ _JOIN = (
 )
 
 
+class Group(Protocol):
+    """What holds a process to limits: a group of its own, or one that it shares with others."""
+
+    @property
+    def details(self) -> Mapping[str, str]:
+        """The limits as they were read back."""
+        ...
+
+    def entered(self, argv: Sequence[str]) -> list[str]:
+        """A command that joins the group and then is ``argv``."""
+        ...
+
+    def check_member(self, pid: int) -> None:
+        """Make sure that a process is in the group, with all of its threads.
+
+        Raises:
+            CannotStart: it is not.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of it; one of its own ends with that."""
+        ...
+
+
 class ControlGroup:
     """A group with limits, for as long as it is not closed.
 
@@ -41,6 +66,7 @@ class ControlGroup:
         run: whose group it is below.
         limits: what it holds its processes to; at least one.
         target: for whom, in messages.
+        name: of the group, where it is not to be one of the run's group; it begins with that one's.
 
     Attributes:
         details: the limits as they were read back.
@@ -50,8 +76,8 @@ class ControlGroup:
         CannotStart: the system does not take a limit, or has another than was asked for.
     """
 
-    def __init__(self, run: Run, limits: Limits, target: str) -> None:
-        self._name = f"{run.cgroup}/{target.split()[0]}{next(_numbers)}"
+    def __init__(self, run: Run, limits: Limits, target: str, *, name: str = "") -> None:
+        self._name = name or f"{run.cgroup}/{target.split()[0]}{next(_numbers)}"
         self._target = target
         self._limits = limits
         self._places = {name: _place(name, target) for name in limits.controllers}
@@ -63,7 +89,7 @@ class ControlGroup:
             for controller, (point, version) in self._places.items():
                 _make(point, self._name, controller, version)
                 self._write(controller, point / self._name, version)
-            self.details = self.read_back()
+            self.details: Mapping[str, str] = self.read_back()
         except OSError as error:
             self.close()
             # Root of a container is refused, too: its control groups are read-only, or belong to processes (EBUSY).
@@ -91,6 +117,16 @@ class ControlGroup:
                     f"{self._target}: {setting.name} {setting.value!r} is refused: {path}: {error.strerror}",
                     target=self._target,
                 ) from error
+
+    @property
+    def name(self) -> str:
+        """The group's, seen from the top of each hierarchy."""
+        return self._name
+
+    def place(self, controller: str) -> tuple[Path, int]:
+        """The group's folder in the hierarchy of one of its controllers, and that one's version."""
+        point, version = self._places[controller]
+        return point / self._name, version
 
     def read_back(self) -> dict[str, str]:
         """The limits, as the files have them now.

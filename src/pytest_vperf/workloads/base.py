@@ -79,6 +79,8 @@ class Workload(Protocol[R_co]):
 
     The constructor refuses parameters that make no sense with a `ValueError` that names the parameter.
 
+    One that times nothing says so in a class variable, ``times = False``: the target's clock is not checked for it.
+
     Attributes:
         tool: the program, as it is called in the image.
         version_argv: what makes the program print its version.

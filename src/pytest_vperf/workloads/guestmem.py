@@ -59,6 +59,7 @@ class Free:
 
     tool: ClassVar[str] = "free"
     version_argv: ClassVar[Sequence[str]] = ("-V",)
+    times: ClassVar[bool] = False
 
     unit: Literal["b", "k", "m"] = "b"
 
@@ -154,6 +155,7 @@ class Meminfo:
 
     tool: ClassVar[str] = "cat"
     version_argv: ClassVar[Sequence[str]] = ("--version",)
+    times: ClassVar[bool] = False
 
     def argv(self, version: str) -> tuple[str, ...]:
         """See `Workload.argv`."""

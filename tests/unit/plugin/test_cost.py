@@ -32,6 +32,7 @@ def test_what_is_imported_without_a_claim(tmp_path: Path) -> None:
         "pytest_vperf.fixtures",
         "pytest_vperf.options",
         "pytest_vperf.plugin",
+        "pytest_vperf.density_fixtures",
         "pytest_vperf.disk_fixtures",
         "pytest_vperf.domu_fixtures",
         "pytest_vperf.guest_fixtures",

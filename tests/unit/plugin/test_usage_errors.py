@@ -36,6 +36,15 @@ def refused(project: pytest.Pytester, *options: str) -> str:
             "--claims-budget=3 MB",
             "--claims-budget: '3 MB' is not a time such as '60 s' or '2 min': *",
         ),
+        (
+            "--density-memory=much",
+            "--density-memory is 'much', not one such as '6 GiB': "
+            "'much' is not a number with a unit, such as '400 ms'",
+        ),
+        ("--density-memory=3 s", "--density-memory is '3 s', not one such as '6 GiB': *"),
+        ("--density-floor=0 MiB", "--density-floor: '0 MiB' is not more than nothing"),
+        ("--density-max=0", "--density-max: '0' is not a whole number from 1 on"),
+        ("--density-max=many", "--density-max: 'many' is not a whole number from 1 on"),
         ("--claims-budget=0 s", "--claims-budget: '0 s' is not more than nothing"),
         ("--claims-budget=-1 min", "--claims-budget: '-1 min' is not more than nothing"),
         (

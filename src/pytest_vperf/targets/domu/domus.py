@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.disks import CappedDisk, Disk
     from pytest_vperf.targets.image import Rootfs
     from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
+    from pytest_vperf.targets.scope import Scope
+    from pytest_vperf.targets.virt.daemon import Daemon
     from pytest_vperf.targets.virt.virtual_network import VirtualNetwork
 
 #: What the kernel is told: nothing but its death is printed on the console, which carries the agent's frames. It
@@ -47,6 +49,24 @@ PARAMETERS = (
 
 class Domus(Machines):
     """Starts domUs, through a libvirt daemon with Xen's driver; see `pytest_vperf.targets.virt.machines.Machines`."""
+
+    @property
+    def daemon(self) -> Daemon:
+        """The daemon that starts them.
+
+        Raises:
+            Unavailable: there is none with Xen's driver.
+            CannotConnect: it does not answer.
+        """
+        try:
+            return self._daemon()
+        except Unavailable as error:
+            error.target = "domu"
+            raise
+
+    def owned_by(self, scope: Scope) -> Domus:
+        """DomUs like these, owned by another scope."""
+        return Domus(self._daemon, self._rootfs, self._kernel, scope, timeout=self._timeout)
 
     def start(
         self,

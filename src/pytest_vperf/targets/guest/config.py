@@ -79,6 +79,7 @@ class GuestConfig:
         disks: further disks.
         card: its network card, if it has one.
         labels: by which a run finds its own again.
+        partition: the control group that libvirt makes the guest's in; empty: its usual one.
     """
 
     name: str
@@ -92,3 +93,4 @@ class GuestConfig:
     disks: tuple[DiskConfig, ...] = ()
     card: CardConfig | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    partition: str = ""

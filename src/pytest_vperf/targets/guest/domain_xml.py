@@ -25,6 +25,8 @@ def domain_xml(config: GuestConfig) -> str:
     vcpu = add(domain, "vcpu", str(config.vcpus))
     if config.limits.cpuset:
         vcpu.set("cpuset", config.limits.cpuset)
+    if config.partition:
+        add(add(domain, "resource"), "partition", config.partition)
     _limits(domain, config)
     _boot(domain, config)
     features = add(domain, "features")

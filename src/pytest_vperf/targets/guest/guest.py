@@ -82,6 +82,11 @@ class Guest(WholeMachine):
         return self._domain.name
 
     @property
+    def identity(self) -> str:
+        """Its name in libvirt, which its QEMU has in its command line."""
+        return self._domain.identity
+
+    @property
     def startup_time(self) -> Quantity:
         """From the request until its agent was there, in ms, with `PHASES` as parts."""
         return startup_quantity(self._began, self._marks, PHASES)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.image import Rootfs
     from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
     from pytest_vperf.targets.limits import DiskCaps
+    from pytest_vperf.targets.memory_group import MemoryGroup
     from pytest_vperf.targets.scope import Scope
     from pytest_vperf.targets.virt.daemon import Daemon
     from pytest_vperf.targets.virt.virtual_network import VirtualNetwork
@@ -61,6 +62,7 @@ class Guests(Machines):
         scope: owns the guests.
         accelerator: ``kvm``, or ``tcg`` where emulation is asked for: there is no way from the one to the other.
         timeout: seconds that one start may take.
+        partition: the control group that libvirt makes theirs in; empty: its usual one.
     """
 
     def __init__(
@@ -72,7 +74,9 @@ class Guests(Machines):
         *,
         accelerator: str = "kvm",
         timeout: float = 180.0,
+        partition: str = "",
     ) -> None:
+        self._partition = partition
         if accelerator not in TYPES:
             raise CannotStart(
                 f"unknown accelerator {accelerator!r} for guests: choose one of {', '.join(TYPES)}"
@@ -89,6 +93,40 @@ class Guests(Machines):
             scope,
             accelerator=self.accelerator,
             timeout=self._timeout,
+        )
+
+    @property
+    def daemon(self) -> Daemon:
+        """The daemon that starts them.
+
+        Raises:
+            Unavailable: there is none with this accelerator.
+            CannotConnect: it does not answer.
+        """
+        try:
+            return self._daemon()
+        except Unavailable as error:
+            error.target = f"guest {self.accelerator}"
+            raise
+
+    def sharing(self, group: MemoryGroup | None, scope: Scope) -> Guests:
+        """Guests like these, whose groups are in one that they share, owned by another scope.
+
+        Args:
+            group: ``None``: libvirt chooses.
+            scope: owns them.
+
+        Raises:
+            CannotStart: the group cannot be had where libvirt looks for it.
+        """
+        return Guests(
+            self._daemon,
+            self._rootfs,
+            self._kernel,
+            scope,
+            accelerator=self.accelerator,
+            timeout=self._timeout,
+            partition=group.everywhere() if group is not None else "",
         )
 
     def start(
@@ -177,6 +215,7 @@ class Guests(Machines):
                 ),
                 card=CardConfig(plug.bridge, plug.mac, vhost) if plug else None,
                 labels=daemon.run.labels,
+                partition=self._partition,
             )
             with daemon.storage.relied_on():
                 guest = start_guest(

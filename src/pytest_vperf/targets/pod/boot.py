@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from pytest_vperf.targets.agent.wire import Frame, Type, command_payload
+from pytest_vperf.targets.limits import Limits
 from pytest_vperf.targets.pod import hotplug
 from pytest_vperf.targets.pod.disks import put_in_place
 from pytest_vperf.targets.pod.machine import Machine
@@ -15,7 +16,6 @@ from pytest_vperf.targets.pod.settling import settle, settling_time
 if TYPE_CHECKING:
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.disks import Disk
-    from pytest_vperf.targets.limits import Limits
     from pytest_vperf.targets.pod.assets import Assets
     from pytest_vperf.targets.pod.command_line import MachineConfig
 
@@ -56,7 +56,7 @@ def boot(
     details = assets.details(config, firmware)
     if why_accelerator:
         details["why_accelerator"] = why_accelerator
-    group = place.group(run, limits, name) if limits else None
+    group = place.group(run, limits or Limits(), name)
     if group is not None:
         details |= group.details
     lent: list[Disk] = []

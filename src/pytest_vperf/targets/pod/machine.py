@@ -14,7 +14,6 @@ the host's scheduler (well below 1 ms on an idle host).
 from __future__ import annotations
 
 import contextlib
-import select
 import subprocess
 import time
 from collections import deque
@@ -31,6 +30,7 @@ from pytest_vperf.targets.pod.endings import (
     no_container,
 )
 from pytest_vperf.targets.pod.qmp import Qmp, QmpError, QmpTimeout
+from pytest_vperf.targets.ready import ready
 
 if TYPE_CHECKING:
     import socket
@@ -184,14 +184,12 @@ class Machine:
         if self.config.disk is not None:
             readers.append(self.wire.socket)
         writers = [self.wire.socket] if self.wire.has_unsent else []
-        ready, writable, _ = select.select(
-            readers, writers, [], max(0.0, deadline - time.perf_counter())
-        )
+        readable, writable = ready(readers, writers, deadline - time.perf_counter())
         if writable:
             self.wire.flush()
-        if self._console in ready and not self._read_console() and self.config.disk is None:
+        if self._console in readable and not self._read_console() and self.config.disk is None:
             return None
-        if self.wire.socket in ready:
+        if self.wire.socket in readable:
             try:
                 frames = self.wire.receive()
                 if frames is None:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from pytest_vperf.targets.base import Unavailable
+from pytest_vperf.targets.base import CannotStart, Unavailable
 from pytest_vperf.targets.pod import firmware as firmwares
 from pytest_vperf.targets.pod.process import LocalQemu
 from pytest_vperf.targets.pod.qemu import check_qemu, qemu_version
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import PurePath
 
     from pytest_vperf.machine.runs import Run
-    from pytest_vperf.targets.control_group import ControlGroup
+    from pytest_vperf.targets.control_group import Group
     from pytest_vperf.targets.limits import Limits
     from pytest_vperf.targets.pod.command_line import MachineConfig
     from pytest_vperf.targets.pod.firmware import Firmware
@@ -65,7 +65,7 @@ class Place(Protocol):
         """This boot of the machine and what it loaded: as long as it is the same, an accelerator goes on working."""
         ...
 
-    def group(self, run: Run, limits: Limits, name: str) -> ControlGroup | None:
+    def group(self, run: Run, limits: Limits, name: str) -> Group | None:
         """What holds a pod there to limits; ``None`` without limits.
 
         Raises:
@@ -87,7 +87,7 @@ class Place(Protocol):
         ...
 
     def ready(
-        self, qemu: str, config: MachineConfig, run: Run, group: ControlGroup | None
+        self, qemu: str, config: MachineConfig, run: Run, group: Group | None
     ) -> Callable[[], QemuProcess]:
         """Do all that can be done before the clock of a start runs; the function then starts QEMU.
 
@@ -99,10 +99,17 @@ class Place(Protocol):
 
 
 class Here:
-    """This machine."""
+    """This machine.
+
+    Args:
+        shared: a group that all pods started here share; ``None``: each has one of its own, where it has limits.
+    """
 
     mark = ""
     details: Mapping[str, str] = {}
+
+    def __init__(self, shared: Group | None = None) -> None:
+        self._shared = shared
 
     def qemu(self) -> tuple[str, str]:
         """Path and version of the QEMU that is installed."""
@@ -131,8 +138,16 @@ class Here:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return boot, *sorted(module.name for module in Path("/sys/module").glob("kvm*"))
 
-    def group(self, run: Run, limits: Limits, name: str) -> ControlGroup | None:
-        """A control group of the run's."""
+    def group(self, run: Run, limits: Limits, name: str) -> Group | None:
+        """A control group of the run's.
+
+        Raises:
+            CannotStart: there are limits, and the group is one that several pods share.
+        """
+        if self._shared is not None:
+            if limits:
+                raise CannotStart(f"{name}: limits of its own, in a group that it shares")
+            return self._shared
         if not limits:
             return None
         from pytest_vperf.targets.control_group import ControlGroup
@@ -144,7 +159,7 @@ class Here:
         return file
 
     def ready(
-        self, qemu: str, config: MachineConfig, run: Run, group: ControlGroup | None
+        self, qemu: str, config: MachineConfig, run: Run, group: Group | None
     ) -> Callable[[], QemuProcess]:
         """Nothing is to be done before: the files are here."""
         return lambda: LocalQemu(qemu, config, run, group)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_vperf.quantity import amount
@@ -13,7 +14,7 @@ from pytest_vperf.targets.limits import Limits
 from pytest_vperf.targets.network.card import plug_in
 from pytest_vperf.targets.pod.boot import boot
 from pytest_vperf.targets.pod.disks import serial
-from pytest_vperf.targets.pod.place import HERE
+from pytest_vperf.targets.pod.place import HERE, Here
 from pytest_vperf.targets.pod.pod import IDLE, Pod
 from pytest_vperf.targets.pod.probe import ACCELERATORS, probe
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.disks import CappedDisk, Disk
+    from pytest_vperf.targets.memory_group import MemoryGroup
     from pytest_vperf.targets.network.card import Network
     from pytest_vperf.targets.pod.assets import Assets
     from pytest_vperf.targets.pod.place import Place
@@ -80,6 +82,32 @@ class Pods:
             self._asked = "kvm" if kvm.usable else "tcg"
             self._why = "auto: kvm works" if kvm.usable else f"auto: no kvm: {kvm.why}"
         return self._asked
+
+    def sharing(self, group: MemoryGroup | None, scope: Scope) -> Pods:
+        """Pods like these, which share a control group and are owned by another scope.
+
+        Args:
+            group: ``None``: they are in none.
+            scope: owns them.
+
+        Raises:
+            Unavailable: they are started on another machine.
+        """
+        if not isinstance(self._place, Here):
+            raise Unavailable(
+                "pods on another machine have no control group of this one",
+                remedy="call pytest-vperf there",
+                target=f"pod {self.accelerator}{self._place.mark}",
+            )
+        place = Here(group.member()) if group is not None else HERE
+        return Pods(
+            lambda: replace(self._assets(), place=place),
+            self._run,
+            scope,
+            accelerator=self.accelerator,
+            timeout=self._timeout,
+            probed=self._probed,
+        )
 
     def start(
         self,

@@ -12,7 +12,7 @@ from pytest_vperf.targets.pod.command_line import Channels, MachineConfig, comma
 
 if TYPE_CHECKING:
     from pytest_vperf.machine.runs import Run
-    from pytest_vperf.targets.control_group import ControlGroup
+    from pytest_vperf.targets.control_group import Group
 
 
 class QemuProcess(Protocol):
@@ -76,7 +76,7 @@ class LocalQemu:
     """
 
     def __init__(
-        self, qemu: str, config: MachineConfig, run: Run, group: ControlGroup | None = None
+        self, qemu: str, config: MachineConfig, run: Run, group: Group | None = None
     ) -> None:
         self._group = group
         self._folder = run.subfolder("pod")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import PurePath
 
     from pytest_vperf.machine.runs import Run
-    from pytest_vperf.targets.control_group import ControlGroup
+    from pytest_vperf.targets.control_group import Group
     from pytest_vperf.targets.limits import Limits
     from pytest_vperf.targets.pod.command_line import MachineConfig
     from pytest_vperf.targets.pod.process import QemuProcess
@@ -90,7 +90,7 @@ class PodsThere:
         """See `pytest_vperf.targets.pod.place.Place.identity`."""
         return self._machine.boot_id, *self._kvm
 
-    def group(self, run: Run, limits: Limits, name: str) -> ControlGroup | None:
+    def group(self, run: Run, limits: Limits, name: str) -> Group | None:
         """None: the control groups of another machine are not made from here."""
         if not limits:
             return None
@@ -101,7 +101,7 @@ class PodsThere:
         )
 
     def ready(
-        self, qemu: str, config: MachineConfig, run: Run, group: ControlGroup | None
+        self, qemu: str, config: MachineConfig, run: Run, group: Group | None
     ) -> Callable[[], QemuProcess]:
         """Bring the files there, and the sockets here."""
         if config.card is not None or group is not None:

@@ -48,6 +48,12 @@ def attributes(config: GuestConfig, path: str) -> dict[str, str]:
     return element.attrib
 
 
+def test_the_group_that_its_own_is_made_in() -> None:
+    assert tree(GUEST).find("resource") is None
+    shared = replace(GUEST, partition="/vperf-0a.density1")
+    assert text(shared, "resource/partition") == "/vperf-0a.density1"
+
+
 @pytest.mark.parametrize("kind", ["kvm", "qemu"])
 def test_what_it_is(kind: str) -> None:
     guest = replace(GUEST, kind=kind)

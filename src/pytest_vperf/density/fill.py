@@ -1,0 +1,209 @@
+"""A filling from its request to its record: bounds, control group, starts, and what each target takes."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from pytest_vperf.density.crowd import Crowd, in_threads, many_files
+from pytest_vperf.density.filler import Filler
+from pytest_vperf.density.filling import Filling
+from pytest_vperf.density.kinds import kept_of, kind_of
+from pytest_vperf.results.filling import Cost, FillingRecord, spread
+from pytest_vperf.results.record import TargetFacts
+from pytest_vperf.results.run import now
+from pytest_vperf.stats.growth import growth
+from pytest_vperf.targets.base import TargetError, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pytest_vperf.density.bounds import Bounds
+    from pytest_vperf.density.kinds import Starter
+    from pytest_vperf.machine.runs import Run
+    from pytest_vperf.results.filling import Reading, Spread
+    from pytest_vperf.targets.base import Target
+    from pytest_vperf.targets.scope import Scope
+    from pytest_vperf.workloads.guestmem import GuestMem
+    from pytest_vperf.workloads.procmem import ProcMem
+
+#: Of the intervals of what one further target takes.
+_CONFIDENCE = 0.95
+_MIB = 1 << 20
+
+
+def fill(
+    starter: Starter,
+    options: Mapping[str, object],
+    bounds: Bounds,
+    *,
+    run: Run,
+    scope: Scope,
+    procmem: ProcMem,
+    guestmem: GuestMem,
+    nodeid: str,
+    seed: int,
+    say: Callable[[str], None],
+    keep: Callable[[FillingRecord | None], None],
+) -> Filling:
+    """Fill the host with targets of one kind; nothing of them is left when this raises.
+
+    Args:
+        starter: the fixture that starts such targets.
+        options: of each start.
+        bounds: how far.
+        run: owns the control group.
+        scope: the test's; ends the filling.
+        procmem: tells the memory of processes.
+        guestmem: tells the memory of a machine by its own account.
+        nodeid: the test.
+        seed: of the order in which targets are asked.
+        say: is told how it goes, often.
+        keep: takes the record, and is told with ``None`` when that is complete.
+
+    Raises:
+        Unavailable: such targets cannot be had here, or their memory cannot be limited or watched.
+        TargetError: one did not start, or ended, for a reason that is not the host's want of something.
+        TypeError: the starter, or an option, is none.
+    """
+    floor = kept_of(starter) if bounds.floor is None else bounds.floor
+
+    def limit(available: int) -> int:
+        """What all may have, of what the host could give."""
+        left = available - floor
+        if left <= 0:
+            raise Unavailable(
+                f"the host has {available // _MIB} MiB available, and keeps {floor // _MIB} MiB",
+                remedy="end something that takes memory, or a smaller --density-floor",
+            )
+        return left if bounds.memory is None else min(left, bounds.memory)
+
+    crowd = Crowd(getattr(starter, "name", type(starter).__name__))
+    kind = kind_of(starter, run, crowd, limit)
+    crowd.name = kind.name
+    options = {**kind.defaults, **options}
+    at_once = len(os.sched_getaffinity(0))
+    began, started = now(), None
+    try:
+        memory = kind.group.limit if kind.group is not None else limit(kind.available())
+        with many_files():
+            filler = Filler(
+                kind,
+                crowd,
+                options,
+                most=bounds.most,
+                memory=memory,
+                floor=floor,
+                at_once=at_once,
+                say=say,
+            )
+            stop = filler.fill()
+            while True:
+                targets = tuple(filler.pids)
+                say(f"{kind.name}: {len(targets)} run, their memory is asked for")
+                try:
+                    process = _processes(list(filler.pids.values()), procmem)
+                    inside = _insides(targets, guestmem, at_once) if kind.has_memory else {}
+                    break
+                except TargetError:
+                    # To be asked takes some memory, too, and where there is none left another one is ended.
+                    late = filler.bury()
+                    if late is None:
+                        raise
+                    stop = late
+            record = FillingRecord(
+                name=targets[0].name if targets else kind.name,
+                nodeid=nodeid,
+                started_at=began,
+                duration_s=filler.curve[-1]["at_s"],
+                teardown_s=None,
+                count=len(targets),
+                stop=stop.kind,
+                why=stop.why,
+                most=bounds.most,
+                memory=memory,
+                memory_asked=bounds.memory is not None and memory == bounds.memory,
+                floor=floor,
+                at_once=at_once,
+                held=kind.group is not None,
+                outside=kind.outside,
+                watched=kind.watched,
+                options={name: str(value) for name, value in options.items()},
+                curve=filler.curve,
+                process=process,
+                inside=inside,
+                cost=_cost(filler.curve, lambda reading: -reading["available"]),
+                cost_in_group=_cost(filler.curve, lambda reading: reading["group_used"]),
+                targets=_facts(targets),
+            )
+        keep(record)
+        started = Filling(
+            kind,
+            crowd,
+            filler.pids,
+            stop,
+            record,
+            scope,
+            seed=seed,
+            keep=lambda: keep(None),
+        )
+        scope.keep(started)
+    except BaseException:
+        try:
+            crowd.end()
+        finally:
+            if kind.group is not None:
+                kind.group.close()
+        raise
+    return started
+
+
+def _processes(pids: Sequence[int | None], procmem: ProcMem) -> dict[str, Spread]:
+    known = [pid for pid in pids if pid is not None]
+    if not known:
+        return {}
+    found = [procmem.of(pid) for pid in known]
+    figures = {
+        "rss": [memory.rss.value for memory in found],
+        "size": [memory.size.value for memory in found],
+        "pss": [procmem.pss(pid).value for pid in known],
+    }
+    return {name: spread(values) for name, values in figures.items()}
+
+
+def _insides(targets: Sequence[Target], guestmem: GuestMem, at_once: int) -> dict[str, Spread]:
+    """What the machines say of their own memory; used and free add up to total, as in the documents."""
+    if not targets:
+        return {}
+    said = in_threads(lambda target: _free(guestmem, target), targets, at_once)
+    totals, frees = [total for total, _ in said], [free for _, free in said]
+    used = [total - free for total, free in said]
+    return {"total": spread(totals), "used": spread(used), "free": spread(frees)}
+
+
+def _free(guestmem: GuestMem, target: Target) -> tuple[float, float]:
+    said = guestmem.free(target)
+    return said.total.to("MiB").value, said.free.to("MiB").value
+
+
+def _cost(curve: Sequence[Reading], taken: Callable[[Reading], int | None]) -> Cost | None:
+    """What one further target takes; ``None`` where there are too few readings, or none of this."""
+    points = {reading["n"]: taken(reading) for reading in curve}
+    # After a want of memory there may be fewer than before; only what rises is a curve.
+    rising = [(n, value) for n, value in points.items() if value is not None]
+    rising = [
+        point for place, point in enumerate(rising) if not place or point[0] > rising[place - 1][0]
+    ]
+    if len(rising) < 2:
+        return None
+    numbers, values = [n for n, _ in rising], [value / _MIB for _, value in rising]
+    found = growth(numbers, values, 1 - _CONFIDENCE)
+    return Cost(estimate=found.estimate, low=found.low, high=found.high, confidence=_CONFIDENCE)
+
+
+def _facts(targets: Sequence[Target]) -> list[TargetFacts]:
+    """What they really are: the first one, since all are alike."""
+    if not targets:
+        return []
+    facts = targets[0].facts()
+    return [TargetFacts(kind=facts.kind, name=facts.name, arms=[], details=dict(facts.details))]

@@ -1,0 +1,269 @@
+"""Fills a host: starts targets, several at a time, until something says that no more fit, and reads what it has left.
+
+They are started in rounds: so many at a time as the host has processors, and the next ones when all of these run.
+What is read between two rounds is then of targets that have settled, and not of some that are half started. While a
+round starts, the host is looked at five times a second: where it has no more than its reserve, what is just starting
+is ended at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING
+
+from pytest_vperf.density import stop as stopping
+from pytest_vperf.density.crowd import is_alive
+from pytest_vperf.density.stop import Stop
+from pytest_vperf.quantity import format_number
+from pytest_vperf.results.filling import Reading
+from pytest_vperf.targets.base import CannotConnect, Unavailable
+from pytest_vperf.targets.memory_group import SETTLED, STARTING, set_score
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pytest_vperf.density.crowd import Crowd
+    from pytest_vperf.density.kinds import Kind
+    from pytest_vperf.targets.base import Target
+
+    Starting = Sequence[Future[Target]]
+
+_LOOK = 0.2
+#: Seconds for what was just started to come to rest before the host is read.
+_REST = 0.1
+#: Seconds that a start which nothing can end is waited for, after Ctrl-C.
+_GIVE_UP = 60.0
+
+
+class Filler:
+    """Fills a host with targets of one kind, once.
+
+    Args:
+        kind: what they are.
+        crowd: owns them.
+        options: of each start.
+        most: how many at most; ``None``: as many as fit.
+        memory: bytes that all of them may take from the host.
+        floor: bytes that the host keeps available.
+        at_once: how many are started at a time.
+        say: is told how it goes, often.
+
+    Attributes:
+        curve: what the host had with each number of them.
+        pids: of each that runs, its process.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        crowd: Crowd,
+        options: Mapping[str, object],
+        *,
+        most: int | None,
+        memory: int,
+        floor: int,
+        at_once: int,
+        say: Callable[[str], None],
+    ) -> None:
+        self._kind, self._crowd = kind, crowd
+        self._options = dict(options)
+        self._most, self._memory, self._floor = most, memory, floor
+        self._at_once = max(1, at_once)
+        self._say = say
+        self._began = time.monotonic()
+        self._killed = 0
+        #: The processes of what runs.
+        self._settled: set[int] = set()
+        self.curve: list[Reading] = []
+        self.pids: dict[Target, int | None] = {}
+
+    def fill(self) -> Stop:
+        """Start targets until no more are to be; why.
+
+        Raises:
+            Unavailable: such a target cannot be had here.
+            TargetError: one did not start, or ended, for a reason that is not the host's want of something.
+            whatever else a start raises, likewise.
+        """
+        stop = self._floor_reached() or self._try()
+        self._began = time.monotonic()
+        self._killed = self._kills()
+        self._read()
+        with ThreadPoolExecutor(self._at_once, thread_name_prefix="density-start") as pool:
+            while stop is None:
+                stop = self._before() or self._round(pool)
+        return stop
+
+    def _try(self) -> Stop | None:
+        """Start one and end it: what it needs is made and read before the host is first looked at."""
+        self._say(f"{self._kind.name}: the first one")
+        try:
+            first = self._kind.start(**self._options)
+        except Unavailable:
+            raise
+        except Exception as error:
+            return self._because(error)
+        self._crowd.drop([first])
+        return None
+
+    def _before(self) -> Stop | None:
+        """What forbids a further start."""
+        running = len(self.pids)
+        if self._most is not None and running >= self._most:
+            return Stop("most", f"{running} run, as many as were asked for (--density-max)")
+        lost = self.curve[0]["available"] - self.curve[-1]["available"]
+        # A group that holds all of it says itself when it is full; what the host loses may be somebody else's.
+        watched = self._kind.group is None or self._kind.outside
+        if watched and lost >= self._memory:
+            return Stop(
+                "budget", f"the host has lost {_size(lost)} to {running}, of {_size(self._memory)}"
+            )
+        return self._floor_reached()
+
+    def _floor_reached(self) -> Stop | None:
+        left = self._kind.available()
+        if left > self._floor:
+            return None
+        return Stop(
+            "floor", f"the host has {_size(left)} available, and keeps {_size(self._floor)}"
+        )
+
+    def _round(self, pool: ThreadPoolExecutor) -> Stop | None:
+        number = self._at_once
+        if self._most is not None:
+            number = min(number, self._most - len(self.pids))
+        futures = [pool.submit(self._kind.start, **self._options) for _ in range(number)]
+        try:
+            stop = self._watch(futures)
+            stop = self._take(futures, stop)
+        except BaseException:
+            self._abandon(futures)
+            raise
+        time.sleep(_REST)
+        stop = self.bury() or stop
+        self._read()
+        return stop
+
+    def _watch(self, futures: Starting) -> Stop | None:
+        """Look at the host until all have started or failed; why no more are to be."""
+        stop: Stop | None = None
+        while wait(futures, timeout=_LOOK).not_done:
+            started = sum(future.done() for future in futures)
+            self._say(self._standing(started))
+            newcomers = self._newcomers()
+            for pid in newcomers:
+                set_score(pid, STARTING)
+            stop = stop or self._floor_reached()
+            if stop is not None and self._kind.group is not None:
+                self._kind.group.end(newcomers)
+        return stop
+
+    def _newcomers(self) -> set[int]:
+        """The processes of what is starting."""
+        if self._kind.group is None:
+            return set()
+        # A target is owned a moment before its start has returned.
+        new = [target for target in self._crowd.targets if target not in self.pids]
+        owned = {pid for pid in self._kind.pids(new) if pid is not None} if new else set()
+        return set(self._kind.group.processes) - self._settled - owned
+
+    def _take(self, futures: Starting, stop: Stop | None) -> Stop | None:
+        """What came of a round: the targets that run, and why no more are to be; what the kernel killed apart."""
+        new: list[Target] = []
+        errors: list[Exception] = []
+        for future in futures:
+            try:
+                new.append(future.result())
+            except (
+                Exception
+            ) as error:  # a fork that is refused memory is an OSError, a thread a RuntimeError
+                errors.append(error)
+        for target, pid in zip(new, self._kind.pids(new), strict=True):
+            self.pids[target] = pid
+            if pid is not None and self._kind.group is not None:
+                set_score(pid, SETTLED)
+        if self._kind.group is not None:
+            self._settled = set(self._kind.group.processes)
+        if stop is not None or not errors:
+            return stop
+        if self._kills() > self._killed:
+            return None  # which is seen when the dead are counted out
+        return self._because(errors[0])
+
+    def _because(self, error: Exception) -> Stop:
+        stop = stopping.of_error(error)
+        if stop is None or (stop.kind == "slow" and not self.pids):
+            raise error
+        return stop
+
+    def bury(self) -> Stop | None:
+        """Count out what has ended, which only the kernel's want of memory may do.
+
+        Raises:
+            CannotConnect: something ended by itself.
+        """
+        kills = self._kills()
+        killed, self._killed = kills - self._killed, kills
+        dead = [target for target, pid in self.pids.items() if not is_alive(pid)]
+        for target in dead:
+            del self.pids[target]
+        self._crowd.drop(dead)
+        if killed > 0:
+            return self._out_of_memory(killed)
+        if dead:
+            raise CannotConnect(
+                f"{len(dead)} of {len(dead) + len(self.pids)} targets ({self._kind.name}) ended while others"
+                " started, and not for want of memory",
+                target=self._kind.name,
+            )
+        return None
+
+    def _out_of_memory(self, killed: int) -> Stop:
+        limit = self._kind.group.limit if self._kind.group is not None else 0
+        return Stop(
+            "oom",
+            f"the control group of all, with {_size(limit)}, had no memory left for one more: the kernel ended"
+            f" {killed} process{'' if killed == 1 else 'es'}",
+        )
+
+    def _kills(self) -> int:
+        return self._kind.group.kills if self._kind.group is not None else 0
+
+    def _abandon(self, futures: Starting) -> None:
+        """End what is starting, so that nobody waits for it; what still comes up is ended by the crowd."""
+        for future in futures:
+            future.cancel()
+        deadline = time.monotonic() + _GIVE_UP
+        while wait(futures, timeout=_LOOK).not_done and time.monotonic() < deadline:
+            if self._kind.group is not None:
+                with contextlib.suppress(OSError):
+                    self._kind.group.end(self._newcomers())
+
+    def _read(self) -> None:
+        group = self._kind.group
+        self.curve.append(
+            Reading(
+                n=len(self.pids),
+                at_s=round(time.monotonic() - self._began, 3),
+                available=self._kind.available(),
+                group_used=group.used if group is not None else None,
+            )
+        )
+
+    def _standing(self, started: int) -> str:
+        """``pod tcg: 26 run, 5.7 GiB of 6 GiB lost, 14.2 GiB available``."""
+        left = self._kind.available()
+        lost = max(0, self.curve[0]["available"] - left)
+        of = f" of {self._most}" if self._most is not None else ""
+        return (
+            f"{self._kind.name}: {len(self.pids) + started}{of} run, {_size(lost)} of {_size(self._memory)} lost,"
+            f" {_size(left)} available"
+        )
+
+
+def _size(size: float) -> str:
+    """A size in words: ``5.7 GiB``."""
+    unit, factor = ("GiB", 1 << 30) if abs(size) >= 1 << 30 else ("MiB", 1 << 20)
+    return f"{format_number(size / factor)} {unit}"

@@ -1,0 +1,188 @@
+"""A host that is filled: how many run, why no more, what each of them costs; and their end."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from pytest_vperf.quantity import Quantity, format_number
+from pytest_vperf.targets.base import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_vperf.density.crowd import Crowd
+    from pytest_vperf.density.kinds import Kind
+    from pytest_vperf.density.stop import Stop
+    from pytest_vperf.results.filling import FillingRecord
+    from pytest_vperf.targets.base import Facts, Target
+    from pytest_vperf.targets.scope import Scope
+
+
+class WithProcess(Protocol):
+    """A target whose memory is that of a process of this host."""
+
+    @property
+    def process(self) -> int:
+        """The process's ID."""
+        ...
+
+
+class Filling:
+    """What fills the host now, until it is closed. Made by the fixture ``density``.
+
+    Args:
+        kind: what they are.
+        crowd: owns them.
+        pids: of each that runs, its process.
+        stop: why no more were started.
+        record: what is kept of it; its key ``teardown_s`` is filled when all have ended.
+        scope: of the test, whose samples have the facts of the targets that they are about.
+        seed: of the order in which they are asked.
+        keep: is told when the record is complete.
+
+    Attributes:
+        count: how many run at once.
+        stop: why no more were started.
+        record: as given.
+        targets: what runs, in the order of their starts.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        crowd: Crowd,
+        pids: dict[Target, int | None],
+        stop: Stop,
+        record: FillingRecord,
+        scope: Scope,
+        *,
+        seed: int,
+        keep: Callable[[], None],
+    ) -> None:
+        self._kind, self._crowd, self._pids = kind, crowd, pids
+        self._scope, self._keep = scope, keep
+        self.stop, self.record = stop, record
+        self.targets = tuple(pids)
+        self.count = len(self.targets)
+        self._order = list(self.targets)
+        random.Random(seed).shuffle(self._order)  # noqa: S311 - an order, no secret
+        self._closed = False
+
+    def carried(self, at_least: Quantity | None = None) -> Quantity:
+        """How many the host carries, as a sample of a claim.
+
+        Args:
+            at_least: what is claimed. So many need no reason for their end: they ran.
+
+        Raises:
+            Unavailable: fewer ran, and not because the host could carry no more: how many it carries is not known.
+        """
+        asked = self.record["memory_asked"] and self.stop.kind in ("oom", "budget")
+        if not self.stop.is_limit or asked:
+            enough = at_least is not None and self.count >= at_least.to("count").value
+            if not enough:
+                least = f", and {at_least} is claimed" if at_least is not None else ""
+                remedy = "more memory (--density-memory), or none given"
+                if not asked:
+                    slow = self.stop.kind == "slow"
+                    remedy = "a longer --start-timeout" if slow else "a larger --density-max"
+                raise Unavailable(
+                    f"at least {self.count} run{least}; how many this machine carries is not known: {self.stop.why}",
+                    remedy=remedy,
+                    target=self._kind.name,
+                )
+        return self._counted()
+
+    def fits(self) -> Quantity:
+        """How many fit into the memory that they were given, as a sample of a comparison.
+
+        Raises:
+            Unavailable: something else than this memory ended the filling.
+        """
+        given = ("oom", "budget") if self.record["memory_asked"] else ("oom", "budget", "floor")
+        if self.stop.kind not in (*given, "allocation"):
+            raise Unavailable(
+                f"it was not their memory that {self.count} fill: {self.stop.why}",
+                target=self._kind.name,
+            )
+        return self._counted()
+
+    def _counted(self) -> Quantity:
+        if self.targets:
+            self._scope.own(cast("Target", _Lent(self.targets[-1], None)))
+        return Quantity(self.count, "count", better="higher")
+
+    def another(self) -> Any:
+        """One of them that was not asked for before, in random order; its ``process`` is its process's ID.
+
+        Raises:
+            Unavailable: all of them were.
+        """
+        if not self._order:
+            raise Unavailable(
+                f"all {self.count} that run were asked, and that is too few for a verdict",
+                remedy="more memory" if self.stop.is_memory else "",
+                target=self._kind.name,
+            )
+        target = self._order.pop()
+        return self._scope.own(cast("Any", _Lent(target, self._pids[target])))
+
+    def close(self) -> None:
+        """End all of them, several at a time, within a time limit; then their control group. Safe to repeat.
+
+        Raises:
+            TargetError: some did not end.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self.record["teardown_s"] = round(self._end(), 3)
+        finally:
+            self._keep()
+
+    def _end(self) -> float:
+        began = time.monotonic()
+        try:
+            self._crowd.end()
+        finally:
+            if self._kind.group is not None:
+                self._kind.group.close()
+        return time.monotonic() - began
+
+    def __str__(self) -> str:
+        cost = self.record["cost"]
+        each = f", {format_number(cost['estimate'])} MiB each" if cost else ""
+        return f"{self.count} of {self._kind.name}{each}: {self.stop.why}"
+
+
+@dataclass(frozen=True, eq=False)
+class _Lent:
+    """A target as one sample has it: its facts are the sample's, and it goes on when the sample is over."""
+
+    target: Any
+    _pid: int | None
+
+    def facts(self) -> Facts:
+        facts: Facts = self.target.facts()
+        return facts
+
+    @property
+    def process(self) -> int:
+        """The process whose memory it has.
+
+        Raises:
+            Unavailable: it has none on this host.
+        """
+        if self._pid is None:
+            raise Unavailable("it has no process on this host", target=self.target.name)
+        return self._pid
+
+    def close(self) -> None:
+        """It stays, with the others."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.target, name)

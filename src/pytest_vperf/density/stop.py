@@ -1,0 +1,82 @@
+"""Why a host was filled no further: what an error of a start, or the watch over the host's memory, says."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from pytest_vperf.targets.base import TimedOut
+
+#: What ends a filling:
+#:
+#:     allocation  a start was refused memory ("Cannot allocate memory")
+#:     oom         the kernel ended a target's process, because their control group had no memory left
+#:     budget      the host has lost as much memory as was allowed, in and out of that group
+#:     floor       the host has no more than the reserve available
+#:     ports       no tap device, bridge port or address is left
+#:     resource    another limit of the host: processes, open files, space of a disk
+#:     most        as many as were allowed run
+#:     slow        a start was not ready within its time limit
+Kind = Literal["allocation", "oom", "budget", "floor", "ports", "resource", "most", "slow"]
+
+#: How the field says it. QEMU: softmmu/physmem.c and net/tap-linux.c; libvirt and runc pass the words of strerror(3)
+#: on; libxl: tools/libs/light; the kernel's bridge has 1023 ports (net/bridge/br_private.h) and then says EXFULL.
+_WORDS: tuple[tuple[Kind, str], ...] = (
+    ("ports", r"exchange full|could not configure /dev/net/tun|TUNSETIFF|no available IPv4 addr"),
+    ("ports", r"all addresses of \S+ are in use|a tap cannot be made|unable to create tap"),
+    (
+        "allocation",
+        r"cannot allocate memory|out of memory|not enough (free )?memory|ENOMEM|failed to allocate",
+    ),
+    ("resource", r"resource temporarily unavailable|too many open files|no space (is )?left"),
+    ("resource", r"can't start new thread"),
+)
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Why no more were started.
+
+    Attributes:
+        kind: in one word.
+        why: in a sentence.
+    """
+
+    kind: Kind
+    why: str
+
+    @property
+    def is_memory(self) -> bool:
+        """Whether it was for want of memory."""
+        return self.kind in ("allocation", "oom", "budget", "floor")
+
+    @property
+    def is_limit(self) -> bool:
+        """Whether no more could have run; else the count is only a lower bound of what the host carries."""
+        return self.kind not in ("most", "slow")
+
+
+def of_error(error: Exception) -> Stop | None:
+    """What a start that failed says of the host; ``None`` where it says nothing: then it is an error.
+
+    Args:
+        error: with the last words of what did not start.
+    """
+    if isinstance(error, TimedOut):
+        return Stop("slow", f"a start took too long: {_line(str(error))}")
+    if isinstance(error, MemoryError):
+        return Stop("allocation", "this process was refused memory (MemoryError)")
+    said = str(error)
+    for kind, words in _WORDS:
+        found = re.search(words, said, re.IGNORECASE)
+        if found is not None:
+            return Stop(kind, _line(said, found.start()))
+    return None
+
+
+def _line(text: str, place: int = 0) -> str:
+    """The line of a text in which a place is, not too long."""
+    begin = text.rfind("\n", 0, place) + 1
+    line = text[begin:].partition("\n")[0].strip()
+    return line if len(line) <= 300 else f"{line[:300]}…"

@@ -1,0 +1,108 @@
+"""The tables of filled hosts: how many ran, what each of them took, and why there were no more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from pytest_vperf.quantity import format_number
+from pytest_vperf.reporting.table import plain_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_vperf.results.filling import Cost, FillingRecord, Spread
+
+#: The greatest number that a document publishes, and what bridges have ports for: what a cost is extrapolated to.
+MANY = 1023
+_PROCESS = (("rss", "VmRSS"), ("pss", "Pss"), ("size", "VmSize"))
+_INSIDE = (("total", "total"), ("used", "used"), ("free", "free"))
+
+
+def fillings_table(records: Sequence[FillingRecord]) -> Table:
+    """How many ran, and the memory of each: of its process, and by its own account, in MiB."""
+    names = [title for _, title in (*_PROCESS, *_INSIDE)]
+    table = plain_table("density", "count", "stopped by", *names)
+    table.caption = (
+        "memory of each process (VmRSS, Pss, VmSize) and in each machine: min/mean/max in MiB"
+    )
+    table.caption_justify = "left"
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for record in records:
+        table.add_row(
+            Text(record["name"]),
+            str(record["count"]),
+            record["stop"],
+            *(_spread(record["process"].get(key)) for key, _ in _PROCESS),
+            *(_spread(record["inside"].get(key)) for key, _ in _INSIDE),
+        )
+    return table
+
+
+def costs_table(records: Sequence[FillingRecord]) -> Table | None:
+    """What one further target takes of the host, what many would, and how long it took."""
+    if not any(record["cost"] for record in records):
+        return None
+    table = plain_table(
+        "what one further takes",
+        "of the host, MiB",
+        "of their group, MiB",
+        f"{MANY} take, GiB",
+        "started in",
+        "ended in",
+    )
+    for column in table.columns[1:]:
+        column.justify = "right"
+        column.no_wrap = True
+    for record in records:
+        ended = record["teardown_s"]
+        table.add_row(
+            Text(record["name"]),
+            _cost(record["cost"]),
+            _cost(record["cost_in_group"]),
+            _cost(many(record), MANY / 1024),
+            f"{format_number(record['duration_s'])} s",
+            "-" if ended is None else f"{format_number(ended)} s",
+        )
+    return table
+
+
+def many(record: FillingRecord) -> Cost | None:
+    """What many are reckoned from: their group where it holds all that they take, which nobody else changes."""
+    held = record["held"] and not record["outside"]
+    return (record["cost_in_group"] if held else None) or record["cost"]
+
+
+def reasons(records: Sequence[FillingRecord]) -> Table:
+    """Why no more were started."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for record in records:
+        table.add_row(Text(f"{record['name']}:"), Text(record["why"]))
+        if not record["held"] and record["watched"]:
+            watched = f"no control group holds them all, they were watched: {record['watched']}"
+            table.add_row(Text(f"{record['name']}:"), Text(watched))
+    return table
+
+
+def _spread(found: Spread | None) -> str:
+    if found is None:
+        return "-"
+    return "/".join(
+        f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+        for value in (found["min"], found["mean"], found["max"])
+    )
+
+
+def _cost(cost: Cost | None, factor: float = 1.0) -> str:
+    """``69.2 [68.7, 70.1]``; without bounds where there are none."""
+    if cost is None:
+        return "-"
+    text = format_number(cost["estimate"] * factor)
+    if cost["low"] is None or cost["high"] is None:
+        return text
+    return f"{text} [{format_number(cost['low'] * factor)}, {format_number(cost['high'] * factor)}]"

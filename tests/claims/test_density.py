@@ -1,0 +1,90 @@
+"""How many machines one host carries, and the memory of each: claims S4 and S5.
+
+A host is filled with machines of 1 processor and 512 MiB until no more fit. How many ran is one number for each time
+that it is filled, which takes minutes: a claim about it takes as many of them as any other claim takes samples, and
+has an hour. Of the machines' memory each machine is a sample, and each session of the claim has a host filled anew.
+"""
+
+import pytest
+
+from pytest_vperf.quantity import Quantity
+
+pytestmark = [pytest.mark.density, pytest.mark.slow]
+
+KVM = pytest.mark.parametrize("pods", ["kvm"], indirect=True)
+#: Orders need no whole host: so much memory is filled in turn with the one and the other.
+PART_OF_A_HOST = "4 GiB"
+
+
+def claimed(proven):
+    """The least number of a claim that has one."""
+    criterion = getattr(proven.threshold, "criterion", None)
+    return getattr(criterion, "threshold", None)
+
+
+def in_use(free):
+    """As the documents count: what is not free is used, caches too."""
+    return Quantity(free.total.value - free.free.value, free.total.unit, better="lower")
+
+
+OF_A_PROCESS = {"rss": lambda memory: memory.rss, "size": lambda memory: memory.size}
+OF_A_MACHINE = {"total": lambda free: free.total, "used": in_use, "free": lambda free: free.free}
+
+
+@pytest.mark.vperf(budget="60 min")
+@KVM
+def test_so_many_pods_run(claim, pods, density):
+    proven = claim(f"density.count.pod.{pods.accelerator}")
+    proven.holds(lambda: density(pods).carried(at_least=claimed(proven)))
+
+
+@pytest.mark.vperf(budget="60 min")
+def test_so_many_machines_run(claim, guests, density):
+    proven = claim(f"density.count.guest.{guests.accelerator}")
+    proven.holds(lambda: density(guests).carried(at_least=claimed(proven)))
+
+
+@KVM
+@pytest.mark.parametrize("figure", OF_A_PROCESS)
+def test_what_the_process_of_a_pod_takes(claim, pods, density, procmem, figure):
+    proven = claim(f"density.procmem.{figure}.pod.{pods.accelerator}")
+    filling = density(pods)
+    proven.holds(lambda: OF_A_PROCESS[figure](procmem.of(filling.another().process)))
+
+
+@pytest.mark.parametrize("figure", OF_A_PROCESS)
+def test_what_the_process_of_a_machine_takes(claim, guests, density, procmem, figure):
+    proven = claim(f"density.procmem.{figure}.guest.{guests.accelerator}")
+    filling = density(guests)
+    proven.holds(lambda: OF_A_PROCESS[figure](procmem.of(filling.another().process)))
+
+
+@KVM
+@pytest.mark.parametrize("figure", OF_A_MACHINE)
+def test_the_memory_in_a_pod(claim, pods, density, guestmem, figure):
+    proven = claim(f"density.guestmem.{figure}.pod.{pods.accelerator}")
+    filling = density(pods)
+    proven.holds(lambda: OF_A_MACHINE[figure](guestmem.free(filling.another())))
+
+
+@pytest.mark.parametrize("figure", OF_A_MACHINE)
+def test_the_memory_in_a_machine(claim, guests, density, guestmem, figure):
+    proven = claim(f"density.guestmem.{figure}.guest.{guests.accelerator}")
+    filling = density(guests)
+    proven.holds(lambda: OF_A_MACHINE[figure](guestmem.free(filling.another())))
+
+
+@pytest.mark.vperf(budget="60 min")
+@KVM
+def test_more_pods_run_than_machines(claim, pods, guests, density):
+    claim(f"density.count.pod_over_guest.{pods.accelerator}").compares(
+        lambda: density(pods, budget=PART_OF_A_HOST).fits(),
+        to=lambda: density(guests, budget=PART_OF_A_HOST).fits(),
+    )
+
+
+@KVM
+def test_a_pod_has_more_memory_free(claim, pods, guests, guestmem):
+    claim(f"density.guestmem.free.pod_over_guest.{pods.accelerator}").compares(
+        lambda: guestmem.free(pods.start()).free, to=lambda: guestmem.free(guests.start()).free
+    )

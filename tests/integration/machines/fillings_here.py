@@ -1,0 +1,48 @@
+"""What the tests of density share: a host that is filled with little, and what is looked at then."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_vperf.density.bounds import Bounds
+from pytest_vperf.density.fill import fill
+from pytest_vperf.targets.scope import Scope
+from pytest_vperf.workloads.bench import Bench
+from pytest_vperf.workloads.guestmem import GuestMem
+from pytest_vperf.workloads.procmem import ProcMem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pytest_vperf.density.filling import Filling
+    from pytest_vperf.density.kinds import Starter
+    from pytest_vperf.machine.runs import Run
+    from pytest_vperf.results.filling import FillingRecord
+
+
+def filled(
+    starter: Starter,
+    run: Run,
+    *,
+    most: int | None = None,
+    memory: int | None = None,
+    floor: int | None = None,
+    say: Callable[[str], None] = lambda text: None,
+    of_each: Mapping[str, Any] | None = None,
+) -> Filling:
+    """Fill this host; the test closes the filling."""
+    scope = Scope()
+    kept: list[FillingRecord | None] = []
+    return fill(
+        starter,
+        of_each or {},
+        Bounds(most, memory, floor),
+        run=run,
+        scope=scope,
+        procmem=ProcMem(),
+        guestmem=GuestMem(Bench(scope)),
+        nodeid="test",
+        seed=1,
+        say=say,
+        keep=kept.append,
+    )

@@ -1,0 +1,217 @@
+"""When a host is filled no further, on a host of numbers: what each target takes is known here."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from pytest_vperf.density.crowd import Crowd
+from pytest_vperf.density.filler import Filler
+from pytest_vperf.density.kinds import Kind
+from pytest_vperf.targets.base import CannotConnect, CannotStart, Facts, TargetError, TimedOut
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+GIB = 1 << 30
+MIB = 1 << 20
+
+
+class Thing:
+    """A target that takes 100 MiB for as long as it is there."""
+
+    name = "thing"
+
+    def __init__(self, host: Numbers) -> None:
+        self.host = host
+
+    def facts(self) -> Facts:
+        return Facts("thing", "thing", {})
+
+    def close(self) -> None:
+        with self.host.lock:
+            self.host.free += 100 * MIB
+            self.host.ended += 1
+
+
+class Numbers:
+    """A host with 2 GiB."""
+
+    def __init__(self) -> None:
+        self.free = 2 * GIB
+        self.ended = 0
+        self.lock = threading.Lock()
+        self.crowd = Crowd("thing")
+        self.said: list[str] = []
+        self.number = itertools.count(1)
+        self.trouble: Callable[[int], None] = lambda number: None
+
+    def start(self, **options: object) -> Any:
+        with self.lock:
+            number = next(self.number)
+        self.trouble(number)
+        with self.lock:
+            self.free -= 100 * MIB
+        return self.crowd.own(cast("Any", Thing(self)))
+
+    def filler(self, **bounds: Any) -> Filler:
+        kind = Kind("thing", self.start, lambda: self.free)
+        usual = {"most": None, "memory": 1 << 40, "floor": 0, "at_once": 2}
+        return Filler(kind, self.crowd, {}, say=self.said.append, **{**usual, **bounds})
+
+
+@pytest.fixture
+def host() -> Numbers:
+    return Numbers()
+
+
+def test_as_many_as_were_asked_for(host: Numbers) -> None:
+    filler = host.filler(most=5)
+    stop = filler.fill()
+    assert (stop.kind, stop.why) == ("most", "5 run, as many as were asked for (--density-max)")
+    assert [reading["n"] for reading in filler.curve] == [0, 2, 4, 5]
+    # The first look is after the trial has ended, and each of them takes its 100 MiB.
+    assert [reading["available"] for reading in filler.curve] == [
+        2 * GIB - n * 100 * MIB for n in (0, 2, 4, 5)
+    ]
+    assert host.crowd.end() >= 0
+    assert host.ended == 6
+    assert host.free == 2 * GIB
+
+
+def test_the_memory_that_they_may_take(host: Numbers) -> None:
+    stop = host.filler(memory=500 * MIB).fill()
+    assert stop.kind == "budget"
+    assert stop.why == "the host has lost 600 MiB to 6, of 500 MiB"
+
+
+def test_what_the_host_keeps(host: Numbers) -> None:
+    stop = host.filler(floor=1 * GIB).fill()
+    assert stop.kind == "floor"
+    assert stop.why == "the host has 848 MiB available, and keeps 1 GiB"
+
+
+def test_a_host_that_has_no_more_than_that_starts_nothing(host: Numbers) -> None:
+    filler = host.filler(floor=2 * GIB)
+    assert filler.fill().kind == "floor"
+    assert (filler.pids, next(host.number)) == ({}, 1)
+
+
+def test_a_host_that_is_emptied_while_they_start(host: Numbers) -> None:
+    def slowly(number: int) -> None:
+        if number == 4:
+            host.free = 0  # somebody else takes it
+            time.sleep(0.5)
+
+    host.trouble = slowly
+    filler = host.filler(floor=MIB)
+    assert filler.fill().kind == "floor"
+    assert len(filler.pids) == 4
+
+
+def test_a_refusal_ends_it_and_what_ran_counts(host: Numbers) -> None:
+    def refuse(number: int) -> None:
+        if number == 8:
+            raise CannotStart("QEMU said: Cannot allocate memory")
+
+    host.trouble = refuse
+    filler = host.filler()
+    stop = filler.fill()
+    assert (stop.kind, stop.why) == ("allocation", "QEMU said: Cannot allocate memory")
+    # The trial, the 1st, is no part of it; the 9th was started with the 8th, and runs.
+    assert len(filler.pids) == 7
+    assert filler.curve[-1]["n"] == 7
+
+
+def test_the_first_one_may_be_refused(host: Numbers) -> None:
+    def refuse(number: int) -> None:
+        raise CannotStart("Cannot allocate memory")
+
+    host.trouble = refuse
+    filler = host.filler()
+    assert filler.fill().kind == "allocation"
+    assert filler.pids == {}
+
+
+def test_a_start_that_is_too_slow_ends_it(host: Numbers) -> None:
+    def late(number: int) -> None:
+        if number == 4:
+            raise TimedOut("thing was not ready")
+
+    host.trouble = late
+    filler = host.filler()
+    assert filler.fill().kind == "slow"
+    assert len(filler.pids) == 3
+
+
+def test_the_first_one_that_is_too_slow_is_an_error(host: Numbers) -> None:
+    def late(number: int) -> None:
+        raise TimedOut("thing was not ready")
+
+    host.trouble = late
+    with pytest.raises(TimedOut):
+        host.filler().fill()
+
+
+def test_another_error_is_one(host: Numbers) -> None:
+    def wrong(number: int) -> None:
+        if number == 5:
+            raise CannotStart("no such firmware")
+
+    host.trouble = wrong
+    with pytest.raises(CannotStart, match="no such firmware"):
+        host.filler().fill()
+    host.crowd.end()
+    assert host.free == 2 * GIB
+
+
+def test_ctrl_c_ends_what_starts_and_what_runs(host: Numbers) -> None:
+    def interrupted(text: str) -> None:
+        if len(filler.pids) >= 4:
+            raise KeyboardInterrupt
+
+    host.trouble = lambda number: time.sleep(0.3)
+    filler = host.filler()
+    filler._say = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        filler.fill()
+    host.crowd.end()
+    assert host.crowd.targets == ()
+    assert host.free == 2 * GIB
+
+
+def test_what_comes_when_all_are_to_end_is_ended(host: Numbers) -> None:
+    host.crowd.end()
+    with pytest.raises(TargetError, match="thing: it came when all were to end"):
+        host.start()
+    assert host.ended == 1
+
+
+def test_what_ends_by_itself_is_no_density(host: Numbers) -> None:
+    filler = host.filler(most=4)
+    filler.fill()
+    gone = host.crowd.targets[0]
+    filler.pids[gone] = 1 << 30  # no process has this number
+    with pytest.raises(CannotConnect, match=r"1 of 4 targets \(thing\) ended while others started"):
+        filler.bury()
+    assert len(filler.pids) == 3
+
+
+def test_it_says_how_it_goes(host: Numbers) -> None:
+    host.trouble = lambda number: time.sleep(0.3)
+    host.filler(most=2).fill()
+    assert host.said[0] == "thing: the first one"
+    assert host.said[1].startswith("thing: 0 of 2 run, 0 MiB of 1024 GiB lost, 2 GiB available")
+
+
+def test_the_end_of_many_takes_little_more_than_that_of_one(
+    host: Numbers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Thing, "close", lambda self: time.sleep(0.1))
+    for _ in range(16):
+        host.start()
+    assert host.crowd.end() < 1.0

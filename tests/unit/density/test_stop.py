@@ -1,0 +1,77 @@
+"""Why a host is filled no further: the words of QEMU, libvirt, the engine and the kernel, and what is an error."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+
+from pytest_vperf.density.stop import Stop, of_error
+from pytest_vperf.targets.base import CannotStart, TimedOut
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        # QEMU 7.2 with more memory than the kernel promises
+        (
+            "allocation",
+            "qemu-system-x86_64: cannot set up guest memory 'pc.ram': Cannot allocate memory",
+        ),
+        (
+            "allocation",
+            "OCI runtime create failed: fork/exec /proc/self/exe: cannot allocate memory",
+        ),
+        ("allocation", "libxenlight failed to create new domain: not enough free memory"),
+        ("ports", "ip link set tap1 master br0: RTNETLINK answers: Exchange full"),
+        ("ports", "adding interface veth1 to bridge docker0 failed: exchange full"),
+        (
+            "ports",
+            "could not configure /dev/net/tun (tap7): Device or resource busy",
+        ),
+        ("ports", "no available IPv4 addresses on this network's address pools: bridge"),
+        ("ports", "all addresses of 198.18.4.0/24 are in use by this run"),
+        ("ports", "a tap cannot be made: /dev/net/tun: Device or resource busy"),
+        ("resource", "fork/exec /usr/bin/runc: resource temporarily unavailable"),
+        ("resource", "socket: Too many open files"),
+        ("resource", "write /etc/hosts: no space left on device"),
+    ],
+)
+def test_the_host_refuses(kind: str, said: str) -> None:
+    stop = of_error(CannotStart(f"pod tcg qboot: QEMU ended with status 1\nQEMU said: {said}\nend"))
+    assert stop is not None
+    assert stop.kind == kind
+    assert said in stop.why
+    assert "\n" not in stop.why
+
+
+def test_a_fork_that_is_refused_memory_is_the_hosts_want_of_it() -> None:
+    stop = of_error(OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)))
+    assert stop == Stop("allocation", "[Errno 12] Cannot allocate memory")
+    assert of_error(MemoryError()) == Stop(
+        "allocation", "this process was refused memory (MemoryError)"
+    )
+
+
+def test_a_thread_that_cannot_be_had_is_a_limit_of_the_host() -> None:
+    assert of_error(RuntimeError("can't start new thread")) == Stop(
+        "resource", "can't start new thread"
+    )
+
+
+def test_what_says_nothing_of_the_host_is_an_error() -> None:
+    assert of_error(CannotStart("pod tcg qboot: its container ended at once (false)")) is None
+
+
+def test_a_start_that_took_too_long_is_no_limit() -> None:
+    stop = of_error(TimedOut("guest tcg was not ready within 9 s\nits console: Out of memory"))
+    assert stop == Stop("slow", "a start took too long: guest tcg was not ready within 9 s")
+    assert not stop.is_limit
+    assert not stop.is_memory
+
+
+def test_a_long_line_is_cut() -> None:
+    stop = of_error(CannotStart("x" * 1000 + " out of memory"))
+    assert stop is not None
+    assert stop.why == "x" * 300 + "…"

@@ -1,0 +1,90 @@
+"""What the terminal shows of a filled host."""
+
+from __future__ import annotations
+
+from pytest_vperf.reporting.density import costs_table, fillings_table, reasons
+from pytest_vperf.reporting.table import render
+from pytest_vperf.results.filling import Cost, FillingRecord, Reading, Spread, spread
+
+
+def record() -> FillingRecord:
+    return FillingRecord(
+        name="pod tcg qboot",
+        nodeid="test_density.py::test_it",
+        started_at="2026-01-01T00:00:00+00:00",
+        duration_s=61.5,
+        teardown_s=0.42,
+        count=27,
+        stop="oom",
+        why="the control group of all, with 6 GiB, had no memory left for one more: the kernel ended 1 process",
+        most=None,
+        memory=6 << 30,
+        memory_asked=True,
+        floor=512 << 20,
+        at_once=2,
+        held=True,
+        outside=False,
+        watched="",
+        options={},
+        curve=[Reading(n=0, at_s=0.0, available=20 << 30, group_used=0)],
+        process={
+            "rss": Spread(min=210.0, mean=220.5, max=231.0),
+            "pss": Spread(min=180.0, mean=190.0, max=200.0),
+            "size": Spread(min=1200.0, mean=1200.0, max=1200.0),
+        },
+        inside={
+            "total": Spread(min=470.0, mean=470.0, max=470.0),
+            "used": Spread(min=40.0, mean=41.0, max=42.0),
+            "free": Spread(min=428.0, mean=429.0, max=430.0),
+        },
+        cost=Cost(estimate=218.0, low=210.0, high=225.5, confidence=0.95),
+        cost_in_group=Cost(estimate=217.0, low=None, high=None, confidence=0.95),
+        targets=[],
+    )
+
+
+def shown(*records: FillingRecord, width: int = 170) -> list[str]:
+    tables = [fillings_table(records), costs_table(records), reasons(records)]
+    return render([table for table in tables if table is not None], width=width, colour=False)
+
+
+def test_a_row_for_each_host_that_was_filled() -> None:
+    lines = shown(record())
+    titles = "density count stopped by VmRSS Pss VmSize total used free"
+    assert " ".join(lines[0].split()) == titles
+    row = "pod tcg qboot 27 oom 210/220/231 180/190/200 1200/1200/1200 470/470/470 40/41/42 428/429/430"
+    assert " ".join(lines[2].split()) == row
+
+
+def test_what_one_further_takes_and_what_many_would() -> None:
+    text = "\n".join(shown(record()))
+    assert "218 [210, 225.5]" in text
+    assert "1023 take, GiB" in text
+    # 217 MiB * 1023 / 1024: of their group, which holds all
+    assert "  216.8  " in text
+    assert "61.5 s" in text
+    assert "0.42 s" in text
+
+
+def test_where_the_group_does_not_hold_all_the_host_says_what_many_take() -> None:
+    outside = record()
+    outside["outside"] = True
+    # 218 MiB * 1023 / 1024
+    assert "217.8 [209.8, 225.3]" in "\n".join(shown(outside))
+
+
+def test_the_reason_stands_below() -> None:
+    assert shown(record())[-1] == f"pod tcg qboot:  {record()['why']}"
+
+
+def test_what_is_not_known_is_a_dash() -> None:
+    few = record()
+    few["process"], few["inside"], few["cost"], few["teardown_s"] = {}, {}, None, None
+    few["held"], few["watched"] = False, "no root"
+    lines = shown(few)
+    assert lines[2].split() == ["pod", "tcg", "qboot", "27", "oom", "-", "-", "-", "-", "-", "-"]
+    assert lines[-1].endswith("no control group holds them all, they were watched: no root")
+
+
+def test_a_spread_has_its_mean() -> None:
+    assert spread([1.0, 2.0, 6.0]) == Spread(min=1.0, mean=3.0, max=6.0)

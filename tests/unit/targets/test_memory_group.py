@@ -1,0 +1,143 @@
+"""A group that many share: its limit, whom the kernel ends first, and that it goes with all that is in it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vperf.machine import cgroups, leftovers
+from pytest_vperf.machine.runs import Run
+from pytest_vperf.targets.base import CannotStart, Unavailable
+from pytest_vperf.targets.limits import Limits
+from pytest_vperf.targets.memory_group import SETTLED, STARTING, MemoryGroup, set_score
+from pytest_vperf.targets.pod.place import Here
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MIB = 1 << 20
+#: Takes so many MiB, says so, and stays.
+TAKES = "import sys, time; x = b'x' * (int(sys.argv[1]) << 20); print('has', flush=True); time.sleep(60)"
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+    monkeypatch.setenv("VPERF_RUNS_DIR", str(tmp_path / "runs"))
+    with Run.begin() as run:
+        yield run
+
+
+@pytest.fixture
+def group(run: Run) -> Iterator[MemoryGroup]:
+    if os.geteuid() != 0:
+        pytest.skip("control groups need root")
+    try:
+        made = MemoryGroup(run, 96 * MIB, "pod")
+    except Unavailable as error:
+        pytest.skip(str(error))
+    yield made
+    made.close()
+    assert cgroups.named(run.cgroup) == []
+
+
+def taker(group: MemoryGroup, size: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        group.entered([sys.executable, "-S", "-c", TAKES, str(size)]), stdout=subprocess.PIPE
+    )
+
+
+def has_it(process: subprocess.Popen[bytes]) -> bool:
+    assert process.stdout is not None
+    return process.stdout.readline() == b"has\n"
+
+
+def test_the_newest_is_ended_first(group: MemoryGroup) -> None:
+    with taker(group, 50) as old:
+        assert has_it(old)
+        set_score(old.pid, SETTLED)
+        assert group.processes == [old.pid]
+        assert 50 * MIB < group.used <= 96 * MIB
+        assert group.kills == 0
+        with taker(group, 80) as new:
+            set_score(new.pid, STARTING)
+            assert not has_it(new)
+            assert new.wait(5) == -9
+        assert group.kills == 1
+        assert old.poll() is None
+        group.close()
+        assert old.wait(5) == -9
+
+
+def test_what_shares_it_does_not_end_it(group: MemoryGroup) -> None:
+    member = group.member()
+    assert dict(member.details) == {
+        f"shared_{name}": value for name, value in group._group.details.items()
+    }
+    assert f"{96 * MIB}" in member.details.values()
+    place = Here(member)
+    assert place.group(None, Limits(), "pod") is member  # type: ignore[arg-type]
+    with pytest.raises(CannotStart, match="pod: limits of its own, in a group that it shares"):
+        place.group(None, Limits(cpus=1.0), "pod")  # type: ignore[arg-type]
+    process = subprocess.Popen(member.entered(["sleep", "60"]))
+    deadline = time.monotonic() + 5
+    while process.pid not in group.processes and time.monotonic() < deadline:
+        time.sleep(0.01)
+    member.check_member(process.pid)
+    member.close()
+    assert process.poll() is None
+    group.end([process.pid])
+    assert process.wait(5) == -9
+
+
+def test_groups_of_those_that_make_their_own(group: MemoryGroup) -> None:
+    """An engine's containers and libvirt's machines have theirs below it."""
+    path = group.everywhere()
+    assert path == group.path
+    points = set(cgroups.hierarchies().values())
+    assert all((point / path.lstrip("/")).is_dir() for point in points)
+    below, version = group._group.place("memory")
+    inner = below / "container"
+    inner.mkdir()
+    with subprocess.Popen(["sleep", "60"]) as process:
+        (inner / "cgroup.procs").write_text(str(process.pid))
+        assert group.processes == [process.pid]
+        assert process.pid in cgroups.members(group.path.lstrip("/").partition(".")[0])
+        group.close()
+        assert process.wait(5) == -9
+    assert version in (1, 2)
+
+
+def test_a_group_below_that_is_gone_counts(group: MemoryGroup) -> None:
+    """libvirt removes a machine's group as soon as the machine has ended."""
+    inner = group._group.place("memory")[0] / "machine"
+    inner.mkdir()
+    joined = ["sh", "-c", f'echo $$ >{inner}/cgroup.procs && exec "$@"', "sh"]
+    for number in (1, 2):
+        command = [*joined, sys.executable, "-S", "-c", TAKES, "150"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            assert not has_it(process)
+            assert process.wait(5) == -9
+        if number == 1:
+            assert group.kills == 1
+    assert cgroups.remove(inner) == ""
+    assert group.kills == 2
+    assert group.kills == 2
+
+
+def test_what_a_killed_run_left_is_found(group: MemoryGroup, run: Run) -> None:
+    found = [leftover.what for leftover in leftovers._of_run(run.folder)]
+    assert any(group.path.lstrip("/") in what for what in found)
+
+
+def test_the_score_of_a_process_that_is_gone_is_nobodys() -> None:
+    set_score(1 << 30, STARTING)
+    with subprocess.Popen(["sleep", "60"]) as process:
+        set_score(process.pid, SETTLED)
+        assert Path(f"/proc/{process.pid}/oom_score_adj").read_text() == "500\n"
+        process.kill()
