@@ -91,10 +91,7 @@ class Look:
         return cls(
             reader.number(uptime.split(" ")[0], "the uptime", positive=True),
             {key: by_thread[key[1]] for key in found if key[1] in by_thread},
-            {
-                int(match[1]): match[2].replace("\0", " ").strip()
-                for match in re.finditer(r"^/proc/(\d+)/cmdline:(.*)$", commands, re.MULTILINE)
-            },
+            _commands(commands),
             found,
             {
                 # user, nice, system, idle, iowait, irq, softirq
@@ -103,6 +100,16 @@ class Look:
                 if (match := re.match(r"cpu(\d+)(?: \S+){6} (\S+)", line, re.ASCII))
             },
         )
+
+
+def _commands(printed: str) -> dict[int, str]:
+    """The words of each process; one may have several lines, each with the file's name before it."""
+    found: dict[int, str] = {}
+    for match in re.finditer(r"^/proc/(\d+)/cmdline:(.*)$", printed, re.MULTILINE | re.ASCII):
+        words = match[2].replace("\0", " ")
+        before = found.get(int(match[1]))
+        found[int(match[1])] = words if before is None else f"{before} {words}"
+    return found
 
 
 @dataclass(frozen=True)

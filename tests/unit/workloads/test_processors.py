@@ -40,6 +40,8 @@ names
 commands
 /proc/1/cmdline:/sbin/init\0
 /proc/100/cmdline:/usr/bin/qemu\0-name\0guest=vperf-1,debug-threads=on\0
+/proc/200/cmdline:sh\0-c\0one
+/proc/200/cmdline:two\0
 clock
 {uptime} 1000.00
 cpu0 1 0 2 3 0 0 {softirq} 0 0 0
@@ -73,8 +75,9 @@ BEFORE, AFTER = Look.parse(said(100)), Look.parse(said(110, 3, 6.5, 9.9, 200))
 def test_it_is_read() -> None:
     assert AFTER.names[7, 7] == "kworker/0:1 (x) y"
     assert AFTER.commands == {
-        1: "/sbin/init",
-        100: "/usr/bin/qemu -name guest=vperf-1,debug-threads=on",
+        1: "/sbin/init ",
+        100: "/usr/bin/qemu -name guest=vperf-1,debug-threads=on ",
+        200: "sh -c one two ",
     }
     assert AFTER.times[100, 101] == (3.0, 6.5)
     assert AFTER.interrupts == {0: 2, 1: 0}

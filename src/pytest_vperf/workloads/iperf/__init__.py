@@ -83,6 +83,7 @@ class Iperf:
             ParseError: the server did not count every stream.
         """
         bits = round(amount("rate", rate, "bit/s", such_as="100 Mbit/s"))
+        self._bench.check_clock(client)  # takes a while, and once only
         with self.serve(to) as server:
             address = server.address_for(client)
             test = IperfUdp(address, server.port, bits, time, streams, length)
