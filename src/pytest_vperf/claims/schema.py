@@ -146,9 +146,7 @@ class SourcePart(Part):
 
 
 class ClaimPart(Part):
-    """One claim's threshold: exactly one of at_most, at_least, ratio, overhead, near, saturates,
-    no_worse and unknown.
-    """
+    """One claim's threshold: one of at_most, at_least, ratio, overhead, near, saturates, no_worse and unknown."""
 
     model_config = ConfigDict(
         json_schema_extra={
