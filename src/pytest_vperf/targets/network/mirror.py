@@ -4,12 +4,14 @@
 of Open vSwitch's, a mirror of its own is asked for (ovs-vsctl(8), "Mirror Table"). Who sends the packet also makes
 the copy: of two guests on one host the thread of the kernel that moves the packets of the sending one.
 
-The monitoring link is a dummy, which counts and drops: what a listener would cost is no part of a mirror.
+The monitoring link is a dummy, which counts and drops: what a listener would cost is no part of a mirror. A kernel
+without dummies gets a pair of links, whose other end drops what it receives.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -53,10 +55,13 @@ class Mirror:
         Raises:
             TargetError: it cannot be asked.
         """
-        said = self.run("cat", f"/sys/class/net/{self.monitor}/statistics/tx_packets").strip()
-        if not said.isdecimal():
-            raise TargetError(f"the kernel does not tell how much was copied: {said[:80]}")
-        return int(said)
+        said = self.run("ip", "-j", "-s", "link", "show", "dev", self.monitor)
+        try:
+            return int(json.loads(said)[0]["stats64"]["tx"]["packets"])
+        except (ValueError, LookupError, TypeError):
+            raise TargetError(
+                f"the kernel does not tell how much was copied: {said[:200]}"
+            ) from None
 
 
 @contextlib.contextmanager
@@ -82,9 +87,18 @@ def mirrored(target: Target, *, host: Target, by: By = "tc") -> Iterator[Mirror]
         end(run, port, monitor)
 
 
-def _with_tc(run: Run, port: str, monitor: str) -> None:
-    run("ip", "link", "add", monitor, "type", "dummy")
+def _add_monitor(run: Run, monitor: str) -> None:
+    try:
+        run("ip", "link", "add", monitor, "type", "dummy")
+    except Unavailable:
+        end = f"{monitor[:-1]}e"
+        run("ip", "link", "add", monitor, "type", "veth", "peer", "name", end)
+        run("ip", "link", "set", end, "up")
     run("ip", "link", "set", monitor, "up")
+
+
+def _with_tc(run: Run, port: str, monitor: str) -> None:
+    _add_monitor(run, monitor)
     run("tc", "qdisc", "add", "dev", port, "clsact")
     for way in ("egress", "ingress"):
         copy = ("action", "mirred", "egress", "mirror", "dev", monitor)
@@ -108,8 +122,7 @@ def _with_switch(run: Run, port: str, monitor: str) -> None:
         raise Unavailable(
             f"{port} is on no switch of Open vSwitch's: {error}", remedy=_NO_SWITCH
         ) from None
-    run("ip", "link", "add", monitor, "type", "dummy")
-    run("ip", "link", "set", monitor, "up")
+    _add_monitor(run, monitor)
     run(
         *("ovs-vsctl", "--timeout=10", "--", "add-port", bridge, monitor),
         *("--", "--id=@p", "get", "port", port, "--", "--id=@o", "get", "port", monitor),
