@@ -5,14 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_vperf.claims.consistency import ANY
-from pytest_vperf.claims.criterion import Limit, NearLimit, Unknown
+from pytest_vperf.claims.criterion import Limit, NearLimit, Saturates, Unknown
 
 if TYPE_CHECKING:
     from pytest_vperf.claims.thresholds import Threshold
 
 
 def why_left_alone(
-    threshold: Threshold | None, profile: str, *, paired: bool, model: Threshold | None = None
+    threshold: Threshold | None,
+    profile: str,
+    *,
+    paired: bool,
+    swept: bool = False,
+    model: Threshold | None = None,
 ) -> str:
     """Why a claim gets no limit of this machine; empty where it gets one.
 
@@ -23,10 +28,13 @@ def why_left_alone(
         threshold: the claim's, of the profile or of ``any``; ``None`` where neither has one.
         profile: the name of the profile that is calibrated.
         paired: whether the test compares two targets.
+        swept: whether it lets a load grow.
         model: the claim's threshold on other hardware, where ``threshold`` is ``None``; says what the claim means.
     """
     meant = threshold or model
     criterion = meant.criterion if meant else None
+    if swept or isinstance(criterion, Saturates):
+        return "a level where more load brings no more, which has two sides; a limit has one"
     if paired or not (criterion is None or isinstance(criterion, (Limit, NearLimit, Unknown))):
         return "a comparison needs no calibration: it holds on every machine or on none"
     if meant is None:

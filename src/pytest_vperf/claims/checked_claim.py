@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pytest_vperf.claims.criterion import Criterion
     from pytest_vperf.claims.sampling import Sampler
     from pytest_vperf.claims.self_check import Request
+    from pytest_vperf.claims.sweep import Sweep
     from pytest_vperf.results.record import ClaimRecord
     from pytest_vperf.stats.rule import Arm, Side
 
@@ -70,6 +71,7 @@ class CheckedClaim(Claim):
         paired: bool,
         slower: Slower | None = None,
         any_programs: bool = False,
+        sweep: Sweep | None = None,
     ) -> ClaimRecord:
         """Check the metric that the first sampler takes.
 
@@ -77,7 +79,12 @@ class CheckedClaim(Claim):
             a record that says so, for a test that looks at what it gets; it is kept nowhere.
         """
         __tracebackhide__ = True
-        judgement = Judgement(self.name, self.threshold, self._circumstances, paired=paired)
+        judgement = Judgement(
+            self.name, self.threshold, self._circumstances, paired=paired, sweep=sweep
+        )
+        if sweep is not None:
+            # Of a sweep the metric is what comes through at its last point.
+            samplers = {"a": sweep.take_last}
         text = "not checked: not among the claims that were asked for"
         if self._asked:
             text = f"self-check: {self._check_metric(judgement, samplers['a'], slower)['finding']}"

@@ -5,18 +5,29 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from pytest_vperf.claims.criterion import Limit, Near, NearLimit, NoWorse, Ratio, Unknown
+from pytest_vperf.claims.criterion import (
+    Limit,
+    Near,
+    NearLimit,
+    NoWorse,
+    Ratio,
+    Saturates,
+    Unknown,
+)
 from pytest_vperf.claims.judgement import Judgement
+from pytest_vperf.claims.sweep import Sweep
 from pytest_vperf.claims.verdict import Verdict
 from pytest_vperf.machine import lock
+from pytest_vperf.stats.plateau_rule import ROUNDS
 from pytest_vperf.targets.base import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from pytest_vperf.claims.circumstances import Circumstances
     from pytest_vperf.claims.criterion import Criterion
     from pytest_vperf.claims.sampling import Sampler
+    from pytest_vperf.claims.sweep import LoadSampler, Point
     from pytest_vperf.claims.thresholds import Threshold
     from pytest_vperf.quantity import Quantity
     from pytest_vperf.results.record import ClaimRecord
@@ -121,20 +132,46 @@ class Claim:
         samplers: Mapping[Arm, Sampler] = {"a": sample, "b": to}
         return self._judge(samplers, paired=True, slower=slower, any_programs=any_programs)
 
+    def saturates(
+        self, sample: LoadSampler, *, over: Sequence[Point], rounds: int = ROUNDS
+    ) -> ClaimRecord:
+        """Prove that what ``sample`` measures becomes flat over growing loads, near the claim's value.
+
+        Every point is taken once in each round, in an order of its own; the rounds are spread over the sessions of a
+        limit. Three loads at least have to lie beyond the knee, where the metric becomes flat, and better some below.
+
+        Args:
+            sample: takes one sample at a point: a `Load`, with the accounts of both ends, or a quantity, for which
+                the point itself is the load.
+            over: the points, in any order: packet sizes, rates, numbers of threads.
+            rounds: of all sessions together, at least.
+
+        Raises:
+            ClaimError: the claim is about something else.
+            ValueError: there are fewer than three points.
+            whatever ``sample`` raises, except `Unavailable`.
+        """
+        __tracebackhide__ = True
+        self._check("saturates", Saturates, Unknown)
+        sweep = Sweep(sample, over, rounds)
+        return self._judge({"a": sweep.take}, paired=False, sweep=sweep)
+
     def _check(self, method: str, *kinds: type) -> None:
         """Refuse a method that the claim's criterion does not have, and name the one it has."""
         __tracebackhide__ = True
         if self.threshold is None or isinstance(self.threshold.criterion, kinds):
             return
         what, more, right = _SENTENCES[type(self.threshold.criterion)]
-        if method != "holds":
+        if method not in ("holds", "saturates"):
             what += more
         raise ClaimError(
             f"claim {self.name!r} is {what} ({self.threshold.criterion}, "
             f"{self.threshold.location}): use claim({self.name!r}).{right}"
         )
 
-    def _begin(self, *, paired: bool, number: int, any_programs: bool) -> Judgement:
+    def _begin(
+        self, *, paired: bool, number: int, any_programs: bool, sweep: Sweep | None
+    ) -> Judgement:
         """The judgement of a claim that nothing was sampled for yet."""
         return Judgement(
             self.name,
@@ -143,6 +180,7 @@ class Claim:
             paired=paired,
             number=number,
             any_programs=any_programs,
+            sweep=sweep,
         )
 
     def _judge(
@@ -152,6 +190,7 @@ class Claim:
         paired: bool,
         slower: Slower | None = None,
         any_programs: bool = False,
+        sweep: Sweep | None = None,
     ) -> ClaimRecord:
         __tracebackhide__ = True
         here = self._circumstances
@@ -166,7 +205,13 @@ class Claim:
         judgement = ledger.begun.pop(key, None)
         if judgement is None:
             number = ledger.number(key)
-            judgement = self._begin(paired=paired, number=number, any_programs=any_programs)
+            judgement = self._begin(
+                paired=paired, number=number, any_programs=any_programs, sweep=sweep
+            )
+        elif sweep is not None and judgement.sweep is not None:
+            # The test was visited anew: its targets are others, and what was measured stays.
+            judgement.sweep.sample, sweep = sweep.sample, judgement.sweep
+            samplers = {"a": sweep.take}
         missing: ClaimRecord | None = None
         try:
             judgement.visit(samplers, here)
@@ -206,6 +251,7 @@ _HOLDS = ("no comparison", "", "holds(sample)")
 _SENTENCES: Mapping[type[Criterion], tuple[str, str, str]] = {
     Limit: _HOLDS,
     NearLimit: _HOLDS,
+    Saturates: ("a sweep", "", "saturates(sample, over=loads)"),
     Unknown: _HOLDS,
     Ratio: _COMPARES,
     NoWorse: _COMPARES,

@@ -90,16 +90,18 @@ def _tolerance(path: Path, claim: dict[str, Any]) -> Iterator[Problem]:
         return
     given = [key for key in claim if key in CRITERIA]
     place = (*path, "judge", "tolerance")
-    if "tolerance" in _mapping(claim, "near"):
-        yield Problem(place, "near has a tolerance of its own: give one of them", at_key=True)
-    elif given and not {"near", "no_worse"} & set(given):
-        message = f"belongs to near and no_worse; the figure of {given[0]} is widened by nothing"
+    own = next((key for key in ("near", "saturates") if "tolerance" in _mapping(claim, key)), None)
+    if own:
+        yield Problem(place, f"{own} has a tolerance of its own: give one of them", at_key=True)
+    elif given and not {"near", "saturates", "no_worse"} & set(given):
+        message = f"belongs to near, saturates and no_worse; the figure of {given[0]} is widened by nothing"
         yield Problem(place, message, at_key=True)
 
 
 def _dimensions(path: Path, claim: dict[str, Any]) -> Iterator[Problem]:
     """Published figures measure what the limit measures."""
-    values = (claim.get("at_most"), claim.get("at_least"), _mapping(claim, "near").get("value"))
+    near, level = _mapping(claim, "near").get("value"), _mapping(claim, "saturates").get("near")
+    values = (claim.get("at_most"), claim.get("at_least"), near, level)
     limit = next((each for each in map(_written, values) if each), None)
     unit = limit.quantity.unit if limit else _unit(claim.get("unit"))
     if unit is None:

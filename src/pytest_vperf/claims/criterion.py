@@ -104,6 +104,22 @@ class NearLimit:
 
 
 @dataclass(frozen=True)
+class Saturates:
+    """Over a sweep of loads one target's metric flattens, near a value.
+
+    Attributes:
+        value: the level of the flat part, positive, with its unit.
+        tolerance: as in `Near`.
+    """
+
+    value: Quantity
+    tolerance: float | None = None
+
+    def __str__(self) -> str:
+        return f"saturates near {self.value}{_around(self.tolerance)}"
+
+
+@dataclass(frozen=True)
 class NoWorse:
     """The candidate's metric is no worse than the baseline's by more than a tolerance.
 
@@ -155,7 +171,7 @@ class Unknown:
         return "no published figure"
 
 
-Criterion = Limit | Ratio | Near | NearLimit | NoWorse | Unknown
+Criterion = Limit | Ratio | Near | NearLimit | Saturates | NoWorse | Unknown
 
 
 def _around(tolerance: float | None) -> str:

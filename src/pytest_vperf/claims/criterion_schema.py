@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchem
 
 from pytest_vperf.claims import judge
 from pytest_vperf.claims.problem import nearest, shown
-from pytest_vperf.claims.scalars import NearValue, Overhead, Ratio, wrong
+from pytest_vperf.claims.scalars import Limit, NearValue, Overhead, Ratio, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,11 +134,24 @@ class NearPart(Part):
     )
 
 
+class SaturatesPart(Part):
+    """Where a growing load stops to bring more."""
+
+    near: Limit = Field(
+        description="What comes through, at most, whatever the load.", examples=["70000 packet/s"]
+    )
+    tolerance: Tolerance | None = Field(
+        None,
+        description="How far on either side, relative to the value; without it the tolerance of the plan.",
+    )
+
+
 class JudgePart(Part):
     """How a claim is judged. A setting here wins over the test's marker, the command line and the ini file."""
 
     tolerance: Tolerance | None = Field(
-        None, description="For near and no_worse: how far still counts as near or no worse."
+        None,
+        description="For near, saturates and no_worse: how far still counts as near or no worse.",
     )
     alpha: Chance | None = Field(
         None,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_vperf.claims.criterion import Limit, NearLimit, Unknown
+from pytest_vperf.claims.criterion import Limit, NearLimit, Saturates, Unknown
 from pytest_vperf.claims.recording import build_record
-from pytest_vperf.claims.rules import rule_for
+from pytest_vperf.claims.rules import rule_for, rule_for_sweep
 from pytest_vperf.claims.sampling import Sampling
 from pytest_vperf.claims.self_check_marks import why_unstable
 from pytest_vperf.claims.verdict import Verdict
@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
     from pytest_vperf.claims.circumstances import Circumstances
     from pytest_vperf.claims.sampling import Sampler
+    from pytest_vperf.claims.sweep import Sweep
     from pytest_vperf.claims.thresholds import Threshold
     from pytest_vperf.machine.noise import NoiseEvidence
     from pytest_vperf.results.record import ClaimRecord
-    from pytest_vperf.stats.rule import Arm
+    from pytest_vperf.stats.rule import Arm, Rule
 
 
 class Judgement:
@@ -34,6 +35,7 @@ class Judgement:
         here: the circumstances of the visit that measured last.
         sampling: what was measured.
         paired: whether two arms are compared.
+        sweep: the loads that are swept over; ``None`` where none are.
         criterion: the threshold's, with the plan's tolerance in it.
         started_at: ISO time.
         waited: seconds for the measuring lock, all visits together.
@@ -51,6 +53,7 @@ class Judgement:
         paired: bool,
         number: int = 1,
         any_programs: bool = False,
+        sweep: Sweep | None = None,
     ) -> None:
         """Prepare to judge; ``number`` says which claim of its test it is, ``any_programs`` is `Sampling`'s."""
         self.name = name
@@ -58,6 +61,7 @@ class Judgement:
         self.plan = here.plan(threshold, number)
         self.here = here
         self.paired = paired
+        self.sweep = sweep
         self.started_at = now()
         self.waited = 0.0
         self.back_to_back = False
@@ -67,14 +71,21 @@ class Judgement:
         unit, against = None, "the samples before it"
         if isinstance(criterion, Limit):
             unit, against = criterion.threshold.unit, str(criterion)
-        elif isinstance(criterion, NearLimit):
+        elif isinstance(criterion, (NearLimit, Saturates)):
             unit, against = criterion.value.unit, str(criterion)
         elif isinstance(criterion, Unknown) and not paired:
             unit, against = criterion.unit, "the unit its threshold names"
-        planned = here.sessions if isinstance(criterion, (Limit, NearLimit)) else 1
+        in_sessions = isinstance(criterion, (Limit, NearLimit, Saturates))
+        planned = here.sessions if in_sessions else 1
+        rule: Rule
+        if sweep is not None:
+            rule = rule_for_sweep(criterion, self.plan, sweep, seed=here.seed, sessions=planned)
+        else:
+            sessions = here.sessions
+            rule = rule_for(criterion, self.plan, paired=paired, seed=here.seed, sessions=sessions)
         self.sampling = Sampling(
             name,
-            rule_for(criterion, self.plan, paired=paired, seed=here.seed, sessions=here.sessions),
+            rule,
             paired=paired,
             unit=unit,
             against=against,
@@ -83,6 +94,7 @@ class Judgement:
             progress=here.progress,
             criterion=criterion,
             any_programs=any_programs,
+            load=sweep.facts if sweep else None,
         )
 
     @property
@@ -130,7 +142,10 @@ class Judgement:
             return self.record(Verdict.NOT_COMPARABLE, reason)
         if state.decision != "inconclusive" and (unstable := why_unstable(self.name)):
             return self.record(Verdict.INCONCLUSIVE, unstable, cause="unstable")
-        return self.record(Verdict(state.decision), state.reason, cause=state.cause)
+        reason = state.reason
+        if self.sweep and (who := self.sweep.bottleneck(self.sampling.observations)):
+            reason += f"; {who}"
+        return self.record(Verdict(state.decision), reason, cause=state.cause)
 
     def cut_short(self, what: str) -> ClaimRecord:
         """The record of a claim that waited for a session that never came; ``what`` ended: the test or the run."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vperf.claims import judge
-from pytest_vperf.claims.criterion import Near, NearLimit, NoWorse
+from pytest_vperf.claims.criterion import Near, NearLimit, NoWorse, Saturates
 from pytest_vperf.claims.judge import Setting
 from pytest_vperf.claims.problem import nearest
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from pytest_vperf.settings import Settings
 
 MARKER = "vperf"
+
+#: The criteria that have a tolerance.
+_WITH_TOLERANCE = (Near, NearLimit, Saturates, NoWorse)
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class Plan:
 
     def settle(self, criterion: Criterion) -> Criterion:
         """The criterion with this plan's tolerance in it; as it is, where it has none or one of its own."""
-        if isinstance(criterion, (Near, NearLimit, NoWorse)) and criterion.tolerance is None:
+        if isinstance(criterion, _WITH_TOLERANCE) and criterion.tolerance is None:
             return replace(criterion, tolerance=self.tolerance)
         return criterion
 
@@ -125,7 +128,7 @@ def plan_for(
 def _tolerance(threshold: Threshold | None, asked: Setting) -> Setting:
     """The tolerance of the criterion itself before the one that was asked for."""
     criterion = threshold.criterion if threshold else None
-    if threshold is None or not isinstance(criterion, (Near, NearLimit, NoWorse)):
+    if threshold is None or not isinstance(criterion, _WITH_TOLERANCE):
         return Setting(0.0, "criterion")
     if criterion.tolerance is None:
         return asked

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from pytest_vperf.claims.consistency import ANY
-from pytest_vperf.claims.criterion import Limit, Near, NearLimit, NoWorse, Ratio
+from pytest_vperf.claims.criterion import Limit, Near, NearLimit, NoWorse, Ratio, Saturates
 from pytest_vperf.claims.forecast import rough_time
 from pytest_vperf.claims.verdict import Verdict
 from pytest_vperf.quantity import Quantity
@@ -73,7 +73,7 @@ def build_record(
         cause=cause,
         criterion=str(criterion) if criterion else "none",
         summary=threshold.summary if threshold else "",
-        statistic=_statistic(criterion, paired),
+        statistic="plateau" if judgement.sweep else _statistic(criterion, paired),
         threshold=limit,
         estimate=estimate,
         interval=interval,
@@ -96,6 +96,7 @@ def build_record(
         seed=here.seed,
         noise=Noise(settings=judgement.settings, sessions=list(judgement.noise)),
         warnings=list(_warnings(samples, judgement, verdict)),
+        sweep=judgement.sweep.record(sampling.observations) if judgement.sweep else None,
     )
 
 
@@ -103,7 +104,7 @@ def _limit(criterion: Criterion | None) -> float | None:
     """The figure that the estimate is held against."""
     if isinstance(criterion, Limit):
         return criterion.threshold.value
-    if isinstance(criterion, NearLimit):
+    if isinstance(criterion, (NearLimit, Saturates)):
         return criterion.value.value
     if isinstance(criterion, (Ratio, NoWorse)):
         return criterion.threshold
@@ -177,7 +178,7 @@ def _warnings(samples: list[float], judgement: Judgement, verdict: Verdict) -> I
             f"all {len(samples)} samples are exactly {Quantity(samples[0], unit)}: no variance at all is "
             "suspicious, is something cached or constant?"
         )
-    if isinstance(criterion, (Limit, NearLimit)):
+    if isinstance(criterion, (Limit, NearLimit, Saturates)):
         yield from _weaker(judgement, verdict)
     if threshold is None or verdict is not Verdict.HOLDS or not isinstance(criterion, Limit):
         return

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pytest_vperf.claims.criterion import Criterion
+    from pytest_vperf.results.sweep import LoadFacts
     from pytest_vperf.stats.rule import Arm, Rule, State
     from pytest_vperf.targets.base import Facts
     from pytest_vperf.targets.scope import Scope, ToolUse
@@ -108,6 +109,7 @@ class Sampling:
         progress: Progress,
         criterion: Criterion | None = None,
         any_programs: bool = False,
+        load: Callable[[], LoadFacts | None] | None = None,
     ) -> None:
         """Prepare to sample.
 
@@ -122,6 +124,7 @@ class Sampling:
             progress: who is told.
             criterion: what the samples are to prove; ``None`` where nothing is.
             any_programs: whether two arms may run different bytes of one tool.
+            load: of a sweep, says of which load the sample taken last is.
         """
         self.claim = claim
         self.rule = rule
@@ -135,6 +138,7 @@ class Sampling:
         self.tools: dict[Arm, list[ToolUse]] = {}
         self._criterion = criterion
         self._any_programs = any_programs
+        self._load = load
         self._against = against
         self._budget = budget
         self._progress = progress
@@ -283,6 +287,8 @@ class Sampling:
                     parts=dict(value.parts),
                 )
             )
+            if self._load is not None and (facts_of_load := self._load()) is not None:
+                self.observations[-1]["load"] = facts_of_load
             if not self._any_programs:
                 comparable.check_programs(self.claim, self.tools)
             if self.paired:

@@ -14,6 +14,7 @@ from pytest_vperf.claims.criterion_schema import (
     OverheadPart,
     Part,
     RatioPart,
+    SaturatesPart,
 )
 from pytest_vperf.claims.match import Comparison
 from pytest_vperf.claims.problem import Path, Problem, nearest
@@ -32,7 +33,10 @@ from pytest_vperf.claims.source_schema import SourcePart  # noqa: TC001 - pydant
 from pytest_vperf.quantity import QuantityError
 
 #: The keys of a claim of which it has exactly one.
-CRITERIA = ("at_most", "at_least", "ratio", "overhead", "near", "no_worse", "unknown")
+CRITERIA = (
+    *("at_most", "at_least", "ratio", "overhead"),
+    *("near", "saturates", "no_worse", "unknown"),
+)
 
 
 def _cpus(value: object) -> Comparison:
@@ -116,7 +120,7 @@ class HardwarePart(Part):
 
 
 class ClaimPart(Part):
-    """One claim's threshold: exactly one of at_most, at_least, ratio, overhead, near, no_worse and unknown."""
+    """One claim's threshold: one of at_most, at_least, ratio, overhead, near, saturates, no_worse and unknown."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -145,6 +149,10 @@ class ClaimPart(Part):
                         "required": ["near"],
                         "properties": {"near": {"not": {"required": ["tolerance"]}}},
                     },
+                    {
+                        "required": ["saturates"],
+                        "properties": {"saturates": {"not": {"required": ["tolerance"]}}},
+                    },
                 ]
             },
         }
@@ -163,6 +171,10 @@ class ClaimPart(Part):
     near: NearPart | None = Field(
         None,
         description="The metric, or one target's over another's, is this value, within a tolerance.",
+    )
+    saturates: SaturatesPart | None = Field(
+        None,
+        description="Over a sweep of loads the metric becomes flat, near this value, within a tolerance.",
     )
     no_worse: Better | None = Field(
         None,
@@ -234,7 +246,7 @@ def _misplaced(key: str) -> str:
     """What is said of a key of `judge` that stands elsewhere in a claim."""
     if key == "tolerance":
         return (
-            "a tolerance stands in near, or in judge beside no_worse; "
+            "a tolerance stands in near or saturates, or in judge beside no_worse; "
             "the figure of any other criterion is widened by nothing"
         )
     return f"stands in judge, as in judge: {{{key}: …}}"

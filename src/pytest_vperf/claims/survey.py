@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pytest_vperf.claims.claim import Slower
     from pytest_vperf.claims.hardware import Selection
     from pytest_vperf.claims.sampling import Sampler
+    from pytest_vperf.claims.sweep import Sweep
     from pytest_vperf.claims.thresholds import Threshold
     from pytest_vperf.results.record import ClaimRecord
     from pytest_vperf.stats.rule import Arm
@@ -117,7 +118,9 @@ class SurveyedClaim(Claim):
     def _check(self, method: str, *kinds: type) -> None:
         """Every method will do: what has another criterion is left alone."""
 
-    def _begin(self, *, paired: bool, number: int, any_programs: bool) -> Judgement:
+    def _begin(
+        self, *, paired: bool, number: int, any_programs: bool, sweep: Sweep | None
+    ) -> Judgement:
         return Survey(self, self._circumstances, number=number)
 
     def _judge(
@@ -127,9 +130,16 @@ class SurveyedClaim(Claim):
         paired: bool,
         slower: Slower | None = None,
         any_programs: bool = False,
+        sweep: Sweep | None = None,
     ) -> ClaimRecord:
         __tracebackhide__ = True
-        why = why_left_alone(self.threshold, self._profile, paired=paired, model=self.model)
+        why = why_left_alone(
+            self.threshold,
+            self._profile,
+            paired=paired,
+            swept=sweep is not None,
+            model=self.model,
+        )
         if not why:
             return super()._judge(samplers, paired=False)
         here = self._circumstances

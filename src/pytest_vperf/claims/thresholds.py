@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING
 import pytest_vperf
 from pytest_vperf.claims import schema
 from pytest_vperf.claims.consistency import disagreements
-from pytest_vperf.claims.criterion import Limit, Near, NearLimit, NoWorse, Ratio, Unknown
+from pytest_vperf.claims.criterion import (
+    Limit,
+    Near,
+    NearLimit,
+    NoWorse,
+    Ratio,
+    Saturates,
+    Unknown,
+)
 from pytest_vperf.claims.criterion_schema import JudgePart
 from pytest_vperf.claims.judge import Setting
 from pytest_vperf.claims.match import Match
@@ -230,6 +238,8 @@ def _criterion(part: schema.ClaimPart) -> Criterion:
         if isinstance(value, float):
             return Near(value, tolerance)
         return NearLimit(value.quantity, tolerance)
+    if part.saturates is not None:
+        return Saturates(part.saturates.near.quantity, part.saturates.tolerance)
     if part.no_worse is not None:
         return NoWorse("lower" if part.no_worse == "lower_is_better" else "higher")
     assert part.unknown is not None

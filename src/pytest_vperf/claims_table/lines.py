@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_vperf.claims.consistency import ANY
-from pytest_vperf.claims.criterion import Limit, Near, NearLimit, NoWorse, Unknown
+from pytest_vperf.claims.criterion import Limit, Near, NearLimit, NoWorse, Saturates, Unknown
 from pytest_vperf.claims_table.last import last_verdicts
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Line:
 def limit(threshold: Threshold) -> str:
     """What a threshold asserts, as the record of a run has it."""
     criterion: Criterion = threshold.criterion
-    if isinstance(criterion, (Near, NearLimit, NoWorse)) and criterion.tolerance is None:
+    if isinstance(criterion, (Near, NearLimit, Saturates, NoWorse)) and criterion.tolerance is None:
         tolerance = threshold.judge.get("tolerance")
         criterion = replace(criterion, tolerance=tolerance.value if tolerance else None)
     if isinstance(criterion, Limit) and criterion.statistic != "median":

@@ -25,7 +25,13 @@ def write_summary(reporter: TerminalReporter, session: ClaimsSession) -> None:
     records = session.run.claims
     verbosity = reporter.verbosity
     if verbosity > -2:
-        from pytest_vperf.reporting.table import claims_table, phases_table, remarks, render
+        from pytest_vperf.reporting.table import (
+            claims_table,
+            phases_table,
+            remarks,
+            render,
+            sweeps_table,
+        )
 
         width = _width(reporter, session)
         reporter.section("claims")
@@ -34,7 +40,10 @@ def write_summary(reporter: TerminalReporter, session: ClaimsSession) -> None:
         ):  # a controller of pytest-xdist does not collect, and had no header
             for line in session.header():
                 reporter.line(line)
-        tables = (claims_table(records, width), remarks(records), phases_table(records))
+        tables = (
+            *(claims_table(records, width), remarks(records)),
+            *(sweeps_table(records), phases_table(records)),
+        )
         shown = [table for table in tables if table is not None]
         for line in render(shown, width=width, colour=reporter.hasmarkup):
             reporter.line(line)

@@ -75,6 +75,32 @@ def phases_table(records: Iterable[ClaimRecord]) -> Table | None:
     return table
 
 
+def sweeps_table(records: Iterable[ClaimRecord]) -> Table | None:
+    """Of each sweep a row for each load: medians of both ends' accounts; ``None`` where nothing was swept."""
+    table = plain_table("sweep", "point", "asked", "offered", "carried", "n", "busiest thread")
+    for column in table.columns[1:6]:
+        column.justify = "right"
+        column.no_wrap = True
+    for record in records:
+        sweep = record["sweep"]
+        unit = f", {sweep['unit']}" if sweep and sweep["unit"] else ""
+        for row in sweep["loads"] if sweep else []:
+            flat = (
+                sweep is not None and sweep["shape"] == "plateau" and row["asked"] in sweep["flat"]
+            )
+            note = f" ({row['left_out']} left out)" if row["left_out"] else ""
+            table.add_row(
+                Text(record["name"] + unit),
+                Text(row["point"]),
+                format_number(row["asked"]),
+                format_number(row["offered"]),
+                Text(f"{format_number(row['carried'])}{' flat' if flat else ''}"),
+                f"{row['n']}{note}",
+                Text(row["busiest"] or "-"),
+            )
+    return table if table.row_count else None
+
+
 def plain_table(*names: str) -> Table:
     """A table without frames."""
     # No frames: the rows can be searched, cut and read in a log.

@@ -12,14 +12,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pytest_vperf.machine.noise import NoiseEvidence
+    from pytest_vperf.results.sweep import LoadFacts, SweepRecord
 
 
-class Observation(TypedDict):
+class _OfSweep(TypedDict, total=False):
+    """Of the samples of a sweep alone: of which load they are."""
+
+    load: LoadFacts
+
+
+class Observation(_OfSweep):
     """One sample, as it was taken.
 
     Keys: ``order`` from 0 on; ``session`` from 1 on; ``at``, seconds from the claim's start to the sample's,
     monotonic; ``arm``, of a comparison ``a`` or ``b``; ``value`` and ``parts`` in ``unit``; ``warm_up``, kept but
-    not judged.
+    not judged; ``load``, of a sweep alone.
     """
 
     order: int
@@ -106,6 +113,7 @@ class ClaimRecord(TypedDict):
     seed: int
     noise: Noise
     warnings: list[str]
+    sweep: SweepRecord | None
 
 
 def unmeasured(
@@ -155,6 +163,7 @@ def unmeasured(
         seed=seed,
         noise=Noise(settings={}, sessions=[]),
         warnings=[],
+        sweep=None,
     )
 
 

@@ -14,8 +14,16 @@ Side = Literal["at_most", "at_least"]
 Decision = Literal["holds", "refuted", "inconclusive"]
 #: Why nothing was decided: the samples allowed are used up, or would be; the true value lies so near to the threshold
 #: that no affordable number of samples tells; the sessions do not agree; the metric varies more between runs than
-#: the difference asked about.
-Cause = Literal["", "budget", "too close to call", "sessions disagree", "unstable"]
+#: the difference asked about; of a sweep, that the sender could not offer the loads, or that there is no plateau yet.
+Cause = Literal[
+    "",
+    "budget",
+    "too close to call",
+    "sessions disagree",
+    "unstable",
+    "sender",
+    "still rising",
+]
 
 
 @dataclass(frozen=True)

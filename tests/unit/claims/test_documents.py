@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from pytest_vperf.claims.criterion import Limit, Near, NearLimit, Ratio, Unknown
+from pytest_vperf.claims.criterion import Limit, Near, NearLimit, Ratio, Saturates, Unknown
 from pytest_vperf.claims.thresholds import Source, Threshold, load_profiles
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ def test_a_ratio_follows_from_the_published_ones(
         assert float(number) == pytest.approx(worst, abs=10**-places), "the rule's own figure"
 
 
-NEARS = [case for case in CASES if isinstance(case[1].criterion, (Near, NearLimit))]
+NEARS = [case for case in CASES if isinstance(case[1].criterion, (Near, NearLimit, Saturates))]
 
 
 @pytest.mark.parametrize(("name", "threshold", "source"), NEARS, ids=[case[0] for case in NEARS])
@@ -235,7 +235,7 @@ def test_what_is_near_is_near_what_was_published(
     name: str, threshold: Threshold, source: Source
 ) -> None:
     criterion, figure = threshold.criterion, list(source.published.values())
-    if isinstance(criterion, NearLimit):
+    if isinstance(criterion, (NearLimit, Saturates)):
         assert [each.to(criterion.value.unit).value for each in figure] == [criterion.value.value]
         return
     assert isinstance(criterion, Near)

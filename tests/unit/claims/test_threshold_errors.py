@@ -104,7 +104,7 @@ KEYS = {
     "key like no other": (
         claim("at_most: 4 ms\ncolour: red"),
         "type9.yaml:8:5: claims.startup.pod.kvm.colour: there is no such key; the keys are at_most, "
-        "at_least, ratio, overhead, near, no_worse, unknown, statistic, unit, summary, judge, source",
+        "at_least, ratio, overhead, near, saturates, no_worse, unknown, statistic, unit, summary, judge, source",
     ),
     "key twice": (
         claim("at_most: 400 ms\nat_most: 300 ms"),
@@ -196,7 +196,7 @@ CRITERIA = {
     "none": (
         claim("summary: s"),
         "type9.yaml:6:3: claims.startup.pod.kvm: "
-        "needs one of at_most, at_least, ratio, overhead, near, no_worse or unknown",
+        "needs one of at_most, at_least, ratio, overhead, near, saturates, no_worse or unknown",
     ),
     "two": (
         claim("at_most: 4 ms\nat_least: 3 ms"),
@@ -377,18 +377,18 @@ CRITERIA = {
 JUDGE = {
     "tolerance beside a limit": (
         claim("at_most: 400 ms\ntolerance: 2 %"),
-        "type9.yaml:8:5: claims.startup.pod.kvm.tolerance: a tolerance stands in near, or in judge "
+        "type9.yaml:8:5: claims.startup.pod.kvm.tolerance: a tolerance stands in near or saturates, or in judge "
         "beside no_worse; the figure of any other criterion is widened by nothing",
     ),
     "tolerance in a ratio": (
         claim("ratio: {at_most: 1, tolerance: 2 %}"),
-        "type9.yaml:7:25: claims.startup.pod.kvm.ratio.tolerance: a tolerance stands in near, or in judge "
-        "beside no_worse; the figure of any other criterion is widened by nothing",
+        "type9.yaml:7:25: claims.startup.pod.kvm.ratio.tolerance: a tolerance stands in near or saturates, or in "
+        "judge beside no_worse; the figure of any other criterion is widened by nothing",
     ),
     **{
         f"tolerance in the judge of {criterion.partition(':')[0]}": (
             claim(f"{criterion}\njudge: {{tolerance: 2 %}}"),
-            "type9.yaml:8:13: claims.startup.pod.kvm.judge.tolerance: belongs to near and no_worse; "
+            "type9.yaml:8:13: claims.startup.pod.kvm.judge.tolerance: belongs to near, saturates and no_worse; "
             f"the figure of {criterion.partition(':')[0]} is widened by nothing",
         )
         for criterion in (
@@ -402,6 +402,15 @@ JUDGE = {
         claim("near: {value: 0.5, tolerance: 5 %}\njudge: {tolerance: 2 %}"),
         "type9.yaml:8:13: claims.startup.pod.kvm.judge.tolerance: "
         "near has a tolerance of its own: give one of them",
+    ),
+    "two tolerances of a plateau": (
+        claim("saturates: {near: 400 ms, tolerance: 2 %}\njudge: {tolerance: 2 %}"),
+        "type9.yaml:8:13: claims.startup.pod.kvm.judge.tolerance: "
+        "saturates has a tolerance of its own: give one of them",
+    ),
+    "a plateau without a level": (
+        claim("saturates: {tolerance: 2 %}"),
+        "type9.yaml:7:5: claims.startup.pod.kvm.saturates: the key 'near' is missing",
     ),
     "setting outside of judge": (
         claim("at_most: 400 ms\nalpha: 0.001"),

@@ -10,7 +10,15 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vperf.claims.criterion import Limit, Near, NearLimit, NoWorse, Ratio, Unknown
+from pytest_vperf.claims.criterion import (
+    Limit,
+    Near,
+    NearLimit,
+    NoWorse,
+    Ratio,
+    Saturates,
+    Unknown,
+)
 from pytest_vperf.claims.judge import Setting
 from pytest_vperf.claims.thresholds import (
     ThresholdError,
@@ -140,6 +148,16 @@ def write(folder: Path, name: str, claims: str, match: str = "{cpu_model: x}") -
             "near 70000 packet/s ± 5 %",
         ),
         ("near: {value: 95 %}", NearLimit(Quantity(95, "%")), "near 95 %"),
+        (
+            "saturates: {near: 70000 packet/s, tolerance: 5 %}",
+            Saturates(Quantity(70000, "packet/s"), 0.05),
+            "saturates near 70000 packet/s ± 5 %",
+        ),
+        (
+            "saturates: {near: 8 Gbit/s}",
+            Saturates(Quantity(8, "Gbit/s")),
+            "saturates near 8 Gbit/s",
+        ),
         ("no_worse: lower_is_better", NoWorse("lower"), "no worse"),
         ("no_worse: higher_is_better", NoWorse("higher"), "no worse"),
         ("at_least: 252 count", Limit("at_least", Quantity(252, "count")), "≥ 252 count"),

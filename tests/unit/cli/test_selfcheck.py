@@ -29,6 +29,7 @@ claims:
   copy.gone: {at_most: 3 ms}
   copy.broken: {at_most: 3 ms}
   copy.slow: {at_most: 9 s}
+  sweep.level: {saturates: {near: 9 MB/s}}
 """
 TESTS = '''
 import pathlib
@@ -101,6 +102,14 @@ def test_slow(claim):
         return around(50)()
 
     claim("copy.slow").holds(slow)
+
+
+def test_sweep(claim):
+    def through(load):
+        assert load == 40, "the last load is the metric"
+        return around(9, "MB/s")()
+
+    claim("sweep.level").saturates(through, over=[5, 10, 20, 40])
 '''
 
 
@@ -324,3 +333,11 @@ def test_a_mark_of_another_kernel_does_not_count(
     updated = dataclasses.replace(fingerprint.read(), kernel="99.9.9")
     monkeypatch.setattr(fingerprint, "read", lambda: updated)
     assert self_check_marks.why_unstable("start.leaky") == ""
+
+
+def test_of_a_sweep_the_last_load_is_the_metric(
+    vperf: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    done = vperf("pytest_vperf", "selfcheck", "sweep.*", "--decisions=60")
+    found = rows(done.stdout)["sweep.level"]
+    assert (found[0], found[2]) == ("60 of 60", "18 of 18")

@@ -50,6 +50,8 @@ claims:
     at_least: 10 MB/s
   copy.level:
     near: {value: 70 MB/s, tolerance: 10 %}
+  copy.plateau:
+    saturates: {near: 90 packet/s, tolerance: 5 %}
   copy.graph:
     unknown: the document has a graph without numbers
     unit: ms

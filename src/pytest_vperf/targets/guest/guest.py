@@ -87,6 +87,15 @@ class Guest(WholeMachine):
         return self._domain.identity
 
     @property
+    def port(self) -> str:
+        """Its host's side of its network card, e.g. ``vnet0``; empty without one.
+
+        Raises:
+            CannotConnect: it is gone.
+        """
+        return self._domain.port
+
+    @property
     def startup_time(self) -> Quantity:
         """From the request until its agent was there, in ms, with `PHASES` as parts."""
         return startup_quantity(self._began, self._marks, PHASES)

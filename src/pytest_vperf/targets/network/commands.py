@@ -25,7 +25,8 @@ _CANNOT = {
     re.compile(
         "Unknown device type|Operation not supported|qdisc kind is unknown|TC classifier not found"
         "|Failed to load TC action"
-    ): "a kernel with this part, or as root: modprobe -a veth bridge ifb sch_tbf sch_ingress cls_u32 act_mirred",
+    ): "a kernel with this part, or as root: modprobe -a veth bridge ifb dummy sch_tbf sch_ingress cls_u32"
+    " act_mirred",
 }
 
 
@@ -40,7 +41,7 @@ def ip(*words: str, namespace: Path | None = None) -> str:
         Unavailable: it is not installed, or this kernel or user cannot do such a thing at all.
         TargetError: it refuses; with its words.
     """
-    return _run("ip", words, namespace)
+    return run("ip", words, namespace)
 
 
 def ip_json(*words: str, namespace: Path | None = None) -> list[dict[str, Any]]:
@@ -65,7 +66,7 @@ def tc(*words: str, namespace: Path) -> str:
         Unavailable: it is not installed.
         TargetError: it refuses.
     """
-    return _run("tc", words, namespace)
+    return run("tc", words, namespace)
 
 
 def entering(namespace: Path) -> tuple[str, ...]:
@@ -82,10 +83,17 @@ def entering(namespace: Path) -> tuple[str, ...]:
     return (program, f"--net={namespace}", "--")
 
 
-def _run(name: str, words: Sequence[str], namespace: Path | None) -> str:
+def run(name: str, words: Sequence[str], namespace: Path | None) -> str:
+    """Run a program in a network namespace; what it prints.
+
+    Raises:
+        Unavailable: it is not installed, or this kernel or user cannot do such a thing at all.
+        TargetError: it refuses; with its words.
+    """
     program = find_program(name)
     if program is None:
-        raise Unavailable(f"{name} is not installed", remedy=_REMEDY)
+        remedy = _REMEDY if name in ("ip", "tc") else ""
+        raise Unavailable(f"{name} is not installed", remedy=remedy)
     try:
         done = subprocess.run(
             [*(entering(namespace) if namespace else ()), program, *words],
@@ -100,9 +108,21 @@ def _run(name: str, words: Sequence[str], namespace: Path | None) -> str:
         raise TargetError(f"{name} {' '.join(words)} took longer than {_TIMEOUT:g} s") from None
     if done.returncode:
         said = " ".join(done.stderr.split()) or f"status {done.returncode}"
-        refused = f"{name} {' '.join(words)}: {said}"
-        for sign, remedy in _CANNOT.items():
-            if sign.search(said):
-                raise Unavailable(refused, remedy=remedy)
-        raise TargetError(refused)
+        raise refused(name, words, said)
     return done.stdout
+
+
+def refused(name: str, words: Sequence[str], said: str, *, where: str = "") -> TargetError:
+    """What a refusal is: the machine's, which cannot do such a thing at all, or of this request.
+
+    Args:
+        name: of the program.
+        words: its arguments.
+        said: what it said.
+        where: on which machine, where that is not this one: `` on host (lab kvm)``.
+    """
+    text = f"{name} {' '.join(words)}{where}: {said}"
+    for sign, remedy in _CANNOT.items():
+        if sign.search(said):
+            return Unavailable(text, remedy=remedy)
+    return TargetError(text)

@@ -6,6 +6,7 @@ import contextlib
 import re
 import time
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
 from pytest_vperf.targets.base import CannotConnect, CannotStart, Usage
 from pytest_vperf.targets.virt.failures import failed, is_lost, words
@@ -139,6 +140,20 @@ class Domain:
         except libvirt.libvirtError as error:
             raise CannotConnect(f"{self.name} is gone: {words(error)}", target=self.name) from None
         return Usage(used[4] / 1e9, memory)
+
+    @property
+    def port(self) -> str:
+        """The tap of its first network card, as libvirt named it; empty without one.
+
+        Raises:
+            CannotConnect: it is gone.
+        """
+        try:
+            described = ElementTree.fromstring(self.handle.XMLDesc())  # noqa: S314 - libvirt's own
+        except self.connection.libvirt.libvirtError as error:
+            raise CannotConnect(f"{self.name} is gone: {words(error)}", target=self.name) from None
+        tap = described.find("devices/interface/target")
+        return "" if tap is None else tap.get("dev", "")
 
     def scheduler(self) -> dict[str, int]:
         """Its processor weights and quotas, as the hypervisor has them (virDomainGetSchedulerParameters).

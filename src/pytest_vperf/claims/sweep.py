@@ -1,0 +1,135 @@
+"""The sweep of a claim that says where a growing load stops to bring more."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING
+
+from pytest_vperf.load import WHOLE, Load
+from pytest_vperf.quantity import Quantity, format_number
+from pytest_vperf.results.sweep import LoadFacts, LoadRow, SweepRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pytest_vperf.results.record import Observation
+    from pytest_vperf.stats.plateau_rule import PlateauRule
+
+    #: A number without a unit, or a quantity. A sampler returns a `Load`, or what came of the point itself.
+    Point = int | float | Quantity
+    LoadSampler = Callable[[Point], "Load | Quantity"]
+
+
+class Sweep:
+    """Takes the samples of a sweep, in the order of its rule, and keeps what each load was.
+
+    Args:
+        sample: takes a sample at a point.
+        over: the points.
+        rounds: of all sessions together, at least.
+    """
+
+    def __init__(self, sample: LoadSampler, over: Sequence[Point], rounds: int) -> None:
+        self.sample = sample
+        self.over = tuple(over)
+        self.rounds = rounds
+        self.rule: PlateauRule
+        self._unit = ""
+        self._facts: LoadFacts | None = None
+
+    def take(self) -> Quantity:
+        """The next sample: what came through."""
+        __tracebackhide__ = True
+        index = self.rule.point
+        point = self.over[index]
+        made = self.sample(point)
+        if not isinstance(made, Load):
+            load = point if isinstance(point, Quantity) else Quantity(float(point))
+            made = Load(load, load, made)
+        self._unit = self._unit or made.asked.unit
+        asked = made.asked.to(self._unit).value
+        self.rule.loaded(asked, offered=made.in_full or made.held_back)
+        self._facts = LoadFacts(
+            point=str(point),
+            asked=asked,
+            offered=made.offered.to(self._unit).value,
+            unit=self._unit,
+            counts=made.in_full or made.held_back,
+            held_back=made.held_back,
+            busy={each.name: each.share for each in made.busy},
+        )
+        return made.carried
+
+    def take_last(self) -> Quantity:
+        """A sample at the last point, for who is interested in the metric alone."""
+        made = self.sample(self.over[-1])
+        return made.carried if isinstance(made, Load) else made
+
+    def facts(self) -> LoadFacts | None:
+        """What the sample taken last was a sample of."""
+        return self._facts
+
+    def record(self, observations: Sequence[Observation]) -> SweepRecord:
+        """What the sweep showed."""
+        curve = self.rule.curve
+        low, high = (curve.knee_low, curve.knee_high) if curve else (None, None)
+        growth = curve.growth if curve else None
+        return SweepRecord(
+            shape=curve.shape if curve else "undecided",
+            unit=self._unit,
+            knee=curve.knee if curve else None,
+            knee_interval=None if low is None and high is None else [low, high],
+            growth=growth.estimate if growth else None,
+            growth_interval=[growth.low, growth.high] if growth else None,
+            flat=list(curve.flat) if curve else [],
+            bottleneck=self.bottleneck(observations),
+            loads=_rows(observations),
+        )
+
+    def bottleneck(self, observations: Sequence[Observation]) -> str:
+        """Who had a whole processor on the flat part; empty where nobody looked, or nothing is flat."""
+        flat = self.rule.curve.flat if self.rule.curve else ()
+        shares: dict[str, list[float]] = {}
+        for each in observations:
+            load = each.get("load")
+            if load is not None and not each["warm_up"] and load["asked"] in flat:
+                for name, share in load["busy"].items():
+                    shares.setdefault(name, []).append(share)
+        found = sorted(((median(each), name) for name, each in shares.items()), reverse=True)
+        if not found:
+            return ""
+        whole = [f"{name} ({share:.0f} %)" for share, name in found if share >= WHOLE]
+        if whole:
+            return f"there a whole processor was used by {' and by '.join(whole)}"
+        share, name = found[0]
+        return f"there no thread used a whole processor: the busiest, {name}, {share:.0f} %"
+
+
+def _rows(observations: Sequence[Observation]) -> list[LoadRow]:
+    """The medians of each load, by size; warm-up left out."""
+    groups: dict[tuple[float, str], list[tuple[float, LoadFacts]]] = {}
+    for each in observations:
+        load = each.get("load")
+        if load is not None and not each["warm_up"]:
+            groups.setdefault((load["asked"], load["point"]), []).append((each["value"], load))
+    return [
+        LoadRow(
+            point=point,
+            asked=asked,
+            offered=median(load["offered"] for _, load in group),
+            carried=median(value for value, _ in group),
+            n=len(group),
+            left_out=sum(not load["counts"] for _, load in group),
+            busiest=_busiest([load for _, load in group]),
+        )
+        for (asked, point), group in sorted(groups.items())
+    ]
+
+
+def _busiest(loads: Sequence[LoadFacts]) -> str:
+    names = dict.fromkeys(name for load in loads for name in load["busy"])
+    shares = {name: median(load["busy"].get(name, 0.0) for load in loads) for name in names}
+    if not shares:
+        return ""
+    name = max(shares, key=lambda each: shares[each])
+    return f"{name} {format_number(round(shares[name]))} %"

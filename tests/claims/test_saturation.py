@@ -1,0 +1,83 @@
+"""UDP packets between two guests of one host, over sizes of packets: claim S20.
+
+Two guests on one network of their host, whose kernel moves their packets (vhost-net); one sends, with the document's
+iperf -u -b 1G -t 10 -P 2. With the receiver's port mirrored every packet is copied once more. A sender that could not
+offer what it was asked for shows a plateau only where it was held back: its virtual processor had time left.
+"""
+
+import pytest
+
+from pytest_vperf.quantity import Quantity
+from pytest_vperf.targets.network.mirror import mirrored
+from pytest_vperf.workloads.processors import vhost, virtual_cpu
+
+pytestmark = [
+    pytest.mark.saturation,
+    pytest.mark.parametrize("guests", ["kvm"], indirect=True),
+]
+
+#: Bytes of payload, up to the greatest packet that is not taken apart.
+SIZES = (64, 128, 256, 512, 1024, 1470)
+VHOST = "the sender's vhost-net thread"
+
+
+class TwoGuests:
+    """Two guests with a network between them, and loads of packets of one size."""
+
+    def __init__(self, guests, iperf):
+        network = guests.network
+        self.sender, self.receiver = (guests.start(network=network, vhost=True) for _ in range(2))
+        self._host, self._iperf = guests.host, iperf
+        self._who = (
+            virtual_cpu("the sender's processor", self.sender.identity, source=True),
+            vhost(VHOST, self.sender.identity),
+            virtual_cpu("the receiver's processor", self.receiver.identity),
+            vhost("the receiver's vhost-net thread", self.receiver.identity),
+        )
+
+    def packets(self, size):
+        return self._iperf.load(
+            self.sender,
+            to=self.receiver,
+            length=size,
+            **{"rate": "1 Gbit/s", "time": 10, "streams": 2},
+            on=self._host,
+            who=self._who,
+        )
+
+    def copied_packets(self, mirror):
+        """The same with a mirror, which is seen to copy."""
+
+        def packets(size):
+            before, load = mirror.copied, self.packets(size)
+            assert mirror.copied > before, "the mirror copies nothing"
+            return load
+
+        return packets
+
+
+@pytest.mark.parametrize("by", ["tc", "ovs"])
+def test_packets_with_a_mirrored_port(claim, guests, iperf, by):
+    proven = claim("saturation.packets.mirrored.guest.kvm")
+    two = TwoGuests(guests, iperf)
+    with mirrored(two.receiver, host=guests.host, by=by) as mirror:
+        proven.saturates(two.copied_packets(mirror), over=SIZES)
+
+
+def test_packets_without_a_mirror(claim, guests, iperf):
+    proven = claim("saturation.packets.plain.guest.kvm")
+    proven.saturates(TwoGuests(guests, iperf).packets, over=SIZES)
+
+
+@pytest.mark.parametrize("by", ["tc", "ovs"])
+def test_the_senders_vhost_thread_has_no_time_left(claim, guests, iperf, by):
+    proven = claim("saturation.vhost.mirrored.guest.kvm")
+    two = TwoGuests(guests, iperf)
+    with mirrored(two.receiver, host=guests.host, by=by) as mirror:
+        packets = two.copied_packets(mirror)
+
+        def share():
+            (found,) = (each for each in packets(min(SIZES)).busy if each.name == VHOST)
+            return Quantity(found.share, "%")
+
+        proven.holds(share)

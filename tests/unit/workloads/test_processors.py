@@ -1,0 +1,224 @@
+"""Who uses the processors: the accounts of a real kernel, and made-up ones of hosts with machines."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vperf.load import Busy, Load
+from pytest_vperf.quantity import Quantity
+from pytest_vperf.targets.base import Completed, TargetError, Unavailable
+from pytest_vperf.workloads.base import Output, ParseError
+from pytest_vperf.workloads.processors import (
+    Look,
+    Use,
+    Watch,
+    command,
+    look,
+    named,
+    uses,
+    vhost,
+    virtual_cpu,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from pytest_vperf.targets.base import Target
+
+PRINTED = """\
+names
+7 (kworker/0:1 (x) y) S 2 0 0
+100 (qemu-system-x86) S 1 100
+101 (CPU 0/KVM) R 1 100
+102 (vhost-100) R 2 0
+commands
+/proc/1/cmdline:/sbin/init\0
+/proc/100/cmdline:/usr/bin/qemu\0-name\0guest=vperf-1,debug-threads=on\0
+/proc/200/cmdline:sh\0-c\0one
+/proc/200/cmdline:two\0
+clock
+{uptime} 1000.00
+cpu0 1 0 2 3 0 0 {softirq} 0 0 0
+cpu1 1 0 2 3 0 0 0 0 0 0
+times
+/proc/7/task/7/schedstat:5 6 7
+/proc/100/task/100/schedstat:1000000000 0 7
+/proc/100/task/101/schedstat:{ran} {waited} 9
+/proc/102/task/102/schedstat:{vhost} 0 9
+end
+"""
+
+
+def said(
+    uptime: float, ran: float = 0, waited: float = 0, vhost: float = 0, softirq: int = 0
+) -> Output:
+    return Output(
+        PRINTED.format(
+            uptime=f"{uptime:.2f}",
+            ran=round(ran * 1e9),
+            waited=round(waited * 1e9),
+            vhost=round(vhost * 1e9),
+            softirq=softirq,
+        )
+    )
+
+
+BEFORE, AFTER = Look.parse(said(100)), Look.parse(said(110, 3, 6.5, 9.9, 200))
+
+
+def test_it_is_read() -> None:
+    assert AFTER.names[7, 7] == "kworker/0:1 (x) y"
+    assert AFTER.commands == {
+        1: "/sbin/init ",
+        100: "/usr/bin/qemu -name guest=vperf-1,debug-threads=on ",
+        200: "sh -c one two ",
+    }
+    assert AFTER.times[100, 101] == (3.0, 6.5)
+    assert AFTER.interrupts == {0: 2, 1: 0}
+
+
+def test_the_busiest_come_first() -> None:
+    found = uses(BEFORE, AFTER)
+    assert [(use.name, round(use.share)) for use in found[:3]] == [
+        ("vhost-100", 99),
+        ("CPU 0/KVM", 30),
+        ("softirq of CPU 0", 20),
+    ]
+    assert found[1].wanted == pytest.approx(95)
+
+
+def test_they_are_named() -> None:
+    who = (
+        virtual_cpu("the sender's processor", "vperf-1", source=True),
+        vhost("its vhost-net thread", "vperf-1"),
+    )
+    busy = named(uses(BEFORE, AFTER), who)
+    assert [(each.name, round(each.share), round(each.wanted), each.source) for each in busy] == [
+        ("the sender's processor", 30, 95, True),
+        ("its vhost-net thread", 99, 99, False),
+    ]
+    # Whoever else has half of a processor is told of.
+    assert [each.name for each in named(uses(BEFORE, AFTER), ())] == ["vhost-100"]
+    with pytest.raises(TargetError, match="there is no thread that could be its vhost-net thread"):
+        named(uses(BEFORE, AFTER), [vhost("its vhost-net thread", "vperf-12")])
+
+
+def test_a_vhost_thread_may_be_qemus_own() -> None:
+    found = [
+        Use(5, "qemu-system-x86", "qemu -name guest=a,x", 1, 1),
+        Use(5, "vhost-5", "qemu -name guest=a,x", 97, 98),
+        Use(6, "vhost-6", "qemu -name guest=b,x", 3, 4),
+    ]
+    assert named(found[:2], [vhost("vhost", "a")]) == (Busy("vhost", 97, 98),)
+
+
+def test_another_thread_with_the_number_of_one_that_ended_is_left_out() -> None:
+    text = said(110, 3, 0, 9).stdout.replace("(vhost-100)", "(somebody)")
+    assert "somebody" not in {use.name for use in uses(BEFORE, Look.parse(Output(text)))}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "it is not whole"),
+        (said(1).stdout[:-4], "it is not whole"),
+        (said(1).stdout.replace("schedstat", "stat"), "there is no thread in it"),
+        (said(1).stdout.replace("1.00 1000", "x 1000"), "the uptime is 'x'"),
+        (said(1).stdout.replace(":5 6 7", ":-5 6 7"), "the time it ran is -5"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(ParseError, match=problem):
+        Look.parse(Output(text))
+
+
+def test_a_kernel_without_such_accounts() -> None:
+    nothing = Look(2.0, {(1, 1): "init"}, {}, {(1, 1): (0.0, 0.0)}, {})
+    with pytest.raises(
+        Unavailable, match=r"does not account .* \(to mend it: a kernel with CONFIG_SCHED"
+    ):
+        uses(Look(1.0, {}, {}, {}, {}), nothing)
+    with pytest.raises(TargetError, match="two looks at one moment"):
+        uses(nothing, nothing)
+
+
+class Here:
+    """This machine, as far as it is looked at."""
+
+    name = "here"
+
+    def run(self, argv: Sequence[str], **_: Any) -> Completed:
+        done = subprocess.run(list(argv), capture_output=True, check=False)
+        return Completed(tuple(argv), done.returncode, done.stdout, done.stderr, 0.0)
+
+
+@pytest.fixture
+def here() -> Target:
+    return Here()  # type: ignore[return-value]
+
+
+@pytest.fixture
+def spinning() -> Iterator[str]:
+    word = f"word-{time.monotonic_ns()}"
+    with subprocess.Popen([sys.executable, "-c", "while True: pass", word]) as process:
+        try:
+            yield word
+        finally:
+            process.kill()
+
+
+def test_one_that_spins_wants_a_whole_processor(here: Target, spinning: str) -> None:
+    with Watch(here, [command("the spinner", spinning)], after=0.2, window=0.6) as watch:
+        pass
+    (spinner, *_) = watch.busy()
+    assert spinner.name == "the spinner"
+    assert 85 < spinner.wanted < 115
+    assert 0 < spinner.share <= spinner.wanted
+
+
+def test_one_that_sleeps_wants_none(here: Target) -> None:
+    import os
+
+    found = [use for use in _between(here) if use.process == os.getpid()]
+    assert found
+    assert max(use.wanted for use in found) < 50
+
+
+def _between(here: Target) -> list[Use]:
+    before = look(here)
+    time.sleep(0.4)
+    return uses(before, look(here))
+
+
+def test_what_goes_wrong_while_looking_is_told_afterwards() -> None:
+    class Gone:
+        name = "gone"
+
+        def run(self, argv: Sequence[str], **_: Any) -> Completed:
+            raise TargetError("it is gone")
+
+    with Watch(Gone(), (), after=0, window=0) as watch:  # type: ignore[arg-type]
+        pass
+    with pytest.raises(TargetError, match="it is gone"):
+        watch.busy()
+
+
+def test_who_was_held_back() -> None:
+    def load(offered: float, *busy: Busy) -> Load:
+        asked, sent, got = (Quantity(value, "packet/s") for value in (100.0, offered, 50.0))
+        return Load(asked, sent, got, busy)
+
+    idle, full = Busy("s", 20, 60, source=True), Busy("s", 40, 95, source=True)
+    path = Busy("vhost", 100, 100)
+    assert load(96).in_full
+    assert not load(94).in_full
+    assert load(60, idle, path).held_back
+    assert not load(60, full, path).held_back  # it wanted more of a processor than it had
+    assert not load(60, path).held_back
+    assert not load(96, idle).held_back
