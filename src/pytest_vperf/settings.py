@@ -14,7 +14,12 @@ import pytest
 from pytest_vperf.claims import judge
 from pytest_vperf.claims.judge import Setting
 from pytest_vperf.option_values import flag_of, names_of, path_of, text_of, time_of
-from pytest_vperf.options import DEFAULT_RUNTIME, DEFAULT_SESSIONS, DEFAULT_START_TIMEOUT
+from pytest_vperf.options import (
+    DEFAULT_RUNTIME,
+    DEFAULT_SCALE_COUNT,
+    DEFAULT_SESSIONS,
+    DEFAULT_START_TIMEOUT,
+)
 from pytest_vperf.target_settings import (
     read_accelerators,
     read_image,
@@ -57,6 +62,7 @@ class Settings:
         baseline_kernel: what it is compared with; ``None`` takes the kernel of pods.
         accelerators: of pods; empty is auto.
         start_timeout: seconds that one pod may take to start.
+        scale_count: how many targets run at once where a claim is about many.
         seed: of every random order, drawn per run where none was given; kept in each record.
     """
 
@@ -78,6 +84,7 @@ class Settings:
     baseline_kernel: Path | None
     accelerators: tuple[str, ...]
     start_timeout: float
+    scale_count: int
     seed: int
 
     @property
@@ -123,6 +130,7 @@ def read_settings(config: pytest.Config) -> Settings:
         start_timeout=time_of(
             text_of(config, "start_timeout"), "--start-timeout", DEFAULT_START_TIMEOUT, 120.0
         ),
+        scale_count=_count(text_of(config, "scale_count") or DEFAULT_SCALE_COUNT),
         seed=_seed(text_of(config, "claims_seed")),
     )
 
@@ -157,6 +165,12 @@ def _sessions(text: str) -> Literal[1, 3]:
     if text not in ("1", "3"):
         raise pytest.UsageError(f"--claims-sessions: {text!r} is not 1 or 3")
     return 1 if text == "1" else 3
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch(r"[1-9]\d{0,3}", text, re.ASCII):
+        raise pytest.UsageError(f"--scale-count: {text!r} is not a whole number from 1 to 9999")
+    return int(text)
 
 
 def _seed(text: str | None) -> int:

@@ -25,6 +25,7 @@ def write_summary(reporter: TerminalReporter, session: ClaimsSession) -> None:
     records = session.run.claims
     verbosity = reporter.verbosity
     if verbosity > -2:
+        from pytest_vperf.reporting.beside import beside_tables
         from pytest_vperf.reporting.table import claims_table, phases_table, remarks, render
 
         width = session.config.get_terminal_writer().fullwidth
@@ -37,7 +38,7 @@ def write_summary(reporter: TerminalReporter, session: ClaimsSession) -> None:
             for line in session.header():
                 reporter.line(line)
         tables = (claims_table(records, width), remarks(records), phases_table(records))
-        shown = [table for table in tables if table is not None]
+        shown = [table for table in tables if table is not None] + beside_tables(records)
         for line in render(shown, width=width, colour=reporter.hasmarkup):
             reporter.line(line)
     reporter.line(counts_line(records))

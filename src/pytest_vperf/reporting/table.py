@@ -23,7 +23,7 @@ _STYLES = {"holds": "green", "refuted": "bold red"}
 
 def claims_table(records: Sequence[ClaimRecord], width: int) -> Table:
     """Verdict and figures of each claim, a row each, made for lines of ``width`` characters."""
-    table = _table("verdict", "claim", "measured", "limit", "n", "target")
+    table = new_table("verdict", "claim", "measured", "limit", "n", "target")
     table.columns[0].no_wrap = True
     # Where a row is too long, the target is folded first: a claim's name mostly says it too.
     longest = max((len(record["name"]) for record in records), default=0)
@@ -63,7 +63,7 @@ def phases_table(records: Iterable[ClaimRecord]) -> Table | None:
     if not rows:
         return None
     names = list(dict.fromkeys(name for record in rows for name in record["phases"]))
-    table = _table("phases of a start, mean in ms", *names, "sum")
+    table = new_table("phases of a start, mean in ms", *names, "sum")
     for column in table.columns[1:]:
         column.justify = "right"
         column.no_wrap = True
@@ -75,7 +75,8 @@ def phases_table(records: Iterable[ClaimRecord]) -> Table | None:
     return table
 
 
-def _table(*names: str) -> Table:
+def new_table(*names: str) -> Table:
+    """An empty table with these columns."""
     # No frames: the rows can be searched, cut and read in a log.
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     for name in names:

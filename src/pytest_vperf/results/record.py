@@ -14,12 +14,19 @@ if TYPE_CHECKING:
     from pytest_vperf.machine.noise import NoiseEvidence
 
 
+class Beside(TypedDict):
+    """Figures of one name that were measured along with a sample, in their own ``unit``; none is judged."""
+
+    unit: str
+    values: list[float]
+
+
 class Observation(TypedDict):
     """One sample, as it was taken.
 
     Keys: ``order`` from 0 on; ``session`` from 1 on; ``at``, seconds from the claim's start to the sample's,
     monotonic; ``arm``, of a comparison ``a`` or ``b``; ``value`` and ``parts`` in ``unit``; ``warm_up``, kept but
-    not judged.
+    not judged; ``beside``, by name what was measured along with it.
     """
 
     order: int
@@ -30,6 +37,7 @@ class Observation(TypedDict):
     unit: str
     warm_up: bool
     parts: dict[str, float]
+    beside: dict[str, Beside]
 
 
 class Session(TypedDict):
