@@ -36,6 +36,8 @@ def refused(project: pytest.Pytester, *options: str) -> str:
             "--claims-budget=3 MB",
             "--claims-budget: '3 MB' is not a time such as '60 s' or '2 min': *",
         ),
+        ("--scale-count=many", "--scale-count: 'many' is not a whole number from 1 to 9999"),
+        ("--scale-count=0", "--scale-count: '0' is not a whole number from 1 to 9999"),
         ("--claims-budget=0 s", "--claims-budget: '0 s' is not more than nothing"),
         ("--claims-budget=-1 min", "--claims-budget: '-1 min' is not more than nothing"),
         (
