@@ -146,8 +146,10 @@ def test_a_container_answers_before_a_guest(
     claim, host, containers, guests, network, other_host, netperf, answers, loaded, condition
 ):
     # The document's machines have a processor's help: against one that is emulated it is another claim, an easy one.
-    emulated = "" if guests.accelerator == "kvm" else f".{guests.accelerator}"
-    proven = claim(f"response.{condition}.container_over_guest.{containers.runtime}{emulated}")
+    pair = containers.runtime
+    if guests.accelerator != "kvm":
+        pair += f".{guests.accelerator}"
+    proven = claim(f"response.{condition}.container_over_guest.{pair}")
     guest = guests.start(network=guests.network, memory=guests.memory_each(MACHINES, MEMORY))
     sooner(
         proven,
