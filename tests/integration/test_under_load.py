@@ -115,15 +115,15 @@ def test_a_container_answers_in_a_loaded_system_while_it_is_loaded_itself(
     assert ("other host (embedded)", "netperf") in uses
 
 
-def kill_load(container: Container) -> None:
-    """As somebody else would: every process of the load, by its name."""
+def send(container: Container, signal: str) -> None:
+    """As somebody else would: a signal to every process of the load, by its name."""
     script = """
         for each in /proc/[0-9]*; do
             read -r name <"$each/comm" || continue
-            case $name in stress-ng*) kill -9 "${each#/proc/}" ;; esac
+            case $name in stress-ng*) kill -"$1" "${each#/proc/}" ;; esac
         done
     """
-    container.run(["sh", "-c", script], check=False)
+    container.run(["sh", "-c", script, "sh", signal], check=False)
 
 
 def after(work: Callable[[], object]) -> Quantity:
@@ -144,10 +144,14 @@ def test_a_loader_that_is_killed_in_the_middle_is_an_error(
 
     under = loaded("loaded_system", by=start, on=host)
     assert under.during(host, lambda: after(lambda: None))().value == 1
+    send(started[0], "STOP")  # which is there, and does nothing
     with pytest.raises(TargetError, match=r"the load on container runc was none: it had \d"):
-        under.during(host, lambda: after(lambda: kill_load(started[0])))()
+        under.during(host, lambda: after(lambda: None))()
+    send(started[0], "CONT")
+    with pytest.raises(TargetError, match=r"the load on container runc ended too early: 0 of 1"):
+        under.during(host, lambda: after(lambda: send(started[0], "KILL")))()
     with pytest.raises(CannotConnect):
-        under.during(host, lambda: after(started[-1].close))()
+        under.during(host, lambda: after(started[0].close))()
 
 
 def test_a_load_that_ended_after_the_last_sample_is_said_at_the_end(
@@ -162,7 +166,7 @@ def test_a_load_that_ended_after_the_last_sample_is_said_at_the_end(
         return started[-1]
 
     loaded("loaded_system", by=start, on=host)
-    kill_load(started[0])
+    send(started[0], "KILL")
     with pytest.raises(TargetError, match="the load on container runc ended too early"):
         own.close_since()
 

@@ -23,12 +23,12 @@ _ARMS = {"a": ", first arm", "b": ", second arm"}
 
 
 def beside_tables(records: Iterable[ClaimRecord]) -> list[Table]:
-    """A table for each set of names that stand together beside samples, a row for each arm of each claim.
+    """A table for those that begin with the same name, a row for each arm of each claim; ``-`` is not measured.
 
     A cell is the median over the samples that count; where a sample has several figures, such as one of each target,
     it is the least, the median and the greatest of all of them.
     """
-    rows: dict[tuple[str, ...], list[tuple[str, list[str]]]] = {}
+    tables: dict[str, list[tuple[str, dict[str, str]]]] = {}
     for record in records:
         counted = judged(record["observations"])
         for arm in dict.fromkeys(observation["arm"] for observation in counted):
@@ -36,19 +36,19 @@ def beside_tables(records: Iterable[ClaimRecord]) -> list[Table]:
             names = list(dict.fromkeys(name for beside in of_arm for name in beside))
             if not names:
                 continue
-            heads = tuple(_head(name, of_arm) for name in names)
-            cells = [_cell(name, of_arm) for name in names]
+            cells = {_head(name, of_arm): _cell(name, of_arm) for name in names}
             label = record["name"] + (_ARMS[arm] if record["statistic"] == "ratio" else "")
-            rows.setdefault(heads, []).append((label, cells))
-    return [_table(heads, found) for heads, found in rows.items()]
+            tables.setdefault(next(iter(cells)), []).append((label, cells))
+    return [_table(rows) for rows in tables.values()]
 
 
-def _table(heads: Sequence[str], rows: Sequence[tuple[str, list[str]]]) -> Table:
+def _table(rows: Sequence[tuple[str, dict[str, str]]]) -> Table:
+    heads = list(dict.fromkeys(head for _, cells in rows for head in cells))
     table = new_table("beside the samples, median", *heads)
     for column in table.columns[1:]:
         column.justify = "right"
     for label, cells in rows:
-        table.add_row(Text(label), *cells)
+        table.add_row(Text(label), *(cells.get(head, "-") for head in heads))
     return table
 
 

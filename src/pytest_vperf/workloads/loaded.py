@@ -4,7 +4,8 @@ The field's three conditions: *idle*, nothing but the test runs; *loaded_system*
 answers keep the processors of the host busy; *loaded_both*, the one that answers computes, too.
 
 A load counts only when it is one: what every loader used of the processors is read before and after each sample, by
-the host's account, and a sample whose load was none is an error and no figure.
+the host's account, and its processes are looked for after it. A sample whose load was none, or ended meanwhile, is an
+error and no figure.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ CONDITIONS = {"idle": (False, False), "loaded_system": (True, False), "loaded_bo
 #: So many loaders there are at most: 003_4ad515ced36f0f28.txt, "Software and Tunings", has six with 4 virtual CPUs
 #: each, together as many as its server has CPUs.
 MOST_LOADERS = 6
-#: The share of its fair part of the processors that a load has to have used for a sample to count.
-LEAST = 0.25
+#: The share of its fair part of the processors that a load has to have used for a sample to count. That is little: a
+#: machine may do other things, which load it as well; but a load that is stopped or waits has nothing.
+LEAST = 0.05
 #: The two ends of a test of requests and responses: each wants a processor at times.
 _ENDS = 2
 
@@ -150,15 +152,16 @@ class Under:
             yield (_Loader(load, target, 1, by_host=False),)
 
     def _share(self, loader: _Loader, before: tuple[float, float], own: int) -> float:
-        """How many processors a load had since ``before``; it is an error if that is no load."""
+        """How many processors a load had since ``before``; it is an error if that is no load, or if it has ended."""
         now, used = loader.used()
+        loader.load.check_running()
         share = (used - before[1]) / (now - before[0])
         wanting = sum(each.workers for each in self._loaders) + own + _ENDS
         fair = loader.workers * min(1.0, self._cpus / wanting)
         if share < LEAST * fair:
             raise TargetError(
                 f"the load on {loader.target.name} was none: it had {100 * share:.1f} % of a processor while the"
-                f" sample was taken, less than {100 * LEAST * fair:.1f} %, a quarter of its fair share",
+                f" sample was taken, less than {100 * LEAST * fair:.1f} %, {LEAST:.0%} of its fair share",
                 target=loader.target.name,
             )
         return share

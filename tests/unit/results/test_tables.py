@@ -133,12 +133,14 @@ def test_what_is_beside_the_samples() -> None:
             sampled("a", each=("s", [3, 9, 2]), start_spread=("ms", [6])),
         ]
     )
-    tables = beside_tables([times, many, record()])
+    loaded = record(observations=[sampled("a", p50=("us", [8]), load=("%", [40]))])
+    tables = beside_tables([times, many, loaded, record()])
     assert render(tables, width=100, colour=False) == [
-        "beside the samples, median          p50, us   p99, us",
-        "─" * 53,
-        "startup.pod.tcg.qboot, first arm         12        40",
-        "startup.pod.tcg.qboot, second arm         5         7",
+        "beside the samples, median          p50, us   p99, us   load, %",
+        "─" * 63,
+        "startup.pod.tcg.qboot, first arm         12        40         -",
+        "startup.pod.tcg.qboot, second arm         5         7         -",
+        "startup.pod.tcg.qboot                     8         -        40",
         "",
         "beside the samples, median       each, s   start spread, ms",
         "─" * 59,
