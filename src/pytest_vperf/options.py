@@ -13,6 +13,8 @@ ACCELERATORS = ("kvm", "tcg")
 LABS = ("kvm", "xen")
 DEFAULT_START_TIMEOUT = "120 s"
 DEFAULT_RUNTIME = "runc"
+#: How many targets run at once where a claim is about many: as many as the published ones.
+DEFAULT_SCALE_COUNT = "100"
 
 #: How claims are judged where nobody says otherwise, as --help shows it.
 JUDGE_DEFAULTS = {
@@ -160,6 +162,13 @@ def add_options(parser: pytest.Parser) -> None:
     for name in ("memory", "max", "floor"):
         parser.addini(f"density_{name}", f"default of --density-{name}")
     group.addoption(
+        "--scale-count",
+        metavar="N",
+        help="how many targets run at once in the claims marked 'scale'; a published figure is of a hundred, and is "
+        f"judged with a hundred alone (default: {DEFAULT_SCALE_COUNT}; ini: scale_count)",
+    )
+    parser.addini("scale_count", "default of --scale-count")
+    group.addoption(
         "--on",
         metavar="URL",
         help="machine that every target is started on: ssh://[user@]host[:port], with its own Docker engine, QEMU "
@@ -255,7 +264,7 @@ _NAMES = (
     *("claims_thresholds", "claims_seed", "container_runtime", "container_image"),
     *("lab", "host_tools", "on", "load_host", "libvirt_uri"),
     *("new_kernel", "baseline_kernel"),
-    *("guest_kernel", "pod_accelerator", "start_timeout"),
+    *("guest_kernel", "pod_accelerator", "start_timeout", "scale_count"),
     *("density_memory", "density_max", "density_floor"),
 )
 

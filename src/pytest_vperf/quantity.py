@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -119,6 +119,28 @@ def conversion_factor(unit: str, to: str) -> float:
 
 
 @dataclass(frozen=True)
+class Series:
+    """Figures that were measured along with a sample and are not judged: kept in the record beside it.
+
+    Attributes:
+        values: one, such as a percentile of the sample's own run; or several, such as one of each target.
+        unit: of all of them; ``""`` is a plain number.
+
+    Raises:
+        QuantityError: there is none, or one is NaN or infinite, or is not a number.
+    """
+
+    values: tuple[float, ...]
+    unit: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.values:
+            raise QuantityError("a series has at least one value")
+        for number in self.values:
+            _check_finite(number)
+
+
+@dataclass(frozen=True)
 class Quantity:
     """A finite number with a unit.
 
@@ -129,6 +151,7 @@ class Quantity:
         parts: named addends of the value in its unit, e.g. the phases of a start; may be empty.
         better: the direction of the metric, where what measured it knows: ``lower`` or ``higher``. A claim whose
             criterion has the other direction is refused.
+        beside: by name, what was measured along with it; units of their own.
 
     Raises:
         QuantityError: the value or a part is NaN or infinite, or is not a number.
@@ -138,17 +161,11 @@ class Quantity:
     unit: str = ""
     parts: tuple[tuple[str, float], ...] = ()
     better: Literal["lower", "higher", ""] = ""
+    beside: tuple[tuple[str, Series], ...] = ()
 
     def __post_init__(self) -> None:
         for number in (self.value, *(part for _, part in self.parts)):
-            if isinstance(number, bool) or not isinstance(number, (int, float)):
-                raise QuantityError(f"{number!r} is not a number")
-            try:
-                finite = math.isfinite(number)
-            except OverflowError:
-                raise QuantityError("a whole number is beyond the range of a float") from None
-            if not finite:
-                raise QuantityError(f"{number!r} is not a finite number")
+            _check_finite(number)
 
     @classmethod
     def parse(cls, text: str) -> Quantity:
@@ -176,7 +193,17 @@ class Quantity:
             unit,
             tuple((name, part * factor) for name, part in self.parts),
             self.better,
+            self.beside,
         )
+
+    def with_beside(self, **series: Series | Quantity | None) -> Quantity:
+        """The same quantity with more beside it; what is ``None`` was not measured, and is left out."""
+        added = tuple(
+            (name, Series((each.value,), each.unit) if isinstance(each, Quantity) else each)
+            for name, each in series.items()
+            if each is not None
+        )
+        return replace(self, beside=(*self.beside, *added))
 
     @property
     def named_parts(self) -> Mapping[str, float]:
@@ -185,6 +212,17 @@ class Quantity:
 
     def __str__(self) -> str:
         return f"{format_number(self.value)} {self.unit}".rstrip()
+
+
+def _check_finite(number: object) -> None:
+    if isinstance(number, bool) or not isinstance(number, (int, float)):
+        raise QuantityError(f"{number!r} is not a number")
+    try:
+        finite = math.isfinite(number)
+    except OverflowError:
+        raise QuantityError("a whole number is beyond the range of a float") from None
+    if not finite:
+        raise QuantityError(f"{number!r} is not a finite number")
 
 
 def format_number(value: float) -> str:

@@ -22,7 +22,12 @@ from pytest_vperf.option_values import (
     text_of,
     time_of,
 )
-from pytest_vperf.options import DEFAULT_RUNTIME, DEFAULT_SESSIONS, DEFAULT_START_TIMEOUT
+from pytest_vperf.options import (
+    DEFAULT_RUNTIME,
+    DEFAULT_SCALE_COUNT,
+    DEFAULT_SESSIONS,
+    DEFAULT_START_TIMEOUT,
+)
 from pytest_vperf.target_settings import (
     read_accelerators,
     read_image,
@@ -66,6 +71,7 @@ class Settings:
         accelerators: of pods; empty is auto.
         start_timeout: seconds that one pod may take to start.
         density: how far a test may fill this host: so many targets, bytes that they may take, bytes that it keeps.
+        scale_count: how many targets run at once where a claim is about many.
         seed: of every random order, drawn per run where none was given; kept in each record.
     """
 
@@ -88,6 +94,7 @@ class Settings:
     accelerators: tuple[str, ...]
     start_timeout: float
     density: Mapping[str, int | None]
+    scale_count: int
     seed: int
 
     @property
@@ -138,6 +145,7 @@ def read_settings(config: pytest.Config) -> Settings:
             "memory": size_of(config, "density_memory", "--density-memory"),
             "floor": size_of(config, "density_floor", "--density-floor"),
         },
+        scale_count=_count(text_of(config, "scale_count") or DEFAULT_SCALE_COUNT),
         seed=_seed(text_of(config, "claims_seed")),
     )
 
@@ -172,6 +180,12 @@ def _sessions(text: str) -> Literal[1, 3]:
     if text not in ("1", "3"):
         raise pytest.UsageError(f"--claims-sessions: {text!r} is not 1 or 3")
     return 1 if text == "1" else 3
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch(r"[1-9]\d{0,3}", text, re.ASCII):
+        raise pytest.UsageError(f"--scale-count: {text!r} is not a whole number from 1 to 9999")
+    return int(text)
 
 
 def _seed(text: str | None) -> int:

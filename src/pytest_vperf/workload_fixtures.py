@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_vperf.stash import claims_session
+
 if TYPE_CHECKING:
     from pytest_vperf.targets.scope import Scope
     from pytest_vperf.workloads.bench import Bench
     from pytest_vperf.workloads.bootmem import BootMem
     from pytest_vperf.workloads.cpuhog import CpuHog
+    from pytest_vperf.workloads.crowd import Crowds
     from pytest_vperf.workloads.dhrystone import Dhrystone
     from pytest_vperf.workloads.fio import Fio
     from pytest_vperf.workloads.guestmem import GuestMem
     from pytest_vperf.workloads.iperf import Iperf
     from pytest_vperf.workloads.iperf3 import Iperf3
+    from pytest_vperf.workloads.loaded import Loaded
     from pytest_vperf.workloads.netperf import Netperf
     from pytest_vperf.workloads.procmem import ProcMem
     from pytest_vperf.workloads.stream import Stream
@@ -123,6 +127,22 @@ def cpuhog(bench: Bench) -> CpuHog:
     from pytest_vperf.workloads.cpuhog import CpuHog
 
     return CpuHog(bench)
+
+
+@pytest.fixture
+def loaded(cpuhog: CpuHog, scope: Scope) -> Loaded:
+    """The conditions of a response time: ``loaded("loaded_system", by=start, on=host).during(target, sample)``."""
+    from pytest_vperf.workloads.loaded import Loaded
+
+    return Loaded(cpuhog, scope)
+
+
+@pytest.fixture
+def crowds(request: pytest.FixtureRequest, bench: Bench, scope: Scope) -> Crowds:
+    """Many targets at work at once: ``crowds.start(containers.start).sample(work, figure, of_all="sum")``."""
+    from pytest_vperf.workloads.crowd import Crowds
+
+    return Crowds(bench, scope, claims_session(request.config).settings.scale_count)
 
 
 @pytest.fixture

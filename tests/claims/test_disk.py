@@ -1,4 +1,4 @@
-"""How fast disks are: claim S15.
+"""How fast disks are: claim S15, and of S18 the machine's disk against the instance's.
 
 The disk is one of the run, a loop device on a file, raw or with ext4 on it; fio reads and writes past the page cache.
 The first seconds are left out: a throttle may be slow to act, and the document leaves them out too.
@@ -42,6 +42,22 @@ def test_disk_in_a_xen_machine(claim, domus, fio, kind, job, block_size):
     made = domus.disks.make("256 MiB", format="" if kind == "raw" else "ext4")
     domu = domus.start(vcpus=1, memory="512 MiB", disks=[made])
     proven.holds(lambda: getattr(fio, job)(domu, made, block_size=block_size, **TIMES).bandwidth)
+
+
+@pytest.mark.parametrize(("job", "block_size"), JOBS)
+@pytest.mark.parametrize("kind", ["raw", "ext4"])
+def test_xen_costs_no_disk(claim, domus, fio, kind, job, block_size):
+    proven = claim(f"disk.fio.{name(job, block_size, kind)}.domu_over_host")
+    # One for each: a file system is in one place at a time.
+    made, hosts = (
+        domus.disks.make("256 MiB", format="" if kind == "raw" else "ext4") for _ in range(2)
+    )
+    host = domus.host
+    domu = domus.start(vcpus=1, memory="512 MiB", disks=[made])
+    proven.compares(
+        lambda: getattr(fio, job)(domu, made, block_size=block_size, **TIMES).bandwidth,
+        to=lambda: getattr(fio, job)(host, hosts, block_size=block_size, **TIMES).bandwidth,
+    )
 
 
 @pytest.mark.parametrize(("job", "block_size"), JOBS)

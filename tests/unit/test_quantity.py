@@ -12,6 +12,7 @@ from pytest_vperf.quantity import (
     DimensionError,
     Quantity,
     QuantityError,
+    Series,
     amount,
     conversion_factor,
     dimension,
@@ -249,3 +250,16 @@ def test_a_parameter_that_is_no_amount_is_named(value: object, message: str) -> 
 
 def test_a_parameter_in_another_unit() -> None:
     assert amount("rate", "100 Mbit/s", "bit/s", such_as="1 Gbit/s") == 1e8
+
+
+def test_what_is_beside_a_quantity_keeps_its_own_unit() -> None:
+    found = Quantity(2, "s").with_beside(p99=Quantity(9, "us"), lost=None, each=Series((1, 2), "s"))
+    assert found.beside == (("p99", Series((9,), "us")), ("each", Series((1, 2), "s")))
+    assert found.to("ms").beside == found.beside
+    assert found.with_beside(more=Series((1,))).beside[-1] == ("more", Series((1,)))
+
+
+@pytest.mark.parametrize("values", [(), (math.nan,), (1.0, math.inf), (True,)])
+def test_what_is_no_series(values: tuple[float, ...]) -> None:
+    with pytest.raises(QuantityError):
+        Series(values)

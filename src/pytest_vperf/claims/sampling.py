@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from pytest_vperf.claims import comparable
 from pytest_vperf.claims.forecast import Need, need, rough_time, roughly
 from pytest_vperf.quantity import DimensionError, Quantity
-from pytest_vperf.results.record import Observation, Session
+from pytest_vperf.results.record import Beside, Observation, Session
 from pytest_vperf.results.run import now
 from pytest_vperf.stats.plain import count
 
@@ -285,6 +285,10 @@ class Sampling:
                     unit=value.unit,
                     warm_up=warm_up,
                     parts=dict(value.parts),
+                    beside={
+                        name: Beside(unit=series.unit, values=list(series.values))
+                        for name, series in value.beside
+                    },
                 )
             )
             if self._load is not None and (facts_of_load := self._load()) is not None:

@@ -25,6 +25,7 @@ def write_summary(reporter: TerminalReporter, session: ClaimsSession) -> None:
     records = session.run.claims
     verbosity = reporter.verbosity
     if verbosity > -2:
+        from pytest_vperf.reporting.beside import beside_tables
         from pytest_vperf.reporting.table import (
             claims_table,
             phases_table,
@@ -44,7 +45,7 @@ def write_summary(reporter: TerminalReporter, session: ClaimsSession) -> None:
             *(claims_table(records, width), remarks(records)),
             *(sweeps_table(records), phases_table(records)),
         )
-        shown = [table for table in tables if table is not None]
+        shown = [table for table in tables if table is not None] + beside_tables(records)
         for line in render(shown, width=width, colour=reporter.hasmarkup):
             reporter.line(line)
     reporter.line(counts_line(records))

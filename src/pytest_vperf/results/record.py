@@ -21,12 +21,19 @@ class _OfSweep(TypedDict, total=False):
     load: LoadFacts
 
 
+class Beside(TypedDict):
+    """Figures of one name that were measured along with a sample, in their own ``unit``; none is judged."""
+
+    unit: str
+    values: list[float]
+
+
 class Observation(_OfSweep):
     """One sample, as it was taken.
 
     Keys: ``order`` from 0 on; ``session`` from 1 on; ``at``, seconds from the claim's start to the sample's,
     monotonic; ``arm``, of a comparison ``a`` or ``b``; ``value`` and ``parts`` in ``unit``; ``warm_up``, kept but
-    not judged; ``load``, of a sweep alone.
+    not judged; ``beside``, by name what was measured along with it; ``load``, of a sweep alone.
     """
 
     order: int
@@ -37,6 +44,7 @@ class Observation(_OfSweep):
     unit: str
     warm_up: bool
     parts: dict[str, float]
+    beside: dict[str, Beside]
 
 
 class Session(TypedDict):

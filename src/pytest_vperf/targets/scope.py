@@ -83,6 +83,11 @@ class Scope:
         """Take over what is no target, such as a disk: closed with the scope, after the targets started later."""
         self._open.append((thing, None))
 
+    def note_facts(self, facts: Facts) -> None:
+        """Note for the record what is no target but decides what was measured, such as a load."""
+        if facts not in self._facts:
+            self._facts.append(facts)
+
     @property
     def facts(self) -> tuple[Facts, ...]:
         """The distinct facts of every target seen so far, in order of first appearance."""

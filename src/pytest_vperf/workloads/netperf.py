@@ -58,6 +58,20 @@ class RoundTrips:
     p90: Quantity | None
     p99: Quantity | None
 
+    @property
+    def transactions(self) -> Quantity:
+        """The rate, with the times of single transactions beside it."""
+        return self.rate.with_beside(mean=self.mean, p50=self.p50, p90=self.p90, p99=self.p99)
+
+    @property
+    def time(self) -> Quantity:
+        """The time of a request and its response, one over the rate, in µs; with single transactions' beside it.
+
+        One connection with one request at a time: there is no other time in a test.
+        """
+        whole = Quantity(1e6 / self.rate.to("operation/s").value, "us", better="lower")
+        return whole.with_beside(mean=self.mean, p50=self.p50, p90=self.p90, p99=self.p99)
+
 
 @dataclass(frozen=True)
 class TcpRr:
@@ -232,4 +246,6 @@ class Netperf:
         with kept as server:
             address = server.address_for(client)
             test = TcpRr(address, server.port, server.second_port, time, request, response)
+            # A kept server was noted when it started: that it answered this test, and in which target, is noted here.
+            self._bench.version(server.target, server.target.program("netserver"), test)
             return self._bench.run(client, test)

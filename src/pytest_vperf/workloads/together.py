@@ -1,7 +1,8 @@
 """The same work on two targets, begun at the same instant: what weights and shares are about.
 
 A clock in each target (NTP) and a job queue (``at``) are how such runs were once synchronised. Here both commands are
-begun by one process on one clock, the host's, and how far apart they began is part of the result.
+begun by one process on one clock, the host's, and how far apart they began is part of the result. For many targets,
+where asking for a hundred commands takes longer than one runs, there is `pytest_vperf.workloads.at_once`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from pytest_vperf.quantity import Quantity
+from pytest_vperf.workloads.stand_in import StandIn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +41,7 @@ class Together(Generic[R]):
     start_offset: Quantity
 
 
-class _Gate:
+class _Gate(StandIn):
     """A target whose next command waits until the other one's is ready too.
 
     Args:
@@ -48,20 +50,10 @@ class _Gate:
     """
 
     def __init__(self, target: Target, barrier: threading.Barrier) -> None:
-        self._target = target
+        super().__init__(target)
         self._barrier = barrier
         self.began = 0.0
         self.duration = 0.0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._target, name)
-
-    def __hash__(self) -> int:
-        return hash(self._target)
-
-    def __eq__(self, other: object) -> bool:
-        """What is known of the target is known of it."""
-        return other is self or other is self._target
 
     def run(self, argv: Sequence[str], **options: Any) -> Completed:
         self._barrier.wait()

@@ -45,6 +45,8 @@ def refused(project: pytest.Pytester, *options: str) -> str:
         ("--density-floor=0 MiB", "--density-floor: '0 MiB' is not more than nothing"),
         ("--density-max=0", "--density-max: '0' is not a whole number from 1 on"),
         ("--density-max=many", "--density-max: 'many' is not a whole number from 1 on"),
+        ("--scale-count=many", "--scale-count: 'many' is not a whole number from 1 to 9999"),
+        ("--scale-count=0", "--scale-count: '0' is not a whole number from 1 to 9999"),
         ("--claims-budget=0 s", "--claims-budget: '0 s' is not more than nothing"),
         ("--claims-budget=-1 min", "--claims-budget: '-1 min' is not more than nothing"),
         (

@@ -35,7 +35,15 @@ def observation(
     **parts: float,
 ) -> Observation:
     return Observation(
-        order=0, session=1, at=0.0, arm=arm, value=value, unit=unit, warm_up=warm_up, parts=parts
+        order=0,
+        session=1,
+        at=0.0,
+        arm=arm,
+        value=value,
+        unit=unit,
+        warm_up=warm_up,
+        parts=parts,
+        beside={},
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_vperf.reporting import words
+from pytest_vperf.reporting.beside import beside_tables
 from pytest_vperf.reporting.failure import failure_text, machine_line
 from pytest_vperf.reporting.summary import counts_line
 from pytest_vperf.reporting.table import claims_table, phases_table, remarks, render
@@ -103,6 +104,48 @@ def test_the_phases() -> None:
         "startup.pod.tcg.qboot, first arm         -        -     1.5    1.5",
     ]
     assert phases_table([REFUTED]) is None
+
+
+def sampled(arm: str, warm_up: bool = False, **beside: tuple[str, list[float]]) -> dict[str, Any]:
+    return {
+        "arm": arm,
+        "warm_up": warm_up,
+        "beside": {
+            name: {"unit": unit, "values": values} for name, (unit, values) in beside.items()
+        },
+    }
+
+
+def test_what_is_beside_the_samples() -> None:
+    times = record(
+        statistic="ratio",
+        observations=[
+            sampled("a", True, p50=("us", [900])),
+            sampled("a", p50=("us", [10]), p99=("us", [30])),
+            sampled("b", p50=("us", [5]), p99=("us", [7])),
+            sampled("a", p50=("us", [12]), p99=("us", [50])),
+            sampled("a", p50=("us", [90]), p99=("us", [40])),
+        ],
+    )
+    many = record(
+        observations=[
+            sampled("a", each=("s", [3, 1, 2]), start_spread=("ms", [4])),
+            sampled("a", each=("s", [3, 9, 2]), start_spread=("ms", [6])),
+        ]
+    )
+    loaded = record(observations=[sampled("a", p50=("us", [8]), load=("%", [40]))])
+    tables = beside_tables([times, many, loaded, record()])
+    assert render(tables, width=100, colour=False) == [
+        "beside the samples, median          p50, us   p99, us   load, %",
+        "─" * 63,
+        "startup.pod.tcg.qboot, first arm         12        40         -",
+        "startup.pod.tcg.qboot, second arm         5         7         -",
+        "startup.pod.tcg.qboot                     8         -        40",
+        "",
+        "beside the samples, median       each, s   start spread, ms",
+        "─" * 59,
+        "startup.pod.tcg.qboot        1 … 2.5 … 9                  5",
+    ]
 
 
 def test_colour_only_where_it_is_asked_for() -> None:

@@ -16,7 +16,9 @@ from pytest_vperf.targets.guest.guests import INITS
 from pytest_vperf.targets.kernel.lines import INIT_LINE
 from pytest_vperf.targets.kernel.root_initramfs import XEN
 from pytest_vperf.targets.limits import Limits
+from pytest_vperf.targets.many import share_of_memory
 from pytest_vperf.targets.virt.attached_disks import check_place, lend, put_in_place
+from pytest_vperf.targets.virt.failures import failed
 from pytest_vperf.targets.virt.machines import Machines
 from pytest_vperf.targets.virt.root_disk import SIZE
 from pytest_vperf.targets.virt.size import memory_mib_of, vcpus_of
@@ -67,6 +69,15 @@ class Domus(Machines):
     def owned_by(self, scope: Scope) -> Domus:
         """DomUs like these, owned by another scope."""
         return Domus(self._daemon, self._rootfs, self._kernel, scope, timeout=self._timeout)
+
+    def memory_each(self, machines: int, most: str) -> str:
+        """As of all machines; of what Xen has to give, which dom0 does not see."""
+        connection = self._daemon().connection
+        try:
+            free = connection.handle.getFreeMemory()
+        except connection.libvirt.libvirtError as error:
+            raise failed(error, "tell what memory is free", connection.shown) from None
+        return share_of_memory(free, machines, most, f"Xen at {connection.shown}")
 
     def start(
         self,

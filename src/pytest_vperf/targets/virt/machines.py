@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_vperf.targets.base import Target
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.scope import Scope
     from pytest_vperf.targets.virt.daemon import Daemon
     from pytest_vperf.targets.virt.machine_disks import MachineDisks
+    from pytest_vperf.targets.virt.neighbour import Neighbour
     from pytest_vperf.targets.virt.virtual_network import VirtualNetwork
+
+
+_numbers = itertools.count(1)
 
 
 class MachineHost(Target, Protocol):
@@ -70,6 +75,16 @@ class Machines:
             self._host = self._scope.own(self._daemon().host(self._rootfs))
         return self._host
 
+    def memory_each(self, machines: int, most: str) -> str:
+        """The memory that each of so many machines can have, at most ``most``, such as ``1 GiB``.
+
+        Raises:
+            Unavailable: there is too little.
+        """
+        from pytest_vperf.targets.many import memory_each
+
+        return memory_each(self.host, machines, most)
+
     @property
     def disks(self) -> Disks | MachineDisks:
         """Makes disks where they run: ``start(disks=[made])``.
@@ -90,3 +105,19 @@ class Machines:
         network = self._daemon().network()
         self.host.link = network.host
         return network
+
+    def other_host(self) -> Neighbour:
+        """Another host on that network, for the other end of a test; the test's scope owns it.
+
+        Raises:
+            Unavailable: it cannot be made where they run.
+        """
+        from pytest_vperf.targets.virt.neighbour import Neighbour
+
+        daemon, plug = self._daemon(), self.network.plug("a network namespace of the host's")
+        try:
+            made = Neighbour(self.host, plug, daemon.run.id, next(_numbers), daemon.mark)
+        except BaseException:
+            plug.link.close()
+            raise
+        return self._scope.own(made)

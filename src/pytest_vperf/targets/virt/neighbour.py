@@ -1,0 +1,148 @@
+"""Another host on a network of libvirt's, for the other end of a test: a network namespace where the machines run.
+
+What `pytest_vperf.targets.load_host.EmbeddedHost` is on the run's own network. It is made by commands on the host
+of the machines, which may be far away. There it ends with this target; on this machine what a killed run left is
+found by its names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_vperf.machine.networks import NAMESPACES, link_name, namespace_name
+from pytest_vperf.targets.base import CommandFailed, Facts, TargetError, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+    from types import TracebackType
+
+    from pytest_vperf.targets.base import Completed, Target, Usage
+    from pytest_vperf.targets.program import Program
+    from pytest_vperf.targets.virt.virtual_network import Plug
+
+#: Namespace, the two ends of a link, their link-layer address, bridge, and address with the length of the subnet.
+_MAKE = """
+set -e
+PATH=$PATH:/usr/sbin:/sbin
+ip netns add "$1"
+ip link add "$2" type veth peer name "$3"
+ip link set "$3" address "$4"
+ip link set "$2" master "$5" up
+ip link set "$3" netns "$1" name eth0
+ip -n "$1" address add "$6" dev eth0
+ip -n "$1" link set lo up
+ip -n "$1" link set eth0 up
+"""
+#: A link goes with either of its ends.
+_END = """
+PATH=$PATH:/usr/sbin:/sbin
+ip link delete "$2" 2>/dev/null
+ip netns delete "$1" 2>/dev/null
+true
+"""
+
+
+class Neighbour:
+    """A network namespace of a host as a target; its programs are the host's, and so are its processors.
+
+    Args:
+        host: the machines' host.
+        plug: a place on their network.
+        run: the run's ID.
+        number: which of the run's it is.
+        mark: what its name ends with.
+
+    Attributes:
+        link: how it is on the network.
+
+    Raises:
+        Unavailable: it cannot be made there.
+    """
+
+    def __init__(self, host: Target, plug: Plug, run: str, number: int, mark: str = "") -> None:
+        self.name = f"other host (embedded){mark}"
+        self.link = plug.link
+        self._host = host
+        self._namespace = namespace_name(run, f"other{number}")
+        self._port = link_name(run, f"o{number}")
+        words = (plug.mac, plug.bridge, plug.address)
+        draft = link_name(run, f"q{number}")
+        make = ["sh", "-c", _MAKE, "sh", self._namespace, self._port, draft, *words]
+        done = host.run(make, timeout=60.0, check=False)
+        if done.returncode:
+            self.close()
+            said = " ".join(done.stderr.decode("utf-8", "replace").split())[-300:]
+            raise Unavailable(
+                f"no other host can be made on {host.name}: {said}",
+                remedy="iproute2 and root, there",
+                target=self.name,
+            )
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        input: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        timeout: float = 60.0,
+        check: bool = True,
+    ) -> Completed:
+        """Run a command in the namespace to its end; see `pytest_vperf.targets.base.Target.run`."""
+        if not argv:
+            raise ValueError("a command has at least one word")
+        # Not `ip netns exec`: that gives the command other mounts, too.
+        entering = ("nsenter", f"--net={NAMESPACES / self._namespace}", "--")
+        done = self._host.run(
+            [*entering, *argv], input=input, env=env, cwd=cwd, timeout=timeout, check=False
+        )
+        completed = replace(done, argv=tuple(argv))
+        if check and completed.returncode:
+            raise CommandFailed(completed, target=self.name)
+        return completed
+
+    def program(self, name: str) -> Program:
+        """A program of the host's; see `pytest_vperf.targets.base.Target.program`."""
+        return self._host.program(name)
+
+    def put(self, source: Path, destination: str) -> None:
+        """Copy a file to the host."""
+        self._host.put(source, destination)
+
+    def get(self, source: str, destination: Path) -> None:
+        """Copy a file from the host."""
+        self._host.get(source, destination)
+
+    def facts(self) -> Facts:
+        """As of the host; that it is no machine of its own is said."""
+        placement = {"placement": f"network namespace on the {self._host.name}"}
+        found = {**self._host.facts().details, **self.link.details(), **placement}
+        return Facts("host", self.name, found)
+
+    def usage(self) -> Usage:
+        """As of the host."""
+        return self._host.usage()
+
+    def close(self) -> None:
+        """Take link and namespace away. Safe to repeat; quiet if the host is gone."""
+        try:
+            self._host.run(
+                ["sh", "-c", _END, "sh", self._namespace, self._port], timeout=60.0, check=False
+            )
+        except TargetError:
+            pass
+        finally:
+            self.link.close()
+
+    def __enter__(self) -> Neighbour:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

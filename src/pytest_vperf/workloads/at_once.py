@@ -1,0 +1,234 @@
+"""One workload on many targets, behind one barrier.
+
+To ask an engine for a hundred commands takes seconds, in which the first ones would have the machine to themselves.
+So every command is asked for with a shell before it, which sleeps in the target until one moment and then becomes the
+command: nothing but sleepers is there until the barrier opens. The moment is one of the host's clock. A shell knows
+it by ``/proc/uptime`` of its own kernel: in containers that is the host's; of a machine of its own it is read
+beforehand, between two readings of the host's clock, and nothing is set or synchronised. Each shell says when it came
+and when it went on, so that how far apart they began is measured.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from pytest_vperf.quantity import Quantity
+from pytest_vperf.targets.base import CommandFailed, TargetError
+from pytest_vperf.workloads.stand_in import StandIn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pytest_vperf.targets.base import Completed, Target
+    from pytest_vperf.workloads.base import Workload
+    from pytest_vperf.workloads.bench import Bench
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+#: Sleeps until its kernel has been up for $1 hundredths of a second, says when it came and went, becomes the rest.
+_WAIT = """
+go=$1; shift
+read -r came _ </proc/uptime
+left=$((go - ${came%.*}${came#*.}))
+if [ "$left" -gt 0 ]; then
+  rest=$((left % 100))
+  [ "$rest" -gt 9 ] || rest=0$rest
+  sleep "$((left / 100)).$rest"
+fi
+read -r went _ </proc/uptime
+echo "vperf-barrier $came $went" >&2
+exec "$@"
+"""
+_SAID = re.compile(rb"^vperf-barrier (\d+\.\d\d) (\d+\.\d\d)\n", re.MULTILINE)
+#: How much longer than the last time, in which all came to the barrier, it stays shut; and seconds besides.
+_SLACK, _MARGIN = 1.25, 0.5
+#: Readings of a machine's own clock, of which the quickest counts.
+_READINGS = 3
+
+
+@dataclass(frozen=True)
+class AtOnce(Generic[R]):
+    """What runs measured that began together.
+
+    Attributes:
+        results: of each, in the order of the targets.
+        began: of each, seconds on the host's clock after the first one began.
+        spread: from the first one's beginning to the last one's, in ms. ``/proc/uptime`` has hundredths of a second;
+            a machine's own clock is known to half the time that its quickest reading took.
+        late: how many came to the barrier when it was open, and began at once.
+    """
+
+    results: tuple[R, ...]
+    began: tuple[float, ...]
+    spread: Quantity
+    late: int
+
+
+class _Waiting(StandIn):
+    """A target whose next command waits for a moment.
+
+    Args:
+        target: runs it.
+        opens: the moment, in seconds of the target's uptime.
+        patience: seconds that this takes at most, which do not count for the command's time limit.
+    """
+
+    def __init__(self, target: Target, opens: float, patience: float) -> None:
+        super().__init__(target)
+        self._opens = opens
+        self._patience = patience
+        self.came = self.went = 0.0
+        self.ended = 0.0
+
+    def run(self, argv: Sequence[str], *, timeout: float = 60.0, **options: Any) -> Completed:
+        waiting = ["sh", "-c", _WAIT, "sh", str(round(100 * self._opens)), *argv]
+        done = self._target.run(
+            waiting, timeout=timeout + self._patience, **{**options, "check": False}
+        )
+        self.ended = time.monotonic()
+        said = _SAID.search(done.stderr)
+        mine = replace(done, argv=tuple(argv), stderr=_SAID.sub(b"", done.stderr, count=1))
+        if done.returncode:
+            raise CommandFailed(mine, target=self.name)
+        if said is None:
+            raise TargetError(
+                f"{self.name} does not say when it passed the barrier: {done.stderr[:200]!r}",
+                target=self.name,
+            )
+        self.came, self.went = float(said[1]), float(said[2])
+        return mine
+
+
+class Starter:
+    """Begins the same work on many targets at one moment, again and again.
+
+    Args:
+        bench: runs it.
+    """
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        # Whether a target has the kernel of this process, by target; asked once.
+        self._shared: dict[Target, bool] = {}
+        # Seconds from asking for all commands until the last one was at the barrier.
+        self._gathering = 0.0
+
+    def run(self, works: Sequence[tuple[Target, Workload[R]]]) -> AtOnce[R]:
+        """Run each workload in its target, all begun at the same moment, and wait for all.
+
+        Tools, versions and clocks are looked after before. A target may be there several times, if it runs several
+        commands at once.
+
+        Raises:
+            TargetError: there was no moment at which all of them ran.
+            Whatever `Bench.run` raises for one of them; the others are waited for.
+        """
+        targets = [target for target, _ in works]
+        for target, work in works:
+            self._bench.version(target, target.program(work.tool), work)
+        in_threads([partial(self._bench.check_clock, target) for target in targets])
+        if not self._shared:
+            # All are asked at once, as they will be asked to run: how long that takes is learned, too.
+            asked = time.monotonic()
+            same = in_threads([partial(_has_our_clock, target) for target in targets])
+            self._gathering = time.monotonic() - asked
+            self._shared = dict(zip(targets, same, strict=True))
+        clocks = [self._clock(target) for target in targets]
+        patience = _SLACK * self._gathering + _MARGIN
+        begins = time.monotonic()
+        opens = begins + patience
+        gates = [
+            _Waiting(target, opens + clock, patience)
+            for target, clock in zip(targets, clocks, strict=True)
+        ]
+        results = in_threads(
+            [
+                partial(self._bench.run, cast("Target", gate), work)
+                for gate, (_, work) in zip(gates, works, strict=True)
+            ]
+        )
+        began = [gate.went - clock for gate, clock in zip(gates, clocks, strict=True)]
+        came = [gate.came - clock for gate, clock in zip(gates, clocks, strict=True)]
+        self._gathering = max(came) - begins
+        first, last, ended = min(began), max(began), min(gate.ended for gate in gates)
+        if last >= ended:
+            raise TargetError(
+                f"{len(works)} commands never ran all at once: the first one ended {ended - first:.2f} s after the"
+                f" first one began, and the last one began after {last - first:.2f} s; give them more work"
+            )
+        late = sum(moment > opens for moment in came)
+        spread = Quantity(1e3 * (last - first), "ms", better="lower")
+        return AtOnce(tuple(results), tuple(moment - first for moment in began), spread, late)
+
+    def _clock(self, target: Target) -> float:
+        """A target's uptime less the host's monotonic clock."""
+        if target not in self._shared:
+            self._shared[target] = _has_our_clock(target)
+        if self._shared[target]:
+            return time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
+        return _own_offset(target)
+
+
+def _has_our_clock(target: Target) -> bool:
+    """Whether a target's uptime is that of this process's kernel: it then lies between two readings of this one's.
+
+    clock_gettime(2): the uptime is CLOCK_BOOTTIME; it is shown in hundredths of a second, cut off.
+    """
+    before = time.clock_gettime(time.CLOCK_BOOTTIME)
+    uptime = _uptime(target)
+    return before - 0.01 <= uptime <= time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def _own_offset(target: Target) -> float:
+    """The uptime of a machine of its own less the host's monotonic clock, by the quickest of some readings."""
+    readings = []
+    for _ in range(_READINGS):
+        before = time.monotonic()
+        uptime = _uptime(target)
+        after = time.monotonic()
+        readings.append((after - before, uptime - (before + after) / 2))
+    return min(readings)[1]
+
+
+def _uptime(target: Target) -> float:
+    text = target.run(["cat", "/proc/uptime"], timeout=120.0).text
+    found = re.match(r"(\d+\.\d\d) ", text)
+    if found is None:
+        raise TargetError(
+            f"/proc/uptime of {target.name} is not understood: {text[:60]!r}", target=target.name
+        )
+    return float(found[1])
+
+
+def in_threads(calls: Sequence[Callable[[], T]]) -> list[T]:
+    """The results of all calls, each made in a thread of its own; all are waited for.
+
+    Raises:
+        what the first of them raises that fails.
+    """
+    results: dict[int, T] = {}
+    errors: dict[int, BaseException] = {}
+
+    def make(place: int) -> None:
+        try:
+            results[place] = calls[place]()
+        except BaseException as error:
+            errors[place] = error
+
+    # An interrupted run does not wait for them: its targets end, and their commands with them.
+    threads = [
+        threading.Thread(target=make, args=(place,), daemon=True) for place in range(len(calls))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[min(errors)]
+    return [results[place] for place in range(len(calls))]

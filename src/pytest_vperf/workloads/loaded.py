@@ -1,0 +1,244 @@
+"""Something measured in the conditions of a response time: an idle system, a loaded one, and a loaded target in it.
+
+The field's three conditions: *idle*, nothing but the test runs; *loaded_system*, other targets beside the one that
+answers keep the processors of the host busy; *loaded_both*, the one that answers computes, too.
+
+A load counts only when it is one: what every loader used of the processors is read before and after each sample, by
+the host's account, and its processes are looked for after it. A sample whose load was none, or ended meanwhile, is an
+error and no figure.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_vperf.quantity import Quantity
+from pytest_vperf.targets.base import ON, Facts, TargetError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pytest_vperf.targets.base import Target
+    from pytest_vperf.targets.scope import Scope
+    from pytest_vperf.workloads.cpuhog import CpuHog, Load
+
+#: The conditions: whether the system is loaded, and whether the target is.
+CONDITIONS = {"idle": (False, False), "loaded_system": (True, False), "loaded_both": (True, True)}
+#: So many loaders there are at most: 003_4ad515ced36f0f28.txt, "Software and Tunings", has six with 4 virtual CPUs
+#: each, together as many as its server has CPUs.
+MOST_LOADERS = 6
+#: The share of its fair part of the processors that a load has to have used for a sample to count. That is little: a
+#: machine may do other things, which load it as well; but a load that is stopped or waits has nothing.
+LEAST = 0.05
+#: The two ends of a test of requests and responses: each wants a processor at times.
+_ENDS = 2
+
+
+def loaders_for(cpus: int) -> tuple[int, ...]:
+    """How many loaders a machine gets, and with how many virtual CPUs each: as many as it has CPUs, in all.
+
+    24 CPUs give the six with 4 each of the published runs; a machine with fewer CPUs has smaller loaders, then fewer.
+
+    Raises:
+        ValueError: it has none.
+    """
+    if cpus < 1:
+        raise ValueError(f"a machine has at least one CPU, not {cpus}")
+    number = min(MOST_LOADERS, cpus)
+    return tuple(cpus // number + (place < cpus % number) for place in range(number))
+
+
+@dataclass(frozen=True)
+class _Loader:
+    """A load that runs, and who says what it used.
+
+    Attributes:
+        load: the processes.
+        target: where.
+        workers: how many compute.
+        by_host: whether the host's account of the target is asked; else that of the kernel in it, process by process:
+            on the host itself, which has none of its own, and in the target that answers, which does other things.
+    """
+
+    load: Load
+    target: Target
+    workers: int
+    by_host: bool
+
+    def used(self) -> tuple[float, float]:
+        """The moment, and CPU time in s until then."""
+        at = time.monotonic()
+        if self.by_host:
+            return at, self.target.usage().cpu_time
+        return at, self.load.cpu_time().value
+
+
+class Under:
+    """A condition that holds; made by `Loaded`.
+
+    Args:
+        condition: by its name.
+        cpuhog: loads the target that answers.
+        cpus: of the host.
+        loaders: of the system.
+        stack: ends them.
+    """
+
+    def __init__(
+        self,
+        condition: str,
+        cpuhog: CpuHog,
+        cpus: int,
+        loaders: Sequence[_Loader],
+        stack: contextlib.ExitStack,
+    ) -> None:
+        self.condition = condition
+        self._cpuhog = cpuhog
+        self._cpus = cpus
+        self._loaders = tuple(loaders)
+        self._stack = stack
+        self._failed = False
+
+    def during(self, target: Target, sample: Callable[[], Quantity]) -> Callable[[], Quantity]:
+        """A sampler that takes ``sample`` in this condition.
+
+        Args:
+            target: the one that answers; it is loaded for the sample, where the condition says so.
+            sample: takes one sample.
+
+        Returns:
+            Takes the sample and proves the load. Beside the sample: ``system_load``, the share of all processors that
+            the loaders had meanwhile, in %; ``target_load``, that of one processor which the target's own load had by
+            the account of the target's kernel.
+
+        Raises:
+            of the sampler: TargetError, where a load was none; and what the sample raises.
+        """
+
+        def taken() -> Quantity:
+            with self._loaded(target) as own:
+                every = (*self._loaders, *own)
+                before = [loader.used() for loader in every]
+                value = sample()
+                shares = [
+                    self._share(loader, then, len(own))
+                    for loader, then in zip(every, before, strict=True)
+                ]
+            system = sum(shares[: len(self._loaders)]) / self._cpus
+            return value.with_beside(
+                system_load=Quantity(100 * system, "%") if self._loaders else None,
+                target_load=Quantity(100 * shares[-1], "%") if own else None,
+            )
+
+        def noticed() -> Quantity:
+            try:
+                return taken()
+            except BaseException:
+                self._failed = True
+                raise
+
+        return noticed
+
+    @contextlib.contextmanager
+    def _loaded(self, target: Target) -> Iterator[tuple[_Loader, ...]]:
+        """The target's own load, for as long as a sample takes: what is compared with it is not to meet it too."""
+        if not CONDITIONS[self.condition][1]:
+            yield ()
+            return
+        with self._cpuhog.load(target) as load:
+            yield (_Loader(load, target, 1, by_host=False),)
+
+    def _share(self, loader: _Loader, before: tuple[float, float], own: int) -> float:
+        """How many processors a load had since ``before``; it is an error if that is no load, or if it has ended."""
+        now, used = loader.used()
+        loader.load.check_running()
+        share = (used - before[1]) / (now - before[0])
+        wanting = sum(each.workers for each in self._loaders) + own + _ENDS
+        fair = loader.workers * min(1.0, self._cpus / wanting)
+        if share < LEAST * fair:
+            raise TargetError(
+                f"the load on {loader.target.name} was none: it had {100 * share:.1f} % of a processor while the"
+                f" sample was taken, less than {100 * LEAST * fair:.1f} %, {LEAST:.0%} of its fair share",
+                target=loader.target.name,
+            )
+        return share
+
+    def close(self) -> None:
+        """End the loads. Safe to repeat.
+
+        Raises:
+            TargetError: one was no longer whole, and no sample has said so.
+        """
+        try:
+            self._stack.close()
+        except TargetError:
+            if not self._failed:
+                raise
+
+
+class Loaded:
+    """Makes the conditions, as a test asks for them.
+
+    ``under = loaded("loaded_both", by=start, on=host)``, then ``under.during(target, sample)`` is a sampler.
+
+    Args:
+        cpuhog: the load.
+        scope: owns it: it ends with the test, before the targets that it is in.
+    """
+
+    def __init__(self, cpuhog: CpuHog, scope: Scope) -> None:
+        self._cpuhog = cpuhog
+        self._scope = scope
+
+    def __call__(
+        self, condition: str, *, on: Target, by: Callable[[int], Target] | None = None
+    ) -> Under:
+        """Load the system, where the condition says so.
+
+        Args:
+            condition: of `CONDITIONS`.
+            on: the host, whose processors are to be busy.
+            by: starts a loader with so many virtual CPUs; ``None``: the host's own processes load it.
+
+        Raises:
+            ValueError: there is no such condition.
+            CannotStart: a loader does not load.
+            Unavailable: one cannot be had.
+        """
+        if condition not in CONDITIONS:
+            raise ValueError(f"condition is {condition!r}, not one of {', '.join(CONDITIONS)}")
+        asked = on.run(["nproc"]).text.strip()
+        if not asked.isdecimal():
+            raise TargetError(f"nproc in {on.name} says {asked[:40]!r}", target=on.name)
+        cpus = int(asked)
+        with contextlib.ExitStack() as stack:
+            loaders: list[_Loader] = []
+            if CONDITIONS[condition][0]:
+                for vcpus in loaders_for(cpus):
+                    target = on if by is None else by(vcpus)
+                    load = stack.enter_context(self._cpuhog.load(target, workers=vcpus))
+                    loaders.append(_Loader(load, target, vcpus, by_host=by is not None))
+                self._scope.note_facts(_facts(condition, cpus, loaders))
+            under = Under(condition, self._cpuhog, cpus, loaders, stack.pop_all())
+        self._scope.keep(under)
+        return under
+
+
+def _facts(condition: str, cpus: int, loaders: Sequence[_Loader]) -> Facts:
+    """For the record: who loaded what, and how that differs from the published six with 4 virtual CPUs each."""
+    where = loaders[0].target.facts().details
+    each = ", ".join(f"{loader.target.name} with {loader.workers}" for loader in loaders)
+    details = {
+        "condition": condition,
+        "host_cpus": str(cpus),
+        "loaders": str(len(loaders)),
+        "busy_loops": each,
+        "published_loaders": "6 with 4 virtual CPUs each, on 24 CPUs",
+        "proof": "CPU time of every loader, read before and after each sample",
+    }
+    if ON in where:
+        details[ON] = where[ON]
+    return Facts("load", f"load {condition}", details)

@@ -1,0 +1,191 @@
+"""How soon targets answer: claim S19.
+
+netperf's TCP_RR, requests and responses of 128 bytes, one at a time: netserver in a target with one processor and
+1 GiB (less where its host has less, as the record says), netperf on another host. The document's run takes 120 s;
+here a sample is 1 s, and there are many. Three conditions (`pytest_vperf.workloads.loaded`): nothing else runs; the
+system is loaded by targets of the same kind, with together as many busy loops as it has processors; and the target
+that answers is loaded, too.
+
+A rate is sampled where a figure is published for a machine, and the time of a request, which is one over it, where
+targets are compared. In a comparison both ends of each arm are on the same machine, the loaders are the same for both
+arms, and the load of a target is there only while that target answers.
+"""
+
+import pytest
+
+from pytest_vperf.targets.many import memory_each
+from pytest_vperf.workloads.loaded import CONDITIONS, MOST_LOADERS
+
+pytestmark = [
+    pytest.mark.response,
+    pytest.mark.vperf(budget="3 min"),
+    pytest.mark.parametrize("condition", CONDITIONS),
+]
+
+#: Seconds of a sample.
+TIME = 1
+#: The document's: 1 virtual CPU, 1 GB. Of a container that is one of the host's CPUs.
+ONE_CPU = {"cpuset": "0"}
+MEMORY = "1 GiB"
+MACHINES = MOST_LOADERS + 1
+
+
+@pytest.fixture
+def answers(netperf):
+    """One test: ``answers(client, server)``."""
+    return lambda client, server: netperf.tcp_rr(client, to=server, time=TIME)
+
+
+def test_the_host_answers(claim, host, other_host, netperf, answers, loaded, condition):
+    proven = claim(f"response.{condition}.host")
+    under = loaded(condition, on=host)
+    with netperf.serve(host) as server:
+        proven.holds(under.during(host, lambda: answers(other_host, server).transactions))
+
+
+def test_a_container_answers(
+    claim, host, containers, network, other_host, netperf, answers, loaded, condition
+):
+    proven = claim(f"response.{condition}.container.{containers.runtime}")
+    container = containers.start(network=network, memory=MEMORY, **ONE_CPU)
+    under = loaded(condition, by=lambda vcpus: containers.start(memory=MEMORY), on=host)
+    with netperf.serve(container) as server:
+        proven.holds(under.during(container, lambda: answers(other_host, server).transactions))
+
+
+@pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
+def test_a_pod_answers(claim, host, pods, network, other_host, netperf, answers, loaded, condition):
+    proven = claim(f"response.{condition}.pod.{pods.accelerator}")
+    memory = memory_each(host, MACHINES, MEMORY)
+    pod = pods.start(network=network, memory=memory)
+    under = loaded(condition, by=lambda vcpus: pods.start(vcpus=vcpus, memory=memory), on=host)
+    with netperf.serve(pod) as server:
+        proven.holds(under.during(pod, lambda: answers(other_host, server).transactions))
+
+
+def test_a_guest_answers(claim, guests, netperf, answers, loaded, condition):
+    proven = claim(f"response.{condition}.guest.{guests.accelerator}")
+    client, memory = guests.other_host(), guests.memory_each(MACHINES, MEMORY)
+    guest = guests.start(network=guests.network, memory=memory)
+    under = loaded(condition, by=loader(guests, memory), on=guests.host)
+    with netperf.serve(guest) as server:
+        proven.holds(under.during(guest, lambda: answers(client, server).transactions))
+
+
+def test_a_xen_machine_answers(claim, domus, netperf, answers, loaded, condition):
+    proven = claim(f"response.{condition}.domu")
+    client, memory = domus.other_host(), domus.memory_each(MACHINES, MEMORY)
+    domu = domus.start(network=domus.network, memory=memory)
+    under = loaded(condition, by=loader(domus, memory), on=domus.host)
+    with netperf.serve(domu) as server:
+        proven.holds(under.during(domu, lambda: answers(client, server).transactions))
+
+
+def test_a_container_answers_as_the_host(
+    claim,
+    host,
+    limited_host,
+    containers,
+    network,
+    other_host,
+    netperf,
+    answers,
+    loaded,
+    condition,
+):
+    proven = claim(f"response.{condition}.container_over_host.{containers.runtime}")
+    # The same processor for both: what is compared is the container, and not where it may run.
+    native = limited_host(**ONE_CPU)
+    container = containers.start(network=network, memory=MEMORY, **ONE_CPU)
+    under = loaded(condition, by=lambda vcpus: containers.start(memory=MEMORY), on=host)
+    with netperf.serve(container) as here, netperf.serve(native) as there:
+        proven.compares(
+            under.during(container, lambda: answers(other_host, here).time),
+            to=under.during(native, lambda: answers(other_host, there).time),
+        )
+
+
+@pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
+def test_what_a_pod_adds(
+    claim, host, pods, network, other_host, netperf, answers, loaded, condition
+):
+    proven = claim(f"response.{condition}.pod_over_host.{pods.accelerator}")
+    memory = memory_each(host, MACHINES, MEMORY)
+    pod = pods.start(network=network, memory=memory)
+    under = loaded(condition, by=lambda vcpus: pods.start(vcpus=vcpus, memory=memory), on=host)
+    with netperf.serve(pod) as here, netperf.serve(host) as there:
+        proven.compares(
+            under.during(pod, lambda: answers(other_host, here).time),
+            to=under.during(host, lambda: answers(other_host, there).time),
+        )
+
+
+def test_what_a_guest_adds(claim, guests, netperf, answers, loaded, condition):
+    proven = claim(f"response.{condition}.guest_over_host.{guests.accelerator}")
+    added(proven, guests, netperf, answers, loaded, condition)
+
+
+def test_what_a_xen_machine_adds(claim, domus, netperf, answers, loaded, condition):
+    proven = claim(f"response.{condition}.domu_over_host")
+    added(proven, domus, netperf, answers, loaded, condition)
+
+
+def added(proven, machines, netperf, answers, loaded, condition):
+    client, memory = machines.other_host(), machines.memory_each(MACHINES, MEMORY)
+    host = machines.host
+    machine = machines.start(network=machines.network, memory=memory)
+    under = loaded(condition, by=loader(machines, memory), on=host)
+    with netperf.serve(machine) as here, netperf.serve(host) as there:
+        proven.compares(
+            under.during(machine, lambda: answers(client, here).time),
+            to=under.during(host, lambda: answers(client, there).time),
+        )
+
+
+def test_a_container_answers_before_a_guest(
+    claim, host, containers, guests, network, other_host, netperf, answers, loaded, condition
+):
+    # The document's machines have a processor's help: against one that is emulated it is another claim, an easy one.
+    pair = containers.runtime
+    if guests.accelerator != "kvm":
+        pair += f".{guests.accelerator}"
+    proven = claim(f"response.{condition}.container_over_guest.{pair}")
+    guest = guests.start(network=guests.network, memory=guests.memory_each(MACHINES, MEMORY))
+    sooner(
+        proven,
+        (containers.start(network=network, memory=MEMORY, **ONE_CPU), other_host),
+        (guest, guests.other_host()),
+        netperf,
+        answers,
+        loaded(condition, by=lambda vcpus: containers.start(memory=MEMORY), on=host),
+    )
+
+
+def test_a_container_answers_before_a_xen_machine(
+    claim, host, containers, domus, network, other_host, netperf, answers, loaded, condition
+):
+    proven = claim(f"response.{condition}.container_over_domu.{containers.runtime}")
+    domu = domus.start(network=domus.network, memory=domus.memory_each(MACHINES, MEMORY))
+    sooner(
+        proven,
+        (containers.start(network=network, memory=MEMORY, **ONE_CPU), other_host),
+        (domu, domus.other_host()),
+        netperf,
+        answers,
+        loaded(condition, by=lambda vcpus: containers.start(memory=MEMORY), on=host),
+    )
+
+
+def sooner(proven, one, other, netperf, answers, under):
+    """A target and its client against another one and its client, which are on another bridge."""
+    (container, near), (machine, far) = one, other
+    with netperf.serve(container) as here, netperf.serve(machine) as there:
+        proven.compares(
+            under.during(container, lambda: answers(near, here).time),
+            to=under.during(machine, lambda: answers(far, there).time),
+        )
+
+
+def loader(machines, memory):
+    """Starts a machine that does nothing but compute."""
+    return lambda vcpus: machines.start(vcpus=vcpus, memory=memory, init="small")
