@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
     from pytest_vperf.machine.preflight import Readiness
     from pytest_vperf.machine.runs import Run
-    from pytest_vperf.targets.running_container import Container
     from pytest_vperf.targets.engine import Engine
     from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.running_container import Container
 
 
 @pytest.fixture(scope="module")
