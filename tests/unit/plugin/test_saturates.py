@@ -70,10 +70,10 @@ def test_a_sweep_that_saturates_holds(sweep: Any) -> None:
     )
     result.stdout.fnmatch_lines(
         [
-            "holds   *copy.plateau *9* packet/s [[]*[]]*saturates near 90 packet/s ± 5 % * 42*",
+            "holds   *copy.plateau * packet/s [[]*[]]*saturates near 90 packet/s ± 5 % * 42*",
             "sweep * point * asked * offered * carried * n *busiest thread",
             "copy.plateau, packet/s * 75 * 75 * 75 * 7* 6 * vhost-7 of the sender 30 %",
-            "copy.plateau, packet/s * 100 * 100 * 100 * 9*flat * 6 * vhost-7 of the sender 99 %",
+            "copy.plateau, packet/s * 100 * 100 * 100 * [89]* flat * 6 * vhost-7 of the sender 99 %",
         ]
     )
 
