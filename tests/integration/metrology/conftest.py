@@ -63,6 +63,17 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         held.enter_context(lock.measuring(print))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_lock(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """Workers have the machine from who has started them; each measures on its own CPU, and waits for nobody."""
+    with pytest.MonkeyPatch.context() as patch:
+        if hasattr(request.config, "workerinput"):
+            patch.setenv("VPERF_LOCK", str(tmp_path_factory.mktemp("lock") / "measuring"))
+        yield
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     if _HELD in config.stash:
         config.stash[_HELD].close()
