@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import socket
+import struct
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -174,9 +175,12 @@ def connect(folder: Path, name: str) -> socket.socket:
     """Connect with a socket in a folder, however long the folder's path is.
 
     Raises:
-        OSError: there is none, or nobody listens.
+        OSError: there is none, or nobody listens, or who listens takes no more connections.
     """
     connection = socket.socket(socket.AF_UNIX)
+    # Behind a frozen process that others have tried before, connect(2) would wait for ever; a timeout of Python's own
+    # would not wait at all (unix(7), EAGAIN).
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(_ANSWER))
     descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         connection.connect(f"/proc/self/fd/{descriptor}/{name}")
@@ -186,6 +190,12 @@ def connect(folder: Path, name: str) -> socket.socket:
     finally:
         os.close(descriptor)
     return connection
+
+
+def _timeval(seconds: float) -> bytes:
+    """A struct timeval (socket(7), SO_SNDTIMEO)."""
+    whole = int(seconds)
+    return struct.pack("@ll", whole, int((seconds - whole) * 1e6))
 
 
 def end(folder: Path) -> list[psutil.Process]:

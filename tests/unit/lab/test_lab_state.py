@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -12,6 +14,7 @@ import pytest
 from filelock import FileLock
 
 from pytest_vperf.lab import labs, leftover_labs, state, status
+from pytest_vperf.lab.command_line import QMP
 from pytest_vperf.machine import leftovers
 from pytest_vperf.targets.base import Unavailable
 
@@ -106,6 +109,30 @@ def test_process_that_does_not_answer_is_ended(
     assert leftovers.remove(leftover_labs.find()) == []
     assert silent_process.wait(10) == -9
     assert leftover_labs.find() == []
+
+
+def test_process_that_takes_no_connection_is_ended(
+    runs: Path, silent_process: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a frozen QEMU that others have tried: the kernel keeps a few waiting, and further ones wait to wait."""
+    monkeypatch.setattr(state, "_ANSWER", 0.2)
+    folder = state.user_folder("kvm")
+    folder.mkdir()
+    state.write(folder, state.State("kvm", silent_process.pid, 2222, 0.0, "tcg"))
+    monkeypatch.chdir(folder)  # a socket's path may have 107 bytes
+    with contextlib.ExitStack() as waiting:
+        server = waiting.enter_context(socket.socket(socket.AF_UNIX))
+        server.bind(QMP)
+        server.listen(1)
+        with contextlib.suppress(BlockingIOError):
+            for _ in range(9):
+                client = waiting.enter_context(socket.socket(socket.AF_UNIX))
+                client.setblocking(False)
+                client.connect(QMP)
+        assert labs.running("kvm") is None
+        assert labs.down("kvm") is True
+    assert silent_process.wait(10) == -9
+    assert not folder.exists()
 
 
 def test_process_whose_folder_is_gone_is_found_by_its_mark(
