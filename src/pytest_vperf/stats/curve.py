@@ -140,7 +140,8 @@ def _knees(
         [places[0], *places], places[: len(places) - LEAST_FLAT + 1], strict=False
     ):
         for step in range(1, _PLACES + 1):
-            knee = left + (right - left) * step / _PLACES
+            # The last one is the load itself, which a sum may miss by a bit, and the flat part its first load then.
+            knee = right if step == _PLACES else left + (right - left) * step / _PLACES
             tried[knee] = _misfit(knee, places, heights, variances)
     best = min(tried, key=lambda knee: (tried[knee], knee))
     limit = tried[best] + _SIGNIFICANT
