@@ -116,6 +116,15 @@ def test_a_machine_with_more_memory_than_the_kernel_promises(pods: Pods, run: Ru
         filling.close()
 
 
+def test_memory_for_none(pods: Pods, run: Run) -> None:
+    filling = filled(pods, run, memory=64 * MIB)
+    try:
+        assert (filling.count, filling.record["stop"]) == (0, "oom")
+        assert filling.fits() == Quantity(0, "count", better="higher")
+    finally:
+        filling.close()
+
+
 def test_what_the_host_keeps_is_left_alone(pods: Pods, run: Run) -> None:
     with pytest.raises(Unavailable, match=r"the host has \d+ MiB available, and keeps"):
         filled(pods, run, floor=psutil.virtual_memory().total)

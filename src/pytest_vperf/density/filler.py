@@ -104,7 +104,8 @@ class Filler:
         except Unavailable:
             raise
         except Exception as error:
-            return self._because(error)
+            killed = self._kills()
+            return self._out_of_memory(killed) if killed else self._because(error)
         self._crowd.drop([first])
         return None
 
