@@ -64,13 +64,14 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def own_lock(
+def lock_of_a_cpu(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[None]:
-    """Workers have the machine from who has started them; each measures on its own CPU, and waits for nobody."""
+    """Workers have the machine from who has started them; each waits only for one that measures on the same CPU."""
     with pytest.MonkeyPatch.context() as patch:
         if hasattr(request.config, "workerinput"):
-            patch.setenv("VPERF_LOCK", str(tmp_path_factory.mktemp("lock") / "measuring"))
+            folder = tmp_path_factory.getbasetemp().parent  # is that of all workers
+            patch.setenv("VPERF_LOCK", str(folder / f"measuring-{CPU}"))
         yield
 
 

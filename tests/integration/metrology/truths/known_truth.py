@@ -24,8 +24,10 @@ BUDGET = 90.0
 #: The process that pytest-xdist has made this, if it has: ``gw0``, ``gw1``, …
 _WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
 
-#: The CPU that everything measured here is pinned to; of two processes each has one to itself.
-CPU = str(int(_WORKER.removeprefix("gw") or 0) % (os.cpu_count() or 1))
+_CPUS = sorted(os.sched_getaffinity(0))
+
+#: The CPU that everything measured here is pinned to; of two processes each has one to itself, where there are two.
+CPU = str(_CPUS[int(_WORKER.removeprefix("gw") or 0) % len(_CPUS)])
 
 #: A sample counts if the hypervisor took no more than this share of the CPU's time meanwhile. What is compared with
 #: an undisturbed run bears least: of the 4 % that half a CPU's speed may be off, this is a quarter.
