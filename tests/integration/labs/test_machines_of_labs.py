@@ -94,7 +94,11 @@ def guests(daemon_of: Callable[[str], Daemon], tools: Rootfs) -> Iterator[Guests
 def domus(daemon_of: Callable[[str], Daemon], tools: Rootfs) -> Iterator[Domus]:
     daemon = daemon_of("xen")
     with leaving_nothing(daemon) as scope:
-        yield Domus(lambda: daemon, lambda: tools, distribution_kernel, scope, timeout=240)
+        yield domus_of(daemon, tools, scope)
+
+
+def domus_of(daemon: Daemon, tools: Rootfs, scope: Scope) -> Domus:
+    return Domus(lambda: daemon, lambda: tools, distribution_kernel, scope, timeout=240)
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,7 @@ def one(daemon_of: Callable[[str], Daemon], tools: Rootfs) -> Iterator[One]:
     """For the tests that only ask it: it is up until the last of this file."""
     daemon = daemon_of("xen")
     with leaving_nothing(daemon) as scope:
-        domus = Domus(lambda: daemon, lambda: tools, distribution_kernel, scope, timeout=240)
+        domus = domus_of(daemon, tools, scope)
         raw = domus.disks.make("2 MiB")
         formatted = domus.disks.make("16 MiB", format="ext4")
         domu = domus.start(

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 _GREATEST = {"cpu.shares": "262144", "cpu.weight": "10000"}
 
 _HELD = pytest.StashKey[contextlib.ExitStack]()
+#: What workers are told where who has started them has the machine.
+_HELD_FOR_ALL = "the machine is held for all"
 
 
 @pytest.fixture
@@ -56,20 +58,22 @@ def table(record_property: Callable[[str, object], None]) -> Iterator[Table]:
         record_property(ROW, asdict(row))
 
 
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """Hold the machine: no claim of another process is measured meanwhile."""
-    if not hasattr(session.config, "workerinput"):
-        held = session.config.stash.setdefault(_HELD, contextlib.ExitStack())
-        held.enter_context(lock.measuring(print))
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Hold the machine for all workers: no claim of another process is measured meanwhile."""
+    if _HELD not in node.config.stash:
+        node.config.stash[_HELD] = contextlib.ExitStack()
+        node.config.stash[_HELD].enter_context(lock.measuring(print))
+    node.workerinput[_HELD_FOR_ALL] = True
 
 
 @pytest.fixture(scope="session", autouse=True)
 def lock_of_a_cpu(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[None]:
-    """Workers have the machine from who has started them; each waits only for one that measures on the same CPU."""
+    """Where the machine is held for all workers, one waits only for those that measure on the same CPU."""
     with pytest.MonkeyPatch.context() as patch:
-        if hasattr(request.config, "workerinput"):
+        if _HELD_FOR_ALL in getattr(request.config, "workerinput", {}):
             folder = tmp_path_factory.getbasetemp().parent  # is that of all workers
             patch.setenv("VPERF_LOCK", str(folder / f"measuring-{CPU}"))
         yield

@@ -37,7 +37,7 @@ def test_a_profile_that_is_named_is_not_held_against_this_machine(
     project: pytest.Pytester,
 ) -> None:
     project.makepyfile(USES)
-    result = project.runpytest("--on=ssh://root@there", "--hw=lab", "--claims-sessions=1")
-    assert "claims: targets on root@there" in result.outlines
+    result = project.runpytest("--on=lab:kvm", "--hw=lab", "--collect-only")
+    assert "claims: targets on lab kvm" in result.outlines
     (hardware,) = [line for line in result.outlines if line.startswith("claims: hardware")]
     assert "(named)" in hardware

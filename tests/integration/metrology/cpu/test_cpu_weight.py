@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from known_truth import CPU, judge, settings
+from known_truth import judge, settings
 
 from pytest_vperf.workloads.sysbench import Sysbench, SysbenchCpu
 from pytest_vperf.workloads.together import together
@@ -34,8 +34,8 @@ def events(sysbench: Sysbench, target: Target, seconds: float) -> int:
 # Not of emulated pods: two of them measured 0.72, see docs/limits.md.
 @pytest.mark.parametrize("kind", ["host", "container"])
 def test_under_contention_time_goes_by_weight(lab: Lab, table: Table, kind: str) -> None:
-    heavy = lab.start(kind, cpuset=CPU, cpu_shares=1024)
-    light = lab.start(kind, cpuset=CPU, cpu_shares=512)
+    heavy = lab.start(kind, cpu_shares=1024)
+    light = lab.start(kind, cpu_shares=512)
     work = SysbenchCpu(MAX_PRIME, 1, events(Sysbench(lab.bench), heavy, WORK), None)
 
     def ratio() -> float:
@@ -61,8 +61,8 @@ def test_under_contention_time_goes_by_weight(lab: Lab, table: Table, kind: str)
 @pytest.mark.parametrize("kind", ["container"])
 def test_alone_a_weight_changes_nothing(lab: Lab, table: Table, kind: str) -> None:
     sysbench = Sysbench(lab.bench)
-    heavy = lab.start(kind, cpuset=CPU, cpu_shares=1024)
-    light = lab.start(kind, cpuset=CPU, cpu_shares=512)
+    heavy = lab.start(kind, cpu_shares=1024)
+    light = lab.start(kind, cpu_shares=512)
     work = events(sysbench, heavy, ALONE)
 
     def duration(target: Target) -> float:

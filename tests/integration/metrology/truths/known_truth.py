@@ -65,7 +65,7 @@ ROW = "known truth"
 
 @dataclass
 class Table:
-    """The rows of a session or a test, in the order they were measured."""
+    """The rows of a test, or of a session."""
 
     rows: list[Row] = field(default_factory=list)
 

@@ -29,5 +29,5 @@ class Lab:
         self._starters = starters
 
     def start(self, kind: str, **limits: Any) -> Target:
-        """A target of a kind (``host``, ``container``, ``pod``) within limits."""
+        """A target of a kind (``host``, ``container``, ``pod``) within limits, on this process's CPU."""
         return self._starters[kind](**limits)
