@@ -197,7 +197,7 @@ def test_a_guest_that_never_gets_ready(project, pytester):
     result = project(POD, "--start-timeout=400 ms")
     assert result.ret == 1
     result.stdout.fnmatch_lines(
-        ["*TimedOut: pod tcg qboot was not ready in time: it never left its phase *"]
+        ["*NotReady: pod tcg qboot was not ready in time: it never left its phase *"]
     )
     (claim,) = claims(pytester)
     assert claim["verdict"] == "not measured"

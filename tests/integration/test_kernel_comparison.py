@@ -132,7 +132,7 @@ def test_a_kernel_that_does_not_boot_is_an_error_and_not_unmeasured(
     broken.write_bytes(head)
     result, (claim,) = run(STARTS, f"--kernel={broken}", "--start-timeout=20 s")
     result.assert_outcomes(failed=1)
-    assert claim["reason"].startswith(("error: TimedOut: pod tcg", "error: CannotStart: pod tcg"))
+    assert claim["reason"].startswith(("error: NotReady: pod tcg", "error: MachineEnded: pod tcg"))
 
 
 def test_without_a_kernel_nothing_is_started_or_passed(run: Any) -> None:
