@@ -201,7 +201,7 @@ def test_a_guest_that_never_gets_ready(project, pytester):
     )
     (claim,) = claims(pytester)
     assert claim["verdict"] == "not measured"
-    assert claim["reason"].startswith("error: TimedOut: ")
+    assert claim["reason"].startswith("error: NotReady: ")
 
 
 @pytest.mark.usefixtures("container_here")
