@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vperf.targets.base import CannotStart
+from pytest_vperf.targets.domu.domus import Domus
 from pytest_vperf.targets.scope import Scope
 from pytest_vperf.targets.virt.machines import Machines
 
@@ -39,3 +40,12 @@ def test_a_hypervisor_that_does_not_tell(libvirt: ModuleType) -> None:
 
 def test_the_library_s_own_answer(test_driver: object) -> None:
     assert on(test_driver).cpus == 16  # libvirt, src/test/test_driver.c
+
+
+def test_xen_keeps_some_memory_of_each_machine(libvirt: ModuleType) -> None:
+    # Without that seven of 640 MiB would be all that is free, and the seventh would not start.
+    handle = SimpleNamespace(getFreeMemory=lambda: 7 * 640 * 2**20)
+    connection = SimpleNamespace(handle=handle, libvirt=libvirt, shown="xen:///system")
+    daemon: Any = SimpleNamespace(connection=connection)
+    nothing: Any = None
+    assert Domus(lambda: daemon, nothing, nothing, Scope()).memory_each(7, "1 GiB") == "576 MiB"
