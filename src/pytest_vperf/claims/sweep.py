@@ -48,13 +48,13 @@ class Sweep:
             made = Load(load, load, made)
         self._unit = self._unit or made.asked.unit
         asked = made.asked.to(self._unit).value
-        self.rule.loaded(asked, offered=made.in_full or made.held_back)
+        self.rule.loaded(asked, offered=made.counts)
         self._facts = LoadFacts(
             point=str(point),
             asked=asked,
             offered=made.offered.to(self._unit).value,
             unit=self._unit,
-            counts=made.in_full or made.held_back,
+            counts=made.counts,
             held_back=made.held_back,
             busy={each.name: each.share for each in made.busy},
             wanted={each.name: each.wanted for each in made.busy},

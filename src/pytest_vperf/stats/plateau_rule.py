@@ -121,8 +121,8 @@ class PlateauRule(Ending):
 
         Args:
             load: that was asked for; the same of one point, and positive.
-            offered: whether it was offered, or the sender was held back by what it sent to; not so where the sender
-                itself could not.
+            offered: whether it was offered, or what was sent to held the sender back or lost the most of it; not so
+                where the sender itself could not.
         """
         self._load = check_positive("the load", load), offered
 

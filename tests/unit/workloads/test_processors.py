@@ -268,3 +268,20 @@ def test_who_was_held_back() -> None:
     assert not load(60, full, path).held_back  # it wanted more of a processor than it had
     assert not load(60, path).held_back
     assert not load(96, idle).held_back
+    assert load(96, full).counts
+    assert load(60, idle, path).counts
+    assert not load(60, full, path).counts
+
+
+def test_a_sender_that_could_not_do_more_may_have_done_enough() -> None:
+    """Where most of it is lost on the way, it is not the sender that lets no more through."""
+
+    def load(carried: float) -> Load:
+        asked, sent, got = (Quantity(value, "packet/s") for value in (3_900_000, 300_000, carried))
+        return Load(asked, sent, got, (Busy("s", 100, 100, source=True),))
+
+    assert load(70_000).overrun
+    assert load(70_000).counts
+    # A link that loses some of everything is not full.
+    assert not load(270_000).overrun
+    assert not load(270_000).counts
