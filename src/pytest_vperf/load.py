@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 #: A sender that offers less than this share of what it was asked for could not, or was held back.
 IN_FULL = 0.95
+#: Where less than this share of what was offered came through, the way is full; one that loses some of everything,
+#: full or not, loses less.
+OVERRUN = 0.5
 #: A thread that ran, or waited for a processor, for this share of the time had no time left, in %.
 WHOLE = 90.0
 
@@ -64,3 +67,16 @@ class Load:
         """
         own = [each.wanted for each in self.busy if each.source]
         return not self.in_full and bool(own) and max(own) < WHOLE
+
+    @property
+    def overrun(self) -> bool:
+        """Whether far more was offered than came through: then it is not the sender that limits it."""
+        return (
+            self.carried.to(self.asked.unit).value
+            < OVERRUN * self.offered.to(self.asked.unit).value
+        )
+
+    @property
+    def counts(self) -> bool:
+        """Whether it says something of the way behind the sender, and not of the sender alone."""
+        return self.in_full or self.held_back or self.overrun

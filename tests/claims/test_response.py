@@ -67,7 +67,7 @@ def test_a_guest_answers(claim, guests, netperf, answers, loaded, condition):
     proven = claim(f"response.{condition}.guest.{guests.accelerator}")
     client, memory = guests.other_host(), guests.memory_each(MACHINES, MEMORY)
     guest = guests.start(network=guests.network, memory=memory)
-    under = loaded(condition, by=loader(guests, memory), on=guests.host)
+    under = loaded(condition, by=loader(guests, memory), on=guests.host, cpus=guests.cpus)
     with netperf.serve(guest) as server:
         proven.holds(under.during(guest, lambda: answers(client, server).transactions))
 
@@ -76,7 +76,7 @@ def test_a_xen_machine_answers(claim, domus, netperf, answers, loaded, condition
     proven = claim(f"response.{condition}.domu")
     client, memory = domus.other_host(), domus.memory_each(MACHINES, MEMORY)
     domu = domus.start(network=domus.network, memory=memory)
-    under = loaded(condition, by=loader(domus, memory), on=domus.host)
+    under = loaded(condition, by=loader(domus, memory), on=domus.host, cpus=domus.cpus)
     with netperf.serve(domu) as server:
         proven.holds(under.during(domu, lambda: answers(client, server).transactions))
 
@@ -134,7 +134,7 @@ def added(proven, machines, netperf, answers, loaded, condition):
     client, memory = machines.other_host(), machines.memory_each(MACHINES, MEMORY)
     host = machines.host
     machine = machines.start(network=machines.network, memory=memory)
-    under = loaded(condition, by=loader(machines, memory), on=host)
+    under = loaded(condition, by=loader(machines, memory), on=host, cpus=machines.cpus)
     with netperf.serve(machine) as here, netperf.serve(host) as there:
         proven.compares(
             under.during(machine, lambda: answers(client, here).time),

@@ -7,7 +7,9 @@ offer what it was asked for shows a plateau only where it was held back: its vir
 
 import pytest
 
+from pytest_vperf.load import WHOLE
 from pytest_vperf.quantity import Quantity
+from pytest_vperf.targets.base import Unavailable
 from pytest_vperf.targets.network.mirror import mirrored
 from pytest_vperf.workloads.processors import vhost, virtual_cpu
 
@@ -18,15 +20,24 @@ pytestmark = [
 
 #: Bytes of payload, up to the greatest packet that is not taken apart.
 SIZES = (64, 128, 256, 512, 1024, 1470)
+TIME = 10
 VHOST = "the sender's vhost-net thread"
+#: The document's machines. Where KVM is emulated itself, guests have one processor (`Guests.start`).
+VCPUS, MEMORY = 2, "4 GiB"
 
 
 class TwoGuests:
     """Two guests with a network between them, and loads of packets of one size."""
 
     def __init__(self, guests, iperf):
+        size = {
+            "vcpus": 1 if guests.daemon.details.get("emulated") == "yes" else VCPUS,
+            "memory": guests.memory_each(2, MEMORY),
+        }
         network = guests.network
-        self.sender, self.receiver = (guests.start(network=network, vhost=True) for _ in range(2))
+        self.sender, self.receiver = (
+            guests.start(network=network, vhost=True, **size) for _ in range(2)
+        )
         self._host, self._iperf = guests.host, iperf
         self._who = (
             virtual_cpu("the sender's processor", self.sender.identity, source=True),
@@ -40,17 +51,18 @@ class TwoGuests:
             self.sender,
             to=self.receiver,
             length=size,
-            **{"rate": "1 Gbit/s", "time": 10, "streams": 2},
+            **{"rate": "1 Gbit/s", "time": TIME, "streams": 2},
             on=self._host,
             who=self._who,
         )
 
     def copied_packets(self, mirror):
-        """The same with a mirror, which is seen to copy."""
+        """The same with a mirror, which is seen to copy: by far the most of what arrives is also in its count."""
 
         def packets(size):
             before, load = mirror.copied, self.packets(size)
-            assert mirror.copied > before, "the mirror copies nothing"
+            copied, arrived = mirror.copied - before, TIME * load.carried.value
+            assert copied >= 0.9 * arrived, f"{copied} of {arrived:.0f} packets were copied"
             return load
 
         return packets
@@ -77,7 +89,13 @@ def test_the_senders_vhost_thread_has_no_time_left(claim, guests, iperf, by):
         packets = two.copied_packets(mirror)
 
         def share():
-            (found,) = (each for each in packets(min(SIZES)).busy if each.name == VHOST)
+            load = packets(min(SIZES))
+            (found,) = (each for each in load.busy if each.name == VHOST)
+            if found.wanted < WHOLE and not load.counts:
+                raise Unavailable(
+                    "the sender had no time left, and its vhost-net thread had: this is no plateau of the thread's",
+                    remedy="a host with a quicker processor, not an emulated one",
+                )
             return Quantity(found.share, "%")
 
         proven.holds(share)

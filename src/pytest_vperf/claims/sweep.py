@@ -10,7 +10,7 @@ from pytest_vperf.quantity import Quantity, format_number
 from pytest_vperf.results.sweep import LoadFacts, LoadRow, SweepRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pytest_vperf.results.record import Observation
     from pytest_vperf.stats.plateau_rule import PlateauRule
@@ -48,15 +48,16 @@ class Sweep:
             made = Load(load, load, made)
         self._unit = self._unit or made.asked.unit
         asked = made.asked.to(self._unit).value
-        self.rule.loaded(asked, offered=made.in_full or made.held_back)
+        self.rule.loaded(asked, offered=made.counts)
         self._facts = LoadFacts(
             point=str(point),
             asked=asked,
             offered=made.offered.to(self._unit).value,
             unit=self._unit,
-            counts=made.in_full or made.held_back,
+            counts=made.counts,
             held_back=made.held_back,
             busy={each.name: each.share for each in made.busy},
+            wanted={each.name: each.wanted for each in made.busy},
         )
         return made.carried
 
@@ -87,22 +88,37 @@ class Sweep:
         )
 
     def bottleneck(self, observations: Sequence[Observation]) -> str:
-        """Who had a whole processor on the flat part; empty where nobody looked, or nothing is flat."""
+        """Who had no time left on the flat part; empty where nobody looked, or nothing is flat.
+
+        That is who used a whole processor, or would have, had it not waited for one.
+        """
         flat = self.rule.curve.flat if self.rule.curve else ()
-        shares: dict[str, list[float]] = {}
-        for each in observations:
-            load = each.get("load")
-            if load is not None and not each["warm_up"] and load["asked"] in flat:
-                for name, share in load["busy"].items():
-                    shares.setdefault(name, []).append(share)
-        found = sorted(((median(each), name) for name, each in shares.items()), reverse=True)
-        if not found:
+        loads = [
+            load
+            for each in observations
+            if (load := each.get("load")) and not each["warm_up"]
+            if load["counts"] and load["asked"] in flat
+        ]
+        shares = _medians([load["busy"] for load in loads])
+        wanted = _medians([load["wanted"] for load in loads])
+        if not shares:
             return ""
-        whole = [f"{name} ({share:.0f} %)" for share, name in found if share >= WHOLE]
+        found = sorted(shares, key=lambda name: (-shares[name], name))
+        whole = [f"{name} ({shares[name]:.0f} %)" for name in found if shares[name] >= WHOLE]
         if whole:
             return f"there a whole processor was used by {' and by '.join(whole)}"
-        share, name = found[0]
-        return f"there no thread used a whole processor: the busiest, {name}, {share:.0f} %"
+        waited = [
+            f"{name} ({shares[name]:.0f} %, {wanted[name]:.0f} % with waiting)"
+            for name in found
+            if wanted[name] >= WHOLE
+        ]
+        if waited:
+            return (
+                "there no thread had a whole processor, which was wanted by"
+                f" {' and by '.join(waited)}: the processors themselves are too few"
+            )
+        name = found[0]
+        return f"there no thread used a whole processor: the busiest, {name}, {shares[name]:.0f} %"
 
 
 def _rows(observations: Sequence[Observation]) -> list[LoadRow]:
@@ -127,9 +143,14 @@ def _rows(observations: Sequence[Observation]) -> list[LoadRow]:
 
 
 def _busiest(loads: Sequence[LoadFacts]) -> str:
-    names = dict.fromkeys(name for load in loads for name in load["busy"])
-    shares = {name: median(load["busy"].get(name, 0.0) for load in loads) for name in names}
+    shares = _medians([load["busy"] for load in loads])
     if not shares:
         return ""
     name = max(shares, key=lambda each: shares[each])
     return f"{name} {format_number(round(shares[name]))} %"
+
+
+def _medians(each: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """By name; who was not told of in a sample used nothing to speak of."""
+    names = dict.fromkeys(name for shares in each for name in shares)
+    return {name: median(shares.get(name, 0.0) for shares in each) for name in names}

@@ -9,8 +9,9 @@ class LoadFacts(TypedDict):
     """Of which load one sample is.
 
     Keys: ``point``, as the test named it; ``asked`` of the sender and ``offered`` by it, in ``unit``; ``counts``, not
-    so where the sender could not offer the load; ``held_back``, it offered less and had time left; ``busy``, shares
-    of one processor in %, by name.
+    so where the sender could not offer the load, and no more than half of what it did was lost; ``held_back``, it
+    offered less and had time left; ``busy``, shares of one processor in %, by name; ``wanted``, the same with the
+    time that was waited for one.
     """
 
     point: str
@@ -20,6 +21,7 @@ class LoadFacts(TypedDict):
     counts: bool
     held_back: bool
     busy: dict[str, float]
+    wanted: dict[str, float]
 
 
 class LoadRow(TypedDict):

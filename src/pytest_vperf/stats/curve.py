@@ -210,3 +210,19 @@ def sen(points: Sequence[tuple[float, float]], error: float) -> Interval:
         slopes[low - 1] if low >= 1 else None,
         slopes[len(slopes) - low] if low >= 1 else None,
     )
+
+
+def of_double(growth: float | None) -> str:
+    """How much more comes of twice the load, in words."""
+    return "any share" if growth is None else f"{100 * (2**growth - 1):.3g} %"
+
+
+def where_flat(curve: Curve) -> str:
+    """Where a plateau is, in words."""
+    flat = f"flat over {len(curve.flat)} loads, to {max(curve.flat):.6g}"
+    if curve.knee is None:
+        return f"{flat}; already at the least one, {min(curve.flat):.6g}"
+    between = ""
+    if curve.knee_low is not None and curve.knee_high is not None:
+        between = f" [{curve.knee_low:.6g}, {curve.knee_high:.6g}]"
+    return f"{flat}, from a knee at {curve.knee:.6g}{between} on"

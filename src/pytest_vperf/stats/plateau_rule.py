@@ -6,7 +6,7 @@ import random
 from statistics import median
 from typing import TYPE_CHECKING
 
-from pytest_vperf.stats.curve import LEAST_FLAT, fit
+from pytest_vperf.stats.curve import LEAST_FLAT, fit, of_double, where_flat
 from pytest_vperf.stats.ending import Ending
 from pytest_vperf.stats.plain import (
     check_error,
@@ -19,7 +19,6 @@ from pytest_vperf.stats.rule import State
 
 if TYPE_CHECKING:
     from pytest_vperf.stats.curve import Curve
-    from pytest_vperf.stats.interval import Interval
     from pytest_vperf.stats.rule import Arm, Cause, Decision
 
 #: Rounds of all sessions together. Of the flat part of six loads, four of them, an interval of 99 % then lies between
@@ -122,8 +121,8 @@ class PlateauRule(Ending):
 
         Args:
             load: that was asked for; the same of one point, and positive.
-            offered: whether it was offered, or the sender was held back by what it sent to; not so where the sender
-                itself could not.
+            offered: whether it was offered, or what was sent to held the sender back or lost the most of it; not so
+                where the sender itself could not.
         """
         self._load = check_positive("the load", load), offered
 
@@ -131,7 +130,8 @@ class PlateauRule(Ending):
         """Take the value of the load that `point` named and `loaded` told.
 
         Raises:
-            ValueError: the value is not positive, or the load is not known.
+            ValueError: the value is not positive, or the load is not known; after the first round, too few points
+                have different loads.
         """
         value = check_positive("a sample", value)
         if self._load is None:
@@ -150,8 +150,19 @@ class PlateauRule(Ending):
         else:
             self.short[load] = self.short.get(load, 0) + 1
         self._rounds += not self._left
+        if self._rounds == 1 and not self._left:
+            self._check_loads()
         if self._rounds == self._sessions * self._each:
             self._judge()
+
+    def _check_loads(self) -> None:
+        """Refuse points that are not different loads, before all rounds are taken."""
+        different = len({load for load, _, _ in self._samples} | self.short.keys())
+        if different < LEAST_FLAT:
+            raise ValueError(
+                f"of {self._points} points only {different} have different loads: fewer than {LEAST_FLAT} show no"
+                " plateau"
+            )
 
     def stop(self, cause: Cause, reason: str) -> None:
         """End the sampling without a decision, if there is none yet; the curve is fitted all the same."""
@@ -191,12 +202,12 @@ class PlateauRule(Ending):
                 f"no plateau: it still rises at the greatest load, {max(curve.flat):.6g}; greater ones are needed",
             )
         elif curve.shape == "undecided":
-            low, high = _ends(curve.growth)
+            low, high = of_double(curve.growth.low), of_double(curve.growth.high)
             self._end(
                 "inconclusive",
                 "too close to call",
                 "it is not known whether it is flat: of twice the load between"
-                f" {_of_double(low)} and {_of_double(high)} more comes through",
+                f" {low} and {high} more comes through",
             )
         elif curve.shape == "falls":
             decision: Decision = "inconclusive" if self._value is None else "refuted"
@@ -212,7 +223,7 @@ class PlateauRule(Ending):
 
     def _near(self, curve: Curve) -> None:
         """Hold the level of a plateau against the value."""
-        where = _where(curve)
+        where = where_flat(curve)
         if self._value is None:
             self._end("inconclusive", "", f"no threshold; {where}")
             return
@@ -221,16 +232,20 @@ class PlateauRule(Ending):
         errors = min(self._alpha, self._beta)
         refuting = fit(loads, self._alpha / 2, self._alpha / 2, errors).level
         holding = fit(loads, self._beta, self._beta, errors).level
-        levels = [
-            median(
-                [
-                    value
-                    for load, value, when in self._samples
-                    if when == number and load in curve.flat
-                ]
-            )
+        of_each = [
+            [value for load, value, when in self._samples if when == number and load in curve.flat]
             for number in range(1, self._sessions + 1)
         ]
+        if not all(of_each):
+            number = of_each.index([]) + 1
+            self._end(
+                "inconclusive",
+                "sender",
+                f"in session {number} of {self._sessions} the sender could not offer any load of the flat part;"
+                f" {where}",
+            )
+            return
+        levels = [median(values) for values in of_each]
         inside = holding.low is not None and holding.high is not None
         if inside and low <= (holding.low or 0) and (holding.high or 0) <= high:
             decision: Decision = "holds"
@@ -276,22 +291,3 @@ class PlateauRule(Ending):
         """Of the interval's ends: as of `LimitRule` near a value."""
         each = _DESCRIBED if self._value is None else max(self._alpha / 2, self._beta)
         return each, each
-
-
-def _ends(interval: Interval) -> tuple[float | None, float | None]:
-    return interval.low, interval.high
-
-
-def _of_double(growth: float | None) -> str:
-    """How much more comes of twice the load."""
-    return "any share" if growth is None else f"{100 * (2**growth - 1):.3g} %"
-
-
-def _where(curve: Curve) -> str:
-    flat = f"flat over {len(curve.flat)} loads, to {max(curve.flat):.6g}"
-    if curve.knee is None:
-        return f"{flat}; already at the least one, {min(curve.flat):.6g}"
-    between = ""
-    if curve.knee_low is not None and curve.knee_high is not None:
-        between = f" [{curve.knee_low:.6g}, {curve.knee_high:.6g}]"
-    return f"{flat}, from a knee at {curve.knee:.6g}{between} on"

@@ -32,10 +32,11 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 #: Sleeps until its kernel has been up for $1 hundredths of a second, says when it came and went, becomes the rest.
+#: Of 0.09 seconds 009 would be no number to a shell: it has a zero before, and is no octal one.
 _WAIT = """
 go=$1; shift
 read -r came _ </proc/uptime
-left=$((go - ${came%.*}${came#*.}))
+left=$((go - ${came%.*} * 100 - 1${came#*.} + 100))
 if [ "$left" -gt 0 ]; then
   rest=$((left % 100))
   [ "$rest" -gt 9 ] || rest=0$rest
@@ -132,14 +133,16 @@ class Starter:
         targets = [target for target, _ in works]
         for target, work in works:
             self._bench.version(target, target.program(work.tool), work)
-        in_threads([partial(self._bench.check_clock, target) for target in targets])
+        different = list(dict.fromkeys(targets))
+        in_threads([partial(self._bench.check_clock, target) for target in different])
         if not self._shared:
             # All are asked at once, as they will be asked to run: how long that takes is learned, too.
             asked = time.monotonic()
             same = in_threads([partial(_has_our_clock, target) for target in targets])
             self._gathering = time.monotonic() - asked
             self._shared = dict(zip(targets, same, strict=True))
-        clocks = [self._clock(target) for target in targets]
+        own = {target: self._clock(target) for target in different}
+        clocks = [own[target] for target in targets]
         patience = _SLACK * self._gathering + _MARGIN
         begins = time.monotonic()
         opens = begins + patience

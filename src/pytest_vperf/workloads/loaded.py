@@ -194,7 +194,12 @@ class Loaded:
         self._scope = scope
 
     def __call__(
-        self, condition: str, *, on: Target, by: Callable[[int], Target] | None = None
+        self,
+        condition: str,
+        *,
+        on: Target,
+        by: Callable[[int], Target] | None = None,
+        cpus: int | None = None,
     ) -> Under:
         """Load the system, where the condition says so.
 
@@ -202,6 +207,8 @@ class Loaded:
             condition: of `CONDITIONS`.
             on: the host, whose processors are to be busy.
             by: starts a loader with so many virtual CPUs; ``None``: the host's own processes load it.
+            cpus: how many processors it has, for loaders that may have others than its own kernel: of a Xen host
+                (`pytest_vperf.targets.virt.machines.Machines.cpus`); ``None`` asks that kernel.
 
         Raises:
             ValueError: there is no such condition.
@@ -210,10 +217,8 @@ class Loaded:
         """
         if condition not in CONDITIONS:
             raise ValueError(f"condition is {condition!r}, not one of {', '.join(CONDITIONS)}")
-        asked = on.run(["nproc"]).text.strip()
-        if not asked.isdecimal():
-            raise TargetError(f"nproc in {on.name} says {asked[:40]!r}", target=on.name)
-        cpus = int(asked)
+        if cpus is None:
+            cpus = _cpus_of(on)
         with contextlib.ExitStack() as stack:
             loaders: list[_Loader] = []
             if CONDITIONS[condition][0]:
@@ -225,6 +230,15 @@ class Loaded:
             under = Under(condition, self._cpuhog, cpus, loaders, stack.pop_all())
         self._scope.keep(under)
         return under
+
+
+def _cpus_of(host: Target) -> int:
+    """The processors that programs on a host may run on."""
+    # nproc would say what these tell OpenMP (GNU coreutils manual, "nproc invocation").
+    asked = host.run(["nproc"], env={"OMP_NUM_THREADS": "", "OMP_THREAD_LIMIT": ""}).text.strip()
+    if not asked.isdecimal():
+        raise TargetError(f"nproc in {host.name} says {asked[:40]!r}", target=host.name)
+    return int(asked)
 
 
 def _facts(condition: str, cpus: int, loaders: Sequence[_Loader]) -> Facts:

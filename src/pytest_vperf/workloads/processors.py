@@ -28,16 +28,17 @@ if TYPE_CHECKING:
 
     from pytest_vperf.targets.base import Target
 
-#: Four parts, each after a line of its own. Threads that end meanwhile are left out without a word.
+#: Four parts, each after a line of its own; first what has to be of one moment. Threads that end meanwhile are left
+#: out without a word.
 _LOOK = r"""
 exec 2>/dev/null
-echo names; cat /proc/[0-9]*/task/[0-9]*/stat
-echo commands; grep -aH '' /proc/[0-9]*/cmdline
 echo clock; cat /proc/uptime; grep '^cpu[0-9]' /proc/stat
 echo times; grep -H '' /proc/[0-9]*/task/[0-9]*/schedstat
+echo names; cat /proc/[0-9]*/task/[0-9]*/stat
+echo commands; grep -aH '' /proc/[0-9]*/cmdline
 echo end
 """
-_PARTS = re.compile(r"names\n(.*\n)?commands\n(.*\n)?clock\n(.*)\ntimes\n(.*\n)end\n", re.DOTALL)
+_PARTS = re.compile(r"clock\n(.*)\ntimes\n(.*\n)?names\n(.*\n)?commands\n(.*\n)?end\n", re.DOTALL)
 #: Who is not named is told of from this share on, in %.
 _TOLD = 50.0
 
@@ -71,7 +72,7 @@ class Look:
         parts = _PARTS.fullmatch(output.stdout)
         if parts is None:
             raise reader.error("it is not whole")
-        names, commands, clock, times = (part or "" for part in parts.groups())
+        clock, times, names, commands = (part or "" for part in parts.groups())
         uptime, *processors = clock.splitlines()
         found = {
             (int(match[1]), int(match[2])): (
@@ -82,12 +83,12 @@ class Look:
                 r"^/proc/(\d+)/task/(\d+)/schedstat:(\S+) (\S+) ", times, re.MULTILINE | re.ASCII
             )
         }
-        if not found:
-            raise reader.error("there is no thread in it")
         by_thread = {
             int(match[1]): match[2]
             for match in re.finditer(r"^(\d+) \((.*)\) [A-Za-z] ", names, re.MULTILINE | re.ASCII)
         }
+        if not by_thread:
+            raise reader.error("there is no thread in it")
         return cls(
             reader.number(uptime.split(" ")[0], "the uptime", positive=True),
             {key: by_thread[key[1]] for key in found if key[1] in by_thread},
@@ -246,13 +247,13 @@ def look(host: Target) -> Look:
 
 
 class Watch:
-    """Looks at a host's processors while a block runs: from some time after its begin on, for a window.
+    """Looks at a host's processors while a block runs, which does not wait for it.
 
     Args:
         host: on whose processors the work is done; it is asked by another thread than the block's.
         who: is looked for.
-        after: seconds, until what runs in the block has begun.
-        window: seconds.
+        after: seconds until the first look, when what runs in the block has begun.
+        window: seconds from the first look to the second.
     """
 
     def __init__(self, host: Target, who: Sequence[Who], *, after: float, window: float) -> None:
@@ -260,6 +261,7 @@ class Watch:
         self._after, self._window = after, window
         self._looks: list[Look] = []
         self._error: Exception | None = None
+        self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, name="watching the processors")
 
     def __enter__(self) -> Watch:
@@ -267,14 +269,17 @@ class Watch:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._ended.set()
         self._thread.join()
 
     def _work(self) -> None:
+        begins = time.monotonic() + self._after
         try:
-            time.sleep(self._after)
-            self._looks.append(look(self._host))
-            time.sleep(self._window)
-            self._looks.append(look(self._host))
+            # The second look is not later by what the first one took: then it would be at somebody else's work.
+            for moment in (begins, begins + self._window):
+                if self._ended.wait(max(0.0, moment - time.monotonic())):
+                    return
+                self._looks.append(look(self._host))
         except Exception as error:
             self._error = error
 
@@ -282,8 +287,13 @@ class Watch:
         """Who was; to be asked after the block.
 
         Raises:
+            TargetError: the block was over before the window.
             whatever went wrong with looking, and what `named` raises.
         """
         if self._error is not None:
             raise self._error
+        if len(self._looks) < 2:
+            raise TargetError(
+                f"what ran on {self._host.name} ended before its processors had been looked at twice: run it longer"
+            )
         return named(uses(*self._looks), self._who)

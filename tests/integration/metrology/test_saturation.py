@@ -67,7 +67,7 @@ def test_a_bucket_of_known_rate_is_the_plateau(lab: Lab, table: Table, switch: S
                 who=[sender],
             )
             seen.append(load)
-            rule.loaded(load.asked.value, offered=load.in_full or load.held_back)
+            rule.loaded(load.asked.value, offered=load.counts)
             rule.add(load.carried.value)
     state, curve = rule.state, rule.curve
     assert curve is not None

@@ -92,6 +92,7 @@ def test_every_sample_is_in_the_record_with_its_load(sweep: Any) -> None:
         "counts": True,
         "held_back": False,
         "busy": {"vhost-7 of the sender": 99, "the sender": 20},
+        "wanted": {"vhost-7 of the sender": 99, "the sender": 20},
     }
     shown = found["sweep"]
     assert (shown["shape"], shown["unit"], shown["flat"]) == (
@@ -110,6 +111,33 @@ def test_every_sample_is_in_the_record_with_its_load(sweep: Any) -> None:
         "left_out": 0,
         "busiest": "vhost-7 of the sender 99 %",
     }
+
+
+@pytest.mark.parametrize(
+    ("busy", "said"),
+    [
+        # On a machine with too few processors nobody has a whole one, and somebody has no time left.
+        (
+            '(Busy("vhost-7", 52.0, 97.0), Busy("other", 60.0, 61.0))',
+            "; there no thread had a whole processor, which was wanted by vhost-7 (52 %, 97 % with waiting): the"
+            " processors themselves are too few",
+        ),
+        # Who was busy once is not who was busy.
+        (
+            '(Busy("vhost-7", 70.0, 71.0), *([Busy("kworker", 99.0, 99.0)] if next(turn) == 9 else []))',
+            "; there no thread used a whole processor: the busiest, vhost-7, 70 %",
+        ),
+    ],
+)
+def test_who_is_the_bottleneck(sweep: Any, busy: str, said: str) -> None:
+    found, _ = sweep(
+        "turn = itertools.count()\n"
+        "                sample = lambda n: Load(packets(n), packets(n), packets(min(n, 90) * next(noise)),"
+        f" {busy})\n"
+        '                claim("copy.plateau").saturates(sample, over=RATES)'
+    )
+    assert found["verdict"] == "holds"
+    assert found["reason"].endswith(said)
 
 
 def test_another_level_refutes(sweep: Any) -> None:

@@ -162,6 +162,37 @@ def test_sessions_that_do_not_agree_decide_nothing() -> None:
     assert rule.state.cause in ("sessions disagree", "too close to call")
 
 
+def test_a_session_whose_sender_never_offered_enough_says_nothing_of_the_level() -> None:
+    rule = made()
+    session = 1
+    while not rule.decided:
+        if rule.paused:
+            session += 1
+            rule.resume()
+        load = LOADS[rule.point]
+        rule.loaded(load, offered=session != 2 or load < 90)
+        rule.add(min(load, 90.0) * (1 + 0.001 * session))
+    state = rule.state
+    assert (state.decision, state.cause) == ("inconclusive", "sender")
+    assert state.reason.startswith(
+        "in session 2 of 3 the sender could not offer any load of the flat part; flat over 4 loads"
+    )
+    assert rule.short == {100: 2, 130: 2, 200: 2, 400: 2}
+
+
+def test_loads_that_are_the_same_are_refused_after_one_round() -> None:
+    rule = made()
+    for _ in range(7):
+        rule.loaded((25.0, 50.0)[rule.point % 2])
+        rule.add(20.0)
+    rule.loaded((25.0, 50.0)[rule.point % 2])
+    with pytest.raises(
+        ValueError,
+        match="of 7 points only 2 have different loads: fewer than 3 show no plateau",
+    ):
+        rule.add(20.0)
+
+
 def test_the_time_is_over_before() -> None:
     rule = made()
     for _ in range(30):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,7 +13,7 @@ from pytest_vperf.quantity import Quantity
 from pytest_vperf.targets.base import CommandFailed, TargetError
 from pytest_vperf.targets.host import Host
 from pytest_vperf.targets.scope import Scope
-from pytest_vperf.workloads.at_once import Starter, in_threads
+from pytest_vperf.workloads.at_once import _WAIT, Starter, in_threads
 from pytest_vperf.workloads.bench import Bench
 from pytest_vperf.workloads.crowd import Crowd
 
@@ -72,6 +73,40 @@ def test_a_target_may_be_there_several_times(hosts: list[Host]) -> None:
     works = [(hosts[0], Shell(f"sleep 0.3; echo {number}")) for number in range(3)]
     found = Starter(Bench(Scope())).run(works)
     assert found.results == ("0\n", "1\n", "2\n")
+
+
+def test_a_clock_is_read_once_for_each_target(hosts: list[Host]) -> None:
+    class Own(Host):
+        """With a kernel of its own, as far as the starter knows."""
+
+        asked = 0
+
+        def run(self, argv: Sequence[str], **options: Any) -> Completed:
+            if list(argv) == ["cat", "/proc/uptime"]:
+                self.asked += 1
+            return super().run(argv, **options)
+
+    starter, target = Starter(Bench(Scope())), Own(tools="host")
+    starter._shared = {target: False}
+    starter.run([(target, Shell("sleep 0.3"))] * 5)
+    assert target.asked == 3
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+@pytest.mark.parametrize(
+    ("uptime", "slept"), [("0.09", "0.20"), ("0.00", "0.29"), ("12.08", ""), ("0.31", "")]
+)
+def test_a_kernel_that_has_just_started_has_a_time_too(
+    tmp_path: Path, shell: str, uptime: str, slept: str
+) -> None:
+    (tmp_path / "uptime").write_text(f"{uptime} 1.00\n")
+    script = _WAIT.replace("/proc/uptime", str(tmp_path / "uptime"))
+    script = f"sleep() {{ echo slept $1; }}; {script}"
+    done = subprocess.run(
+        [shell, "-c", script, "sh", "29", "echo", "done"], capture_output=True, check=True
+    )
+    assert done.stdout.decode() == (f"slept {slept}\n" if slept else "") + "done\n"
+    assert done.stderr.decode() == f"vperf-barrier {uptime} {uptime}\n"
 
 
 def test_the_one_that_fails_is_reported_with_its_own_words(hosts: list[Host]) -> None:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vperf.quantity import Quantity
-from pytest_vperf.workloads.loaded import CONDITIONS, MOST_LOADERS, loaders_for
+from pytest_vperf.targets.base import Facts
+from pytest_vperf.targets.host import Host
+from pytest_vperf.targets.scope import Scope
+from pytest_vperf.workloads.loaded import CONDITIONS, MOST_LOADERS, Loaded, loaders_for
 from pytest_vperf.workloads.netperf import RoundTrips
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @pytest.mark.parametrize(
@@ -52,3 +63,55 @@ def test_the_time_of_an_answer_is_one_over_the_rate() -> None:
     assert [name for name, _ in trips.time.beside] == ["p50"]
     assert trips.transactions.value == 8000
     assert dict(trips.transactions.beside)["p50"].values == (12,)
+
+
+class Hog:
+    """Loads nothing, and says that it does: of each load the share of a processor that it has."""
+
+    def __init__(self, share: float = 1.0) -> None:
+        self.workers: list[int] = []
+        self._share = share
+
+    @contextlib.contextmanager
+    def load(self, target: Any, *, workers: int = 1) -> Iterator[Any]:
+        self.workers.append(workers)
+        yield SimpleNamespace(
+            check_running=lambda: None,
+            cpu_time=lambda: Quantity(self._share * workers * time.monotonic(), "s"),
+        )
+
+
+def test_a_setting_of_the_user_s_does_not_make_the_machine_smaller(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cpus = int(Host().run(["nproc"]).text)
+    monkeypatch.setenv("OMP_NUM_THREADS", str(cpus + 3))
+    monkeypatch.setenv("OMP_THREAD_LIMIT", str(cpus + 3))
+    hog, scope = Hog(), Scope()
+    Loaded(hog, scope)("loaded_system", on=Host())  # type: ignore[arg-type]
+    assert sum(hog.workers) == cpus
+    scope.close_since()
+
+
+def test_the_processors_that_the_host_s_own_kernel_does_not_see_are_loaded_too() -> None:
+    hog, scope = Hog(), Scope()
+    began = time.monotonic()
+    loader = SimpleNamespace(
+        name="domu",
+        facts=lambda: Facts("domu", "domu"),
+        usage=lambda: SimpleNamespace(cpu_time=4 * (time.monotonic() - began)),
+    )
+    under = Loaded(hog, scope)(  # type: ignore[arg-type]
+        "loaded_system", by=lambda vcpus: loader, on=Host(), cpus=24
+    )
+    assert hog.workers == [4] * 6
+    (facts,) = scope.facts
+    assert facts.details["host_cpus"] == "24"
+
+    def sample() -> Quantity:
+        time.sleep(0.2)
+        return Quantity(1, "s")
+
+    found = under.during(Host(), sample)()
+    assert dict(found.beside)["system_load"].values[0] == pytest.approx(100, abs=3)
+    scope.close_since()

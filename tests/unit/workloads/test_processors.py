@@ -32,6 +32,15 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.base import Target
 
 PRINTED = """\
+clock
+{uptime} 1000.00
+cpu0 1 0 2 3 0 0 {softirq} 0 0 0
+cpu1 1 0 2 3 0 0 0 0 0 0
+times
+/proc/7/task/7/schedstat:5 6 7
+/proc/100/task/100/schedstat:1000000000 0 7
+/proc/100/task/101/schedstat:{ran} {waited} 9
+/proc/102/task/102/schedstat:{vhost} 0 9
 names
 7 (kworker/0:1 (x) y) S 2 0 0
 100 (qemu-system-x86) S 1 100
@@ -42,15 +51,6 @@ commands
 /proc/100/cmdline:/usr/bin/qemu\0-name\0guest=vperf-1,debug-threads=on\0
 /proc/200/cmdline:sh\0-c\0one
 /proc/200/cmdline:two\0
-clock
-{uptime} 1000.00
-cpu0 1 0 2 3 0 0 {softirq} 0 0 0
-cpu1 1 0 2 3 0 0 0 0 0 0
-times
-/proc/7/task/7/schedstat:5 6 7
-/proc/100/task/100/schedstat:1000000000 0 7
-/proc/100/task/101/schedstat:{ran} {waited} 9
-/proc/102/task/102/schedstat:{vhost} 0 9
 end
 """
 
@@ -128,7 +128,7 @@ def test_another_thread_with_the_number_of_one_that_ended_is_left_out() -> None:
     [
         ("", "it is not whole"),
         (said(1).stdout[:-4], "it is not whole"),
-        (said(1).stdout.replace("schedstat", "stat"), "there is no thread in it"),
+        ("clock\n1.00 2.00\ntimes\nnames\ncommands\nend\n", "there is no thread in it"),
         (said(1).stdout.replace("1.00 1000", "x 1000"), "the uptime is 'x'"),
         (said(1).stdout.replace(":5 6 7", ":-5 6 7"), "the time it ran is -5"),
     ],
@@ -146,6 +146,12 @@ def test_a_kernel_without_such_accounts() -> None:
         uses(Look(1.0, {}, {}, {}, {}), nothing)
     with pytest.raises(TargetError, match="two looks at one moment"):
         uses(nothing, nothing)
+    # Where they are left out of a kernel, there are no files of them either.
+    before, after = (
+        Look.parse(Output(said(uptime).stdout.replace("schedstat", "gone"))) for uptime in (1, 2)
+    )
+    with pytest.raises(Unavailable, match="does not account"):
+        uses(before, after)
 
 
 class Here:
@@ -175,7 +181,7 @@ def spinning() -> Iterator[str]:
 
 def test_one_that_spins_wants_a_whole_processor(here: Target, spinning: str) -> None:
     with Watch(here, [command("the spinner", spinning)], after=0.2, window=0.6) as watch:
-        pass
+        time.sleep(1.5)
     (spinner, *_) = watch.busy()
     assert spinner.name == "the spinner"
     assert 85 < spinner.wanted < 115
@@ -204,9 +210,49 @@ def test_what_goes_wrong_while_looking_is_told_afterwards() -> None:
             raise TargetError("it is gone")
 
     with Watch(Gone(), (), after=0, window=0) as watch:  # type: ignore[arg-type]
-        pass
+        time.sleep(0.3)
     with pytest.raises(TargetError, match="it is gone"):
         watch.busy()
+
+
+def test_nobody_waits_for_a_window_when_what_was_watched_has_failed(here: Target) -> None:
+    began = time.monotonic()
+    with (
+        pytest.raises(KeyError),
+        Watch(here, (), after=60, window=60),
+    ):
+        raise KeyError
+    assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize("after", [0.0, 60.0])
+def test_a_window_that_what_was_watched_did_not_fill_tells_nothing(
+    here: Target, after: float
+) -> None:
+    with Watch(here, (), after=after, window=60) as watch:
+        time.sleep(0.5)
+    with pytest.raises(
+        TargetError,
+        match=r"what ran on here ended before its processors had been looked at twice: .* longer",
+    ):
+        watch.busy()
+
+
+def test_the_window_ends_when_it_should_however_long_a_look_takes() -> None:
+    moments: list[float] = []
+
+    class Far:
+        name = "far"
+
+        def run(self, argv: Sequence[str], **_: Any) -> Completed:
+            moments.append(time.monotonic())
+            time.sleep(0.4)
+            return Completed((), 0, said(len(moments), len(moments)).stdout.encode(), b"", 0.4)
+
+    with Watch(Far(), (), after=0.1, window=0.6) as watch:  # type: ignore[arg-type]
+        time.sleep(1.5)
+    assert watch.busy()[0].name == "CPU 0/KVM"
+    assert moments[1] - moments[0] == pytest.approx(0.6, abs=0.25)
 
 
 def test_who_was_held_back() -> None:
@@ -222,3 +268,20 @@ def test_who_was_held_back() -> None:
     assert not load(60, full, path).held_back  # it wanted more of a processor than it had
     assert not load(60, path).held_back
     assert not load(96, idle).held_back
+    assert load(96, full).counts
+    assert load(60, idle, path).counts
+    assert not load(60, full, path).counts
+
+
+def test_a_sender_that_could_not_do_more_may_have_done_enough() -> None:
+    """Where most of it is lost on the way, it is not the sender that lets no more through."""
+
+    def load(carried: float) -> Load:
+        asked, sent, got = (Quantity(value, "packet/s") for value in (3_900_000, 300_000, carried))
+        return Load(asked, sent, got, (Busy("s", 100, 100, source=True),))
+
+    assert load(70_000).overrun
+    assert load(70_000).counts
+    # A link that loses some of everything is not full.
+    assert not load(270_000).overrun
+    assert not load(270_000).counts

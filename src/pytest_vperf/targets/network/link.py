@@ -66,6 +66,7 @@ class SwitchLink:
         note: what else is to be known of it, e.g. how the target came to it.
         ports: none: a server may have any port.
         unplug: takes it from the switch; given by the switch.
+        monitor: the name that a link beside the port has, where the port is mirrored.
     """
 
     kind: str
@@ -75,6 +76,7 @@ class SwitchLink:
     note: str = ""
     unplug: Callable[[], None] = field(default=lambda: None, repr=False)
     ports: Sequence[int] = ()
+    monitor: str = ""
 
     @property
     def listen(self) -> str:

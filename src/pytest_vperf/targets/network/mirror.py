@@ -20,18 +20,19 @@ from pytest_vperf.targets.network import commands
 from pytest_vperf.targets.network.link import SwitchLink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from pytest_vperf.targets.base import Target
 
     #: Runs a program of the place where the port is; returns what it prints, and raises as `commands.ip` does.
     Run = Callable[..., str]
+    Words = tuple[str, ...]
 
 By = Literal["tc", "ovs"]
 
 _EVERYTHING = ("protocol", "all", "u32", "match", "u32", "0", "0")
-_NO_SWITCH = "apt-get install openvswitch-switch there, and guests on a bridge of it; or mirror the port with tc"
+_NO_SWITCH = "a target on a bridge of Open vSwitch's, which no network of a run is; or mirror the port with tc"
 
 
 @dataclass(frozen=True)
@@ -74,84 +75,107 @@ def mirrored(target: Target, *, host: Target, by: By = "tc") -> Iterator[Mirror]
         by: what copies.
 
     Raises:
+        ValueError: nothing copies by that name.
         Unavailable: it cannot be mirrored so; says what would help.
-        TargetError: the kernel refuses.
+        TargetError: the kernel refuses, e.g. since the port is mirrored already.
     """
-    port, run = _place(target, host)
-    monitor = f"{port[:12]}mon"
-    make, end = (_with_switch, _end_switch) if by == "ovs" else (_with_tc, _end_tc)
-    try:
-        make(run, port, monitor)
+    if by not in _MAKE:
+        raise ValueError(f"by is {by!r}, not one of {', '.join(_MAKE)}")
+    port, monitor, run = _place(target, host)
+    with contextlib.ExitStack() as undo:
+        _MAKE[by](run, port, monitor, undo)
         yield Mirror(port, monitor, run)
-    finally:
-        end(run, port, monitor)
 
 
-def _add_monitor(run: Run, monitor: str) -> None:
+def _step(run: Run, undo: contextlib.ExitStack, make: Words, end: Words) -> None:
+    """Do something, and undo it at the end; what was refused, since it is there already, is not ours to undo."""
+
+    def quietly() -> None:
+        # The target may have ended, and the port with it.
+        with contextlib.suppress(TargetError):
+            run(*end)
+
     try:
-        run("ip", "link", "add", monitor, "type", "dummy")
+        run(*make)
+    except TargetError:
+        raise
+    except BaseException:
+        quietly()  # Ctrl-C: it may be done
+        raise
+    undo.callback(quietly)
+
+
+def _add_monitor(run: Run, monitor: str, undo: contextlib.ExitStack) -> None:
+    add, end, ends = ("ip", "link", "add", monitor), ("ip", "link", "delete", monitor), [monitor]
+    try:
+        _step(run, undo, (*add, "type", "dummy"), end)
     except Unavailable:
-        end = f"{monitor[:-1]}e"
-        run("ip", "link", "add", monitor, "type", "veth", "peer", "name", end)
-        run("ip", "link", "set", end, "up")
-    run("ip", "link", "set", monitor, "up")
+        ends.append(f"{monitor}e")
+        _step(run, undo, (*add, "type", "veth", "peer", "name", ends[1]), end)
+    for name in ends:
+        # Else the kernel would look for IPv6 neighbours there, and count that as copies. It may have no IPv6.
+        with contextlib.suppress(TargetError):
+            run("ip", "link", "set", name, "addrgenmode", "none")
+        run("ip", "link", "set", name, "up")
 
 
-def _with_tc(run: Run, port: str, monitor: str) -> None:
-    _add_monitor(run, monitor)
-    run("tc", "qdisc", "add", "dev", port, "clsact")
+def _with_tc(run: Run, port: str, monitor: str, undo: contextlib.ExitStack) -> None:
+    _add_monitor(run, monitor, undo)
+    place = ("dev", port, "clsact")
+    _step(run, undo, ("tc", "qdisc", "add", *place), ("tc", "qdisc", "delete", *place))
     for way in ("egress", "ingress"):
         copy = ("action", "mirred", "egress", "mirror", "dev", monitor)
         run("tc", "filter", "add", "dev", port, way, *_EVERYTHING, *copy)
 
 
-def _end_tc(run: Run, port: str, monitor: str) -> None:
-    # The target may have ended, and the port with it; what was not made cannot be taken away.
-    for words in (
-        ("tc", "qdisc", "delete", "dev", port, "clsact"),
-        ("ip", "link", "delete", monitor),
-    ):
-        with contextlib.suppress(TargetError):
-            run(*words)
-
-
-def _with_switch(run: Run, port: str, monitor: str) -> None:
+def _with_switch(run: Run, port: str, monitor: str, undo: contextlib.ExitStack) -> None:
+    ask = ("ovs-vsctl", "--timeout=10")
     try:
-        bridge = run("ovs-vsctl", "--timeout=10", "port-to-br", port).strip()
+        bridge = run(*ask, "port-to-br", port).strip()
     except TargetError as error:
         raise Unavailable(
             f"{port} is on no switch of Open vSwitch's: {error}", remedy=_NO_SWITCH
         ) from None
-    _add_monitor(run, monitor)
-    run(
-        *("ovs-vsctl", "--timeout=10", "--", "add-port", bridge, monitor),
-        *("--", "--id=@p", "get", "port", port, "--", "--id=@o", "get", "port", monitor),
-        *("--", "--id=@m", "create", "mirror", f"name={monitor}", "output-port=@o"),
-        *("select-dst-port=@p", "select-src-port=@p"),
-        *("--", "add", "bridge", bridge, "mirrors", "@m"),
+    _add_monitor(run, monitor, undo)
+    _step(
+        run,
+        undo,
+        (*ask, "--", "add-port", bridge, monitor),
+        (*ask, "--", "--if-exists", "del-port", bridge, monitor),
+    )
+    _step(
+        run,
+        undo,
+        (
+            *(*ask, "--", "--id=@p", "get", "port", port, "--", "--id=@o", "get", "port", monitor),
+            *("--", "--id=@m", "create", "mirror", f"name={monitor}", "output-port=@o"),
+            *("select-dst-port=@p", "select-src-port=@p"),
+            *("--", "add", "bridge", bridge, "mirrors", "@m"),
+        ),
+        (
+            *(*ask, "--", "--id=@m", "get", "mirror", monitor),
+            *("--", "remove", "bridge", bridge, "mirrors", "@m"),
+        ),
     )
 
 
-def _end_switch(run: Run, port: str, monitor: str) -> None:
-    with contextlib.suppress(TargetError):
-        bridge = run("ovs-vsctl", "--timeout=10", "port-to-br", monitor).strip()
-        words = ("--id=@m", "get", "mirror", monitor, "--", "remove", "bridge", bridge, "mirrors")
-        run("ovs-vsctl", "--timeout=10", "--", *words, "@m", "--", "del-port", bridge, monitor)
-    with contextlib.suppress(TargetError):
-        run("ip", "link", "delete", monitor)
+_MAKE: Mapping[str, Callable[[Run, str, str, contextlib.ExitStack], None]] = {
+    "tc": _with_tc,
+    "ovs": _with_switch,
+}
 
 
-def _place(target: Target, host: Target) -> tuple[str, Run]:
-    """The host's side of a target's link, and how commands are run where it is."""
+def _place(target: Target, host: Target) -> tuple[str, str, Run]:
+    """The host's side of a target's link, the monitoring link's name, and how commands are run where they are."""
     link = link_of(target)
     if isinstance(link, SwitchLink):
-        return link.port.link, _here(link.port.namespace)
-    port: str = getattr(target, "port", "")
-    if not port:
+        return link.port.link, link.monitor, _here(link.port.namespace)
+    port, monitor = getattr(target, "port", ""), getattr(link, "monitor", "")
+    if not port or not monitor:
         raise Unavailable(
             f"the host's side of a {link.kind} link cannot be mirrored", target=target.name
         )
-    return port, _there(host)
+    return port, monitor, _there(host)
 
 
 def _here(namespace: Path) -> Run:
@@ -160,7 +184,15 @@ def _here(namespace: Path) -> Run:
 
 def _there(host: Target) -> Run:
     def run(name: str, *words: str) -> str:
-        done = host.run([name, *words], env={"LC_ALL": "C"}, timeout=30.0, check=False)
+        # A login that is not root's, or not interactive, may have no folders of administrators in its path.
+        shell = ["sh", "-c", 'PATH=$PATH:/usr/sbin:/sbin; exec "$@"', "sh", name, *words]
+        done = host.run(shell, env={"LC_ALL": "C"}, timeout=30.0, check=False)
+        if done.returncode == 127:
+            package = "openvswitch-switch" if name == "ovs-vsctl" else "iproute2"
+            raise Unavailable(
+                f"{name} is not installed on {host.name}",
+                remedy=f"apt-get install {package}, there",
+            )
         if done.returncode:
             said = " ".join(done.stderr.decode("utf-8", "replace").split())
             raise commands.refused(

@@ -171,6 +171,7 @@ class Switch:
             Port(self._namespace.path, port, mirror),
             note,
             unplug=_once(lambda: self._unplug(address, port)),
+            monitor=link_name(self._run, f"m{_number(address)}"),
         )
 
     def _mirror(self, address: IPv4Interface) -> str:

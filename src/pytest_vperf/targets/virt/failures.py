@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 #: How a daemon of an ordinary user says that limits of machines need root (libvirt, src/qemu/qemu_validate.c).
 _SESSION = "not available in session mode"
 _UNSUPPORTED = "unsupported configuration: "
+#: How it says that /dev/vhost-net cannot be opened (libvirt, src/qemu/qemu_interface.c).
+_NO_VHOST = "vhost-net was requested for an interface, but is unavailable"
 #: What an ordinary user does for it.
 AS_SYSTEM = "--libvirt-uri=qemu:///system, as root or a member of the group libvirt"
 REMEDY = "apt-get install libvirt-dev pkg-config gcc python3-dev, then: pip install 'pytest-vperf[libvirt]'"
@@ -62,7 +64,7 @@ def is_lost(error: Any) -> bool:
 def failed(error: Any, what: str, target: str) -> TargetError:
     """The error for a call that failed after the connection was made.
 
-    What a daemon of an ordinary user cannot have is *not measured*, and no failure.
+    What a daemon of an ordinary user, or its machine's kernel, cannot have is *not measured*, and no failure.
 
     Args:
         error: libvirt's.
@@ -78,4 +80,7 @@ def failed(error: Any, what: str, target: str) -> TargetError:
     if _SESSION in said:
         reason = f"{target}: libvirt could not {what}: {said.removeprefix(_UNSUPPORTED)}"
         return Unavailable(reason, remedy=AS_SYSTEM, target=target)
+    if _NO_VHOST in said:
+        reason = f"{target}: its host's kernel cannot move the packets of its card: {said.removeprefix(_UNSUPPORTED)}"
+        return Unavailable(reason, remedy="modprobe vhost_net, as root, there", target=target)
     return CannotStart(f"{target}: libvirt could not {what}: {said}", target=target)

@@ -75,6 +75,23 @@ class Machines:
             self._host = self._scope.own(self._daemon().host(self._rootfs))
         return self._host
 
+    @property
+    def cpus(self) -> int:
+        """How many processors their machine has, as its hypervisor says: a Xen host's own kernel may have fewer.
+
+        Raises:
+            CannotStart: it does not say.
+        """
+        from pytest_vperf.targets.virt.failures import failed
+
+        connection = self._daemon().connection
+        try:
+            return int(connection.handle.getInfo()[2])
+        except connection.libvirt.libvirtError as error:
+            raise failed(
+                error, "tell how many processors there are", f"libvirt at {connection.shown}"
+            ) from None
+
     def memory_each(self, machines: int, most: str) -> str:
         """The memory that each of so many machines can have, at most ``most``, such as ``1 GiB``.
 

@@ -70,7 +70,11 @@ class Neighbour:
         words = (plug.mac, plug.bridge, plug.address)
         draft = link_name(run, f"q{number}")
         make = ["sh", "-c", _MAKE, "sh", self._namespace, self._port, draft, *words]
-        done = host.run(make, timeout=60.0, check=False)
+        try:
+            done = host.run(make, timeout=60.0, check=False)
+        except BaseException:
+            self.close()  # what was made of it before
+            raise
         if done.returncode:
             self.close()
             said = " ".join(done.stderr.decode("utf-8", "replace").split())[-300:]

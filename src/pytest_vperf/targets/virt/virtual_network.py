@@ -38,6 +38,7 @@ class VirtualLink:
         network: its subnet, e.g. ``198.18.4.0/24``, and which daemon's it is.
         how: for the record.
         unplug: gives the address back.
+        monitor: the name that a link beside its port has, where that is mirrored.
     """
 
     address: str
@@ -46,6 +47,7 @@ class VirtualLink:
     unplug: Callable[[], None] = field(default=lambda: None, repr=False)
     kind: str = "virtual"
     ports: Sequence[int] = ()
+    monitor: str = ""
 
     @property
     def listen(self) -> str:
@@ -111,6 +113,7 @@ class VirtualNetwork:
 
     def __init__(self, connection: Connection, run: str, number: int = 0) -> None:
         self._connection = connection
+        self._run = run
         self.name = f"vperf-{run}-{number}"
         self._bridge = link_name(run, f"n{number}")
         self._lock = threading.Lock()
@@ -153,7 +156,14 @@ class VirtualNetwork:
             with self._lock:
                 self._addresses.give_back(taken)
 
-        link = VirtualLink(str(address.ip), self._key, f"bridge of libvirt's, {how}", give_back)
+        number = int(address.ip) - int(address.network.network_address)
+        link = VirtualLink(
+            str(address.ip),
+            self._key,
+            f"bridge of libvirt's, {how}",
+            give_back,
+            monitor=link_name(self._run, f"m{number}"),
+        )
         return Plug(self._bridge, addresses.mac(address), str(address), link)
 
     def close(self) -> None:

@@ -102,3 +102,13 @@ def test_what_needs_root_is_not_measured_in_a_session(libvirt: ModuleType, what:
         f"guest tcg: libvirt could not start it: {what} is not available in session mode"
         " (to mend it: --libvirt-uri=qemu:///system, as root or a member of the group libvirt)"
     )
+
+
+def test_a_host_without_vhost_net_is_not_measured(libvirt: ModuleType) -> None:
+    said = "unsupported configuration: vhost-net was requested for an interface, but is unavailable"
+    made = failed(libvirt.libvirtError(said), "start it", "guest kvm")
+    assert isinstance(made, Unavailable)
+    assert str(made) == (
+        "guest kvm: its host's kernel cannot move the packets of its card: vhost-net was requested for an interface,"
+        " but is unavailable (to mend it: modprobe vhost_net, as root, there)"
+    )

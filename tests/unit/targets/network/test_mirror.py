@@ -1,0 +1,196 @@
+"""What a mirror asks of a machine, what it leaves there, and what it does not take away. Root's, in moments."""
+
+from __future__ import annotations
+
+import os
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_vperf.machine.runs import Run
+from pytest_vperf.targets.base import Completed, TargetError, Unavailable
+from pytest_vperf.targets.network.commands import ip, ip_json
+from pytest_vperf.targets.network.mirror import mirrored
+from pytest_vperf.targets.network.switch import Switch
+from pytest_vperf.targets.virt.virtual_network import VirtualLink
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+
+class Far:
+    """A machine elsewhere, by what it is told; ``answers`` by the beginning of a command."""
+
+    name = "host (lab kvm)"
+
+    def __init__(self, **answers: tuple[int, str]) -> None:
+        self.answers = answers
+        self.told: list[str] = []
+
+    def run(self, argv: Sequence[str], **_: Any) -> Completed:
+        assert list(argv[:4]) == ["sh", "-c", 'PATH=$PATH:/usr/sbin:/sbin; exec "$@"', "sh"]
+        self.told.append(" ".join(argv[4:]))
+        for words, (status, said) in self.answers.items():
+            if self.told[-1].replace(" ", "_").replace("-", "_").startswith(words):
+                output = (b"", said.encode()) if status else (said.encode(), b"")
+                return Completed(tuple(argv), status, *output, 0.0)
+        return Completed(tuple(argv), 0, b"", b"", 0.0)
+
+
+def guest() -> Any:
+    link = VirtualLink("198.18.4.3", "198.18.4.0/24", "", monitor="vp0a1b2c3dm3")
+    return SimpleNamespace(name="guest kvm", port="vnet7", link=link)
+
+
+def told_by(far: Far, **options: Any) -> list[str]:
+    with mirrored(guest(), host=far, **options):  # type: ignore[arg-type]
+        far.told.append("-- the block")
+    return far.told
+
+
+U32 = "protocol all u32 match u32 0 0 action mirred egress mirror dev vp0a1b2c3dm3"
+
+
+def test_the_tap_of_a_guest_is_mirrored_by_commands_on_its_host() -> None:
+    assert told_by(Far()) == [
+        "ip link add vp0a1b2c3dm3 type dummy",
+        "ip link set vp0a1b2c3dm3 addrgenmode none",
+        "ip link set vp0a1b2c3dm3 up",
+        "tc qdisc add dev vnet7 clsact",
+        f"tc filter add dev vnet7 egress {U32}",
+        f"tc filter add dev vnet7 ingress {U32}",
+        "-- the block",
+        "tc qdisc delete dev vnet7 clsact",
+        "ip link delete vp0a1b2c3dm3",
+    ]
+
+
+def test_a_kernel_without_dummies_and_without_ipv6() -> None:
+    far = Far(
+        ip_link_add_vp0a1b2c3dm3_type_dummy=(2, "Error: Unknown device type."),
+        ip_link_set_vp0a1b2c3dm3_addrgenmode=(2, "RTNETLINK answers: No such file or directory"),
+    )
+    assert told_by(far)[1:6] == [
+        "ip link add vp0a1b2c3dm3 type veth peer name vp0a1b2c3dm3e",
+        "ip link set vp0a1b2c3dm3 addrgenmode none",
+        "ip link set vp0a1b2c3dm3 up",
+        "ip link set vp0a1b2c3dm3e addrgenmode none",
+        "ip link set vp0a1b2c3dm3e up",
+    ]
+
+
+def test_a_switch_of_open_vswitch_s() -> None:
+    ask = "ovs-vsctl --timeout=10"
+    told = told_by(Far(ovs=(0, "br7\n")), by="ovs")
+    assert told == [
+        f"{ask} port-to-br vnet7",
+        "ip link add vp0a1b2c3dm3 type dummy",
+        "ip link set vp0a1b2c3dm3 addrgenmode none",
+        "ip link set vp0a1b2c3dm3 up",
+        f"{ask} -- add-port br7 vp0a1b2c3dm3",
+        f"{ask} -- --id=@p get port vnet7 -- --id=@o get port vp0a1b2c3dm3 -- --id=@m create mirror"
+        " name=vp0a1b2c3dm3 output-port=@o select-dst-port=@p select-src-port=@p -- add bridge br7 mirrors @m",
+        "-- the block",
+        f"{ask} -- --id=@m get mirror vp0a1b2c3dm3 -- remove bridge br7 mirrors @m",
+        f"{ask} -- --if-exists del-port br7 vp0a1b2c3dm3",
+        "ip link delete vp0a1b2c3dm3",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("by", "answers", "said"),
+    [
+        (
+            "tc",
+            {"tc": (127, "sh: exec: tc: not found")},
+            "tc is not installed on host (lab kvm) (to mend it: apt-get install iproute2, there)",
+        ),
+        (
+            "ovs",
+            {"ovs": (127, "")},
+            "vnet7 is on no switch of Open vSwitch's: ovs-vsctl is not installed on host (lab kvm) (to mend it:"
+            " apt-get install openvswitch-switch, there) (to mend it: a target on a bridge of Open vSwitch's, which"
+            " no network of a run is; or mirror the port with tc)",
+        ),
+        (
+            "tc",
+            {"tc": (2, "RTNETLINK answers: Operation not permitted")},
+            "tc qdisc add dev vnet7 clsact on host (lab kvm): RTNETLINK answers: Operation not permitted"
+            " (to mend it: run as the machine's root; in a container, run it with --privileged)",
+        ),
+    ],
+)
+def test_what_the_machine_lacks_is_not_measured(
+    by: Any, answers: dict[str, tuple[int, str]], said: str
+) -> None:
+    far = Far(**answers)
+    with pytest.raises(Unavailable) as caught:
+        told_by(far, by=by)
+    assert str(caught.value) == said
+    assert far.told[-1] in (
+        "ip link delete vp0a1b2c3dm3",
+        "ovs-vsctl --timeout=10 port-to-br vnet7",
+    )
+
+
+def test_a_mirror_that_is_there_already_stays() -> None:
+    far = Far(ip_link_add=(2, "RTNETLINK answers: File exists"))
+    with pytest.raises(TargetError, match="File exists"):
+        told_by(far)
+    assert far.told == ["ip link add vp0a1b2c3dm3 type dummy"]
+
+
+def test_an_interrupt_in_the_middle_leaves_nothing() -> None:
+    class Interrupted(Far):
+        def run(self, argv: Sequence[str], **options: Any) -> Completed:
+            done = super().run(argv, **options)
+            if "qdisc add" in self.told[-1]:
+                raise KeyboardInterrupt
+            return done
+
+    far = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        told_by(far)
+    assert far.told[-2:] == ["tc qdisc delete dev vnet7 clsact", "ip link delete vp0a1b2c3dm3"]
+
+
+def test_what_copies_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="by is 'OVS', not one of tc, ovs"):
+        told_by(Far(), by="OVS")
+    far = guest()
+    far.port = ""
+    with (
+        pytest.raises(Unavailable, match="the host's side of a virtual link cannot be mirrored"),
+        mirrored(far, host=Far()),  # type: ignore[arg-type]
+    ):
+        pass
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Switch]:
+    if os.geteuid() != 0:
+        pytest.skip("network namespaces need root")
+    monkeypatch.setenv("VPERF_RUNS_DIR", str(tmp_path / "runs"))
+    with Run.begin() as run:
+        try:
+            switch = Switch(run)
+        except Unavailable as error:
+            pytest.skip(str(error))
+        yield switch
+        switch.close()
+
+
+def test_the_kernel_itself_sends_nothing_to_a_monitor(made: Switch) -> None:
+    _, link = made.new_host()
+    target: Any = SimpleNamespace(name="other host", link=link)
+    inside = link.port.namespace
+    with mirrored(target, host=target) as mirror:
+        shown = ip_json("address", "show", "dev", mirror.monitor, namespace=inside)
+        assert [each["addr_info"] for each in shown] == [[]]
+        assert mirror.copied >= 0
+        with pytest.raises(TargetError), mirrored(target, host=target):
+            pass
+        assert mirror.copied >= 0  # the other one has not taken it away
+    assert mirror.monitor not in ip("link", "show", namespace=inside)

@@ -1,0 +1,76 @@
+"""Another host where machines run: what is made there, and what is left when that is cut short."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_vperf.targets.base import CannotConnect, Completed, Facts, Unavailable
+from pytest_vperf.targets.virt.neighbour import Neighbour
+from pytest_vperf.targets.virt.virtual_network import Plug, VirtualLink
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Far:
+    """The machines' host; its first command ends in ``first``."""
+
+    name = "host (lab kvm)"
+
+    def __init__(self, first: BaseException | int = 0) -> None:
+        self.first = first
+        self.told: list[Sequence[str]] = []
+
+    def run(self, argv: Sequence[str], **_: Any) -> Completed:
+        self.told.append(argv)
+        first = self.first if len(self.told) == 1 else 0
+        if isinstance(first, BaseException):
+            raise first
+        return Completed(tuple(argv), first, b"", b"ip: File exists\n" if first else b"", 0.0)
+
+    def facts(self) -> Facts:
+        return Facts("host", self.name, {"on": "lab kvm"})
+
+
+def made(far: Far, given_back: list[str]) -> Neighbour:
+    link = VirtualLink("198.18.4.9", "n", "how", unplug=lambda: given_back.append("198.18.4.9"))
+    plug = Plug("vp0a1b2c3dn0", "02:76:70:66:04:09", "198.18.4.9/24", link)
+    return Neighbour(far, plug, "0a1b2c3d", 7, " (lab kvm)")  # type: ignore[arg-type]
+
+
+def test_its_commands_run_in_its_namespace_and_it_goes_once() -> None:
+    far, given_back = Far(), list[str]()
+    with made(far, given_back) as neighbour:
+        neighbour.run(["ip", "link"])
+        assert far.told[1] == [
+            "nsenter",
+            "--net=/run/netns/vperf-0a1b2c3d-other7",
+            "--",
+            "ip",
+            "link",
+        ]
+        assert neighbour.facts().details["on"] == "lab kvm"
+    neighbour.close()
+    assert far.told[2][4:] == ["vperf-0a1b2c3d-other7", "vp0a1b2c3do7"]
+    assert given_back == ["198.18.4.9"]
+
+
+def test_one_that_cannot_be_made_leaves_nothing() -> None:
+    far, given_back = Far(2), list[str]()
+    with pytest.raises(
+        Unavailable, match=r"no other host can be made on host \(lab kvm\): ip: File exists"
+    ):
+        made(far, given_back)
+    assert far.told[1][4:] == ["vperf-0a1b2c3d-other7", "vp0a1b2c3do7"]
+    assert given_back == ["198.18.4.9"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), CannotConnect("ssh: gone")])
+def test_one_that_was_interrupted_while_it_was_made_leaves_nothing(error: BaseException) -> None:
+    far, given_back = Far(error), list[str]()
+    with pytest.raises(type(error)):
+        made(far, given_back)
+    assert [words[4:] for words in far.told[1:]] == [["vperf-0a1b2c3d-other7", "vp0a1b2c3do7"]]
+    assert given_back == ["198.18.4.9"]
