@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_vperf.machine.procfile import text
+from pytest_vperf.quantity import format_number
 from pytest_vperf.targets.base import TargetError
 
 #: What the host keeps unless somebody says otherwise: so many bytes, or this share of its memory where that is less.
@@ -43,6 +44,12 @@ def reserve(total: int | None = None) -> int:
         total: its memory; ``None``: of this host.
     """
     return round(min(_RESERVE, (_meminfo("MemTotal") if total is None else total) * _SHARE))
+
+
+def in_words(size: float) -> str:
+    """Bytes as a person reads them: ``5.7 GiB``."""
+    unit, factor = ("GiB", 1 << 30) if abs(size) >= 1 << 30 else ("MiB", 1 << 20)
+    return f"{format_number(size / factor)} {unit}"
 
 
 def _meminfo(name: str) -> int:
