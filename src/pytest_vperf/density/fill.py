@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING
 
@@ -83,59 +84,62 @@ def fill(
     crowd.name = kind.name
     options = {**kind.defaults, **options}
     at_once = len(os.sched_getaffinity(0))
-    began, started = now(), None
+    began, started, after = now(), None, contextlib.ExitStack()
     try:
+        # Until all have ended: to look at one of many, and to end it, takes a file, too.
+        after.enter_context(many_files())
+        if kind.group is not None:
+            after.callback(kind.group.close)
         memory = kind.group.limit if kind.group is not None else limit(kind.available())
-        with many_files():
-            filler = Filler(
-                kind,
-                crowd,
-                options,
-                most=bounds.most,
-                memory=memory,
-                floor=floor,
-                at_once=at_once,
-                say=say,
-            )
-            stop = filler.fill()
-            while True:
-                targets = tuple(filler.pids)
-                say(f"{kind.name}: {len(targets)} run, their memory is asked for")
-                try:
-                    process = _processes(list(filler.pids.values()), procmem)
-                    inside = _insides(targets, guestmem, at_once) if kind.has_memory else {}
-                    break
-                except TargetError:
-                    # To be asked takes some memory, too, and where there is none left another one is ended.
-                    late = filler.bury()
-                    if late is None:
-                        raise
-                    stop = late
-            record = FillingRecord(
-                name=targets[0].name if targets else kind.name,
-                nodeid=nodeid,
-                started_at=began,
-                duration_s=filler.curve[-1]["at_s"],
-                teardown_s=None,
-                count=len(targets),
-                stop=stop.kind,
-                why=stop.why,
-                most=bounds.most,
-                memory=memory,
-                memory_asked=bounds.memory is not None and memory == bounds.memory,
-                floor=floor,
-                at_once=at_once,
-                held=kind.group is not None,
-                outside=kind.outside,
-                watched=kind.watched,
-                options={name: str(value) for name, value in options.items()},
-                curve=filler.curve,
-                process=process,
-                inside=inside,
-                cost=_cost(filler.curve, lambda reading: -reading["available"]),
-                cost_in_group=_cost(filler.curve, lambda reading: reading["group_used"]),
-                targets=_facts(targets),
-            )
+        filler = Filler(
+            kind,
+            crowd,
+            options,
+            most=bounds.most,
+            memory=memory,
+            floor=floor,
+            at_once=at_once,
+            say=say,
+        )
+        stop = filler.fill()
+        while True:
+            targets = tuple(filler.pids)
+            say(f"{kind.name}: {len(targets)} run, their memory is asked for")
+            try:
+                process = _processes(list(filler.pids.values()), procmem)
+                inside = _insides(targets, guestmem, at_once) if kind.has_memory else {}
+                break
+            except TargetError:
+                # To be asked takes some memory, too, and where there is none left another one is ended.
+                late = filler.bury()
+                if late is None:
+                    raise
+                stop = late
+        record = FillingRecord(
+            name=targets[0].name if targets else kind.name,
+            nodeid=nodeid,
+            started_at=began,
+            duration_s=filler.curve[-1]["at_s"],
+            teardown_s=None,
+            count=len(targets),
+            stop=stop.kind,
+            why=stop.why,
+            most=bounds.most,
+            memory=memory,
+            memory_asked=bounds.memory is not None and memory == bounds.memory,
+            floor=floor,
+            at_once=at_once,
+            held=kind.group is not None,
+            outside=kind.outside,
+            watched=kind.watched,
+            options={name: str(value) for name, value in options.items()},
+            curve=filler.curve,
+            process=process,
+            inside=inside,
+            cost=_cost(filler.curve, lambda reading: -reading["available"]),
+            cost_in_group=_cost(filler.curve, lambda reading: reading["group_used"]),
+            targets=_facts(targets),
+        )
         keep(record)
         started = Filling(
             kind,
@@ -146,14 +150,18 @@ def fill(
             scope,
             seed=seed,
             keep=lambda: keep(None),
+            release=after.close,
         )
         scope.keep(started)
-    except BaseException:
+    except BaseException as error:
         try:
             crowd.end()
+        except TargetError:
+            # A Ctrl-C stays one; the end of the run looks again for what did not end.
+            if isinstance(error, Exception):
+                raise
         finally:
-            if kind.group is not None:
-                kind.group.close()
+            after.close()
         raise
     return started
 

@@ -42,6 +42,7 @@ class Filling:
         scope: of the test, whose samples have the facts of the targets that they are about.
         seed: of the order in which they are asked.
         keep: is told when the record is complete.
+        release: is told when all have ended: it ends their control group, and what this process needed for them.
 
     Attributes:
         count: how many run at once.
@@ -61,9 +62,10 @@ class Filling:
         *,
         seed: int,
         keep: Callable[[], None],
+        release: Callable[[], None],
     ) -> None:
         self._kind, self._crowd, self._pids = kind, crowd, pids
-        self._scope, self._keep = scope, keep
+        self._scope, self._keep, self._release = scope, keep, release
         self.stop, self.record = stop, record
         self.targets = tuple(pids)
         self.count = len(self.targets)
@@ -149,8 +151,7 @@ class Filling:
         try:
             self._crowd.end()
         finally:
-            if self._kind.group is not None:
-                self._kind.group.close()
+            self._release()
         return time.monotonic() - began
 
     def __str__(self) -> str:

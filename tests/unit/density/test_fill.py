@@ -1,0 +1,120 @@
+"""A filling from its request to its end, on a host of numbers."""
+
+from __future__ import annotations
+
+import resource
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from pytest_vperf.density import fill as filling_module
+from pytest_vperf.density.bounds import Bounds
+from pytest_vperf.density.crowd import Crowd
+from pytest_vperf.density.fill import fill
+from pytest_vperf.density.kinds import Kind
+from pytest_vperf.targets.base import Facts, TargetError
+from pytest_vperf.targets.scope import Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_vperf.density.filling import Filling
+
+MIB = 1 << 20
+
+
+class Thing:
+    """A target that takes 100 MiB."""
+
+    name = "thing"
+
+    def __init__(self, host: list[int]) -> None:
+        self._host = host
+        host[0] -= 100 * MIB
+
+    def facts(self) -> Facts:
+        return Facts("thing", "thing", {})
+
+    def close(self) -> None:
+        self._host[0] += 100 * MIB
+
+
+@pytest.fixture
+def filled(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Filling]:
+    """Fills a host of 2 GiB."""
+    host = [2048 * MIB]
+
+    def kind_of(starter: Any, run: Any, crowd: Any, limit: Any) -> Kind:
+        return Kind(
+            "thing", lambda: crowd.own(cast("Any", Thing(host))), lambda: host[0], has_memory=False
+        )
+
+    monkeypatch.setattr(filling_module, "kind_of", kind_of)
+
+    def make(bounds: Bounds, say: Callable[[str], None] = lambda text: None) -> Filling:
+        nothing: Any = None
+        return fill(
+            nothing,
+            {},
+            bounds,
+            run=nothing,
+            scope=Scope(),
+            procmem=nothing,
+            guestmem=nothing,
+            nodeid="test",
+            seed=1,
+            say=say,
+            keep=lambda record: None,
+        )
+
+    return make
+
+
+@pytest.fixture
+def few_files() -> Iterator[int]:
+    """A shell's usual limit of open files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2048:
+        pytest.skip("this user may not have more open files than usual")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard))
+    yield 1024
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def allowed() -> int:
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def test_the_files_of_many_may_be_open_for_as_long_as_they_run(
+    filled: Callable[..., Filling], few_files: int
+) -> None:
+    """With the old limit the first look at one of 150 pods would find no file descriptor."""
+    filling = filled(Bounds(most=3))
+    assert allowed() > few_files
+    filling.close()
+    assert allowed() == few_files
+
+
+def test_a_filling_that_fails_leaves_the_limit_as_it_was(
+    filled: Callable[..., Filling], few_files: int
+) -> None:
+    def interrupted(text: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        filled(Bounds(most=3), interrupted)
+    assert allowed() == few_files
+
+
+def test_a_ctrl_c_stays_one_where_something_does_not_end(
+    filled: Callable[..., Filling], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hangs(self: Crowd) -> float:
+        raise TargetError("1 of 2 targets (thing) did not end within 62 s")
+
+    def interrupted(text: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Crowd, "end", hangs)
+    with pytest.raises(KeyboardInterrupt):
+        filled(Bounds(most=3), interrupted)
