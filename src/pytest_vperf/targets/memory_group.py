@@ -144,7 +144,7 @@ class MemoryGroup:
         found: list[int] = []
         for folder, _, _ in os.walk(self._folder):
             # A group may go while it is looked at.
-            found += map(int, (content(Path(folder) / "cgroup.procs") or "").split())
+            found += cgroups.numbers(content(Path(folder) / "cgroup.procs") or "")
         return found
 
     def end(self, processes: Iterable[int]) -> None:
