@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.scope import Scope
 
 
+#: Why a count is only a lower bound → what gives a larger one.
+_REMEDIES = {
+    "slow": "a longer --start-timeout",
+    "addresses": "without network=, or with an engine's network",
+}
+
+
 class WithProcess(Protocol):
     """A target whose memory is that of a process of this host."""
 
@@ -89,8 +96,7 @@ class Filling:
                 least = f", and {at_least} is claimed" if at_least is not None else ""
                 remedy = "more memory (--density-memory), or none given"
                 if not asked:
-                    slow = self.stop.kind == "slow"
-                    remedy = "a longer --start-timeout" if slow else "a larger --density-max"
+                    remedy = _REMEDIES.get(self.stop.kind, "a larger --density-max")
                 raise Unavailable(
                     f"at least {self.count} run{least}; how many this machine carries is not known: {self.stop.why}",
                     remedy=remedy,
