@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,8 +13,10 @@ from pytest_vperf.density.bounds import Bounds
 from pytest_vperf.density.crowd import Crowd
 from pytest_vperf.density.fill import fill
 from pytest_vperf.density.kinds import Kind
-from pytest_vperf.targets.base import Facts, TargetError
+from pytest_vperf.results.filling import Reading
+from pytest_vperf.targets.base import Facts, TargetError, Unavailable
 from pytest_vperf.targets.scope import Scope
+from pytest_vperf.workloads.procmem import ProcMem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -118,3 +121,28 @@ def test_a_ctrl_c_stays_one_where_something_does_not_end(
     monkeypatch.setattr(Crowd, "end", hangs)
     with pytest.raises(KeyboardInterrupt):
         filled(Bounds(most=3), interrupted)
+
+
+def test_a_filling_of_another_users_processes_has_no_proportional_sets() -> None:
+    """As an ordinary user's with the system's libvirt: the count is no less known."""
+
+    class Closed(ProcMem):
+        def pss(self, process: int, *, on: Any = None) -> Any:
+            raise Unavailable("another user's")
+
+    found = filling_module._processes([os.getpid()], Closed())
+    assert set(found) == {"rss", "size"}
+    whole = filling_module._processes([os.getpid(), None], ProcMem())
+    assert set(whole) == {"rss", "size", "pss"}
+
+
+def test_a_cost_is_of_the_first_reading_of_each_number() -> None:
+    """After a want of memory the same number run as before, and what was ended has left its pages in the cache."""
+    readings = [(0, 0), (2, 200), (4, 400), (6, 600), (6, 700), (5, 650)]
+    curve = [
+        Reading(n=n, at_s=0.0, available=-used * MIB, group_used=used * MIB) for n, used in readings
+    ]
+    for taken in (lambda reading: reading["group_used"], lambda reading: -reading["available"]):
+        cost = filling_module._cost(curve, taken)
+        assert cost is not None
+        assert cost["estimate"] == 100
