@@ -67,7 +67,8 @@ def fill(
         TargetError: one did not start, or ended, for a reason that is not the host's want of something.
         TypeError: the starter, or an option, is none.
     """
-    floor = kept_of(starter) if bounds.floor is None else bounds.floor
+    usual = kept_of(starter)
+    floor = usual if bounds.floor is None else bounds.floor
 
     def limit(available: int) -> int:
         """What all may have, of what the host could give."""
@@ -128,6 +129,7 @@ def fill(
             memory=memory,
             memory_asked=bounds.memory is not None and memory == bounds.memory,
             floor=floor,
+            floor_asked=floor > usual,
             at_once=at_once,
             held=kind.group is not None,
             outside=kind.outside,

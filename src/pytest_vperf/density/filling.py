@@ -89,20 +89,27 @@ class Filling:
         Raises:
             Unavailable: fewer ran, and not because the host could carry no more: how many it carries is not known.
         """
-        asked = self.record["memory_asked"] and self.stop.kind in ("oom", "budget")
-        if not self.stop.is_limit or asked:
+        remedy = self._asked_for()
+        if not self.stop.is_limit or remedy:
             enough = at_least is not None and self.count >= at_least.to("count").value
             if not enough:
                 least = f", and {at_least} is claimed" if at_least is not None else ""
-                remedy = "more memory (--density-memory), or none given"
-                if not asked:
-                    remedy = _REMEDIES.get(self.stop.kind, "a larger --density-max")
                 raise Unavailable(
                     f"at least {self.count} run{least}; how many this machine carries is not known: {self.stop.why}",
-                    remedy=remedy,
+                    remedy=remedy or _REMEDIES.get(self.stop.kind, "a larger --density-max"),
                     target=self._kind.name,
                 )
         return self._counted()
+
+    def _asked_for(self) -> str:
+        """What would let more of them run where somebody's wish ended the filling, and not the host; else nothing."""
+        # A group that is full may also say so by refusing its kernel memory.
+        ends = ["oom", "budget", "allocation"]
+        if self.record["memory_asked"] and self.stop.kind in ends:
+            return "more memory (--density-memory), or none given"
+        if self.record["floor_asked"] and self.stop.kind in [*ends, "floor"]:
+            return "a smaller reserve (--density-floor), or none given"
+        return ""
 
     def fits(self) -> Quantity:
         """How many fit into the memory that they were given, as a sample of a comparison.

@@ -13,6 +13,8 @@ from pytest_vperf.density.bounds import Bounds
 from pytest_vperf.density.crowd import Crowd
 from pytest_vperf.density.fill import fill
 from pytest_vperf.density.kinds import Kind
+from pytest_vperf.density.stop import Stop
+from pytest_vperf.quantity import Quantity
 from pytest_vperf.results.filling import Reading
 from pytest_vperf.targets.base import Facts, TargetError, Unavailable
 from pytest_vperf.targets.scope import Scope
@@ -146,3 +148,45 @@ def test_a_cost_is_of_the_first_reading_of_each_number() -> None:
         cost = filling_module._cost(curve, taken)
         assert cost is not None
         assert cost["estimate"] == 100
+
+
+@pytest.mark.parametrize(
+    ("bounds", "remedy"),
+    [
+        (Bounds(floor=1024 * MIB), r"a smaller reserve \(--density-floor\), or none given"),
+        (Bounds(memory=500 * MIB), r"more memory \(--density-memory\), or none given"),
+        (Bounds(most=2), "a larger --density-max"),
+    ],
+)
+def test_a_wish_refutes_no_claim(
+    filled: Callable[..., Filling], bounds: Bounds, remedy: str
+) -> None:
+    filling = filled(bounds)
+    try:
+        with pytest.raises(Unavailable, match=f"is claimed; how many this machine .*{remedy}"):
+            filling.carried(at_least=Quantity(252, "count"))
+        assert filling.carried(at_least=Quantity(2, "count")).value == filling.count
+    finally:
+        filling.close()
+
+
+def test_what_the_host_keeps_by_itself_is_a_limit(filled: Callable[..., Filling]) -> None:
+    filling = filled(Bounds(floor=128 * MIB))
+    try:
+        assert filling.stop.kind in ("floor", "budget")
+        assert filling.carried(at_least=Quantity(252, "count")).value == filling.count < 252
+    finally:
+        filling.close()
+
+
+def test_a_group_that_is_full_may_refuse_what_the_kernel_needs(
+    filled: Callable[..., Filling],
+) -> None:
+    """Where the memory was chosen, a refusal may be the group's, and is no word of the host's."""
+    filling = filled(Bounds(memory=500 * MIB))
+    try:
+        filling.stop = Stop("allocation", "fork: Cannot allocate memory")
+        with pytest.raises(Unavailable, match="how many this machine carries is not known"):
+            filling.carried(at_least=Quantity(252, "count"))
+    finally:
+        filling.close()
