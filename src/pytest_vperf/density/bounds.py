@@ -21,11 +21,24 @@ class Bounds:
         most: how many targets.
         memory: bytes that all of them may take from the host.
         floor: bytes that the host keeps available.
+
+    Raises:
+        ValueError: one is no whole number, or less than there can be.
     """
 
     most: int | None = None
     memory: int | None = None
     floor: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("most", 1), ("memory", 1), ("floor", 0)):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise ValueError(
+                    f"a host cannot be filled with {name} = {value!r}: a whole number from {least} on"
+                )
 
 
 def available() -> int:
