@@ -134,9 +134,7 @@ class Filler:
         group = self._kind.group
         self._has_process = pid is not None
         if pid is not None and group is not None and pid not in group.processes and is_alive(pid):
-            why = (
-                f"process {pid} is not in the control group {group.path}, which is to hold them all"
-            )
+            why = f"process {pid} is not in the control group {group.path}, which is to hold all"
             raise Unavailable(why, target=self._kind.name)
 
     def _before(self) -> Stop | None:
@@ -144,32 +142,39 @@ class Filler:
         running = len(self.pids)
         if self._most is not None and running >= self._most:
             return Stop("most", f"{running} run, as many as were asked for (--density-max)")
-        lost = self.curve[0]["available"] - self.curve[-1]["available"]
-        # A group that holds all of it says itself when it is full; what the host loses may be somebody else's.
-        watched = self._kind.group is None or self._kind.outside
-        if watched and lost >= self._memory:
-            return Stop(
-                "budget",
-                f"the host has lost {in_words(lost)} to {running}, of {in_words(self._memory)}",
-            )
-        return self._floor_reached()
+        if self._is_watched and self._lost >= self._memory:
+            return stopping.budget(self._lost, running, self._memory)
+        # What no group holds cannot be ended while it starts, and would take its share of the reserve.
+        each = self._lost // running if self._kind.group is None and self._floor and running else 0
+        return self._floor_reached(max(0, each))
 
-    def _floor_reached(self) -> Stop | None:
+    @property
+    def _lost(self) -> int:
+        return self.curve[0]["available"] - self.curve[-1]["available"]
+
+    @property
+    def _is_watched(self) -> bool:
+        """Whether no group holds all of it, which would say itself when it is full."""
+        return self._kind.group is None or self._kind.outside
+
+    def _floor_reached(self, each: int = 0) -> Stop | None:
+        """Whether the host has no more than its reserve, or less than that and ``each``."""
         left = self._kind.available()
-        if left > self._floor:
+        if left > self._floor and left >= self._floor + each:
             return None
-        return Stop(
-            "floor", f"the host has {in_words(left)} available, and keeps {in_words(self._floor)}"
-        )
+        return stopping.floor(left, each, self._floor)
 
     def _round(self, pool: ThreadPoolExecutor) -> Stop | None:
         number = min(self._at_once, max(_FEW, len(self.pids) // _SHARE))
+        if self._is_watched and self.pids and self._lost > 0:
+            # With many processors a round may be more than the reserve.
+            room = min(self._kind.available() - self._floor, self._memory - self._lost)
+            number = min(number, max(1, room * len(self.pids) // self._lost))
         if self._most is not None:
             number = min(number, self._most - len(self.pids))
         futures = [pool.submit(self._kind.start, **self._options) for _ in range(number)]
         try:
-            stop = self._watch(futures)
-            stop = self._take(futures, stop)
+            stop = self._take(futures, self._watch(futures))
         except BaseException:
             self._abandon(futures)
             raise
@@ -259,12 +264,7 @@ class Filler:
         return not self._has_process if pid is None else is_alive(pid)
 
     def _out_of_memory(self, killed: int) -> Stop:
-        limit = self._kind.group.limit if self._kind.group is not None else 0
-        return Stop(
-            "oom",
-            f"the control group of all, with {in_words(limit)}, had no memory left for one more: the kernel ended"
-            f" {killed} process{'' if killed == 1 else 'es'}",
-        )
+        return stopping.oom(self._kind.group.limit if self._kind.group else 0, killed)
 
     def _kills(self) -> int:
         return self._kind.group.kills if self._kind.group is not None else 0

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from pytest_vperf.density.bounds import in_words
 from pytest_vperf.targets.base import TimedOut
 
 #: What ends a filling:
@@ -70,6 +71,39 @@ class Stop:
     def is_limit(self) -> bool:
         """Whether no more could have run; else the count is only a lower bound of what the host carries."""
         return self.kind not in ("most", "slow", "addresses")
+
+
+def budget(lost: int, running: int, memory: int) -> Stop:
+    """What is said where a host has lost as much to so many as was allowed, in bytes."""
+    return Stop("budget", f"the host has lost {in_words(lost)} to {running}, of {in_words(memory)}")
+
+
+def floor(left: int, each: int, kept: int) -> Stop:
+    """What is said of a host at its reserve.
+
+    Args:
+        left: bytes available.
+        each: what one more would take; 0 where that does not count.
+        kept: the reserve.
+    """
+    taken = f", one more takes {in_words(each)}" if each else ""
+    return Stop(
+        "floor", f"the host has {in_words(left)} available{taken}, and keeps {in_words(kept)}"
+    )
+
+
+def oom(limit: int, killed: int) -> Stop:
+    """What the kernel says of a control group that is full.
+
+    Args:
+        limit: the group's, in bytes.
+        killed: how many processes it has ended for that.
+    """
+    return Stop(
+        "oom",
+        f"the control group of all, with {in_words(limit)}, had no memory left for one more: the kernel ended"
+        f" {killed} process{'' if killed == 1 else 'es'}",
+    )
 
 
 def of_error(error: Exception) -> Stop | None:

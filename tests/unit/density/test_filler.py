@@ -97,13 +97,27 @@ def test_as_many_as_were_asked_for(host: Numbers) -> None:
 def test_the_memory_that_they_may_take(host: Numbers) -> None:
     stop = host.filler(memory=500 * MIB).fill()
     assert stop.kind == "budget"
-    assert stop.why == "the host has lost 600 MiB to 6, of 500 MiB"
+    assert stop.why == "the host has lost 500 MiB to 5, of 500 MiB"
 
 
 def test_what_the_host_keeps(host: Numbers) -> None:
     stop = host.filler(floor=1 * GIB).fill()
     assert stop.kind == "floor"
-    assert stop.why == "the host has 848 MiB available, and keeps 1 GiB"
+    # The 11th would take of it, and nothing could end it while it starts.
+    assert stop.why == "the host has 1.023 GiB available, one more takes 100 MiB, and keeps 1 GiB"
+
+
+@pytest.mark.parametrize("bounds", [{"floor": 1 * GIB}, {"memory": 40 * GIB}])
+def test_a_round_is_no_larger_than_what_is_left(
+    host: Numbers, monkeypatch: pytest.MonkeyPatch, bounds: dict[str, int]
+) -> None:
+    """Of a host with 64 processors, where nothing holds them all to their memory."""
+    monkeypatch.setattr(fillers, "_REST", 0.0)
+    host.free = 41 * GIB
+    filler = host.filler(at_once=64, **bounds)
+    filler.fill()
+    assert 400 <= len(filler.pids) <= 410  # of 409.6
+    assert host.free >= 1 * GIB - 100 * MIB
 
 
 def test_a_host_that_has_no_more_than_that_starts_nothing(host: Numbers) -> None:
