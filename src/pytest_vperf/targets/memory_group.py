@@ -82,13 +82,12 @@ class MemoryGroup:
         """
         for controller, point in cgroups.hierarchies().items():
             folder = point / self._group.name
-            if folder.is_dir():
-                continue
             try:
-                folder.mkdir()
-                if controller == "cpuset":
-                    # A new group of version 1 has neither, and takes no process then (cgroup-v1/cpusets).
-                    for file in ("cpuset.cpus", "cpuset.mems"):
+                folder.mkdir(exist_ok=True)
+                # A new group of version 1 has neither, and takes no process then (cgroup-v1/cpusets). It may have
+                # been made for another controller of the same hierarchy.
+                for file in ("cpuset.cpus", "cpuset.mems") if controller == "cpuset" else ():
+                    if not (folder / file).read_text().strip():
                         (folder / file).write_text((point / file).read_text())
             except OSError as error:
                 raise CannotStart(

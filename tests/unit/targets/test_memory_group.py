@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -112,6 +113,26 @@ def test_groups_of_those_that_make_their_own(group: MemoryGroup) -> None:
         group.close()
         assert process.wait(5) == -9
     assert version in (1, 2)
+
+
+def test_a_hierarchy_that_controllers_share_has_processors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A group of version 1 without them takes no process, whichever controller it was made for."""
+    for file, text in (("cpuset.cpus", "0-1\n"), ("cpuset.mems", "0\n")):
+        (tmp_path / file).write_text(text)
+    shared = object.__new__(MemoryGroup)
+    shared._group = SimpleNamespace(name="vperf-1.density1")  # type: ignore[assignment]
+    monkeypatch.setattr(
+        cgroups, "hierarchies", lambda: dict.fromkeys(("memory", "cpuset", "cpu"), tmp_path)
+    )
+    made = tmp_path / "vperf-1.density1"
+    made.mkdir()  # as the memory's already
+    for file in ("cpuset.cpus", "cpuset.mems"):
+        (made / file).write_text("\n")
+    assert shared.everywhere() == "/vperf-1.density1"
+    assert (made / "cpuset.cpus").read_text() == "0-1\n"
+    assert (made / "cpuset.mems").read_text() == "0\n"
 
 
 def test_a_group_below_that_is_gone_counts(group: MemoryGroup) -> None:
