@@ -7,8 +7,9 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from pytest_vperf.density.crowd import is_alive
 from pytest_vperf.quantity import Quantity, format_number
-from pytest_vperf.targets.base import Unavailable
+from pytest_vperf.targets.base import TargetError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +27,10 @@ _REMEDIES = {
     "slow": "a longer --start-timeout",
     "addresses": "without network=, or with an engine's network",
 }
+
+
+#: Seconds in which the last processes may be gone.
+_LAST = 5.0
 
 
 class WithProcess(Protocol):
@@ -163,9 +168,21 @@ class Filling:
         began = time.monotonic()
         try:
             self._crowd.end()
+            self._check_end()
         finally:
             self._release()
         return time.monotonic() - began
+
+    def _check_end(self) -> None:
+        """Make sure that no process of theirs is left: who removes them may be quiet where that failed."""
+        deadline = time.monotonic() + _LAST
+        while left := [pid for pid in self._pids.values() if pid is not None and is_alive(pid)]:
+            if time.monotonic() > deadline:
+                raise TargetError(
+                    f"{len(left)} of {self.count} targets ({self._kind.name}) still run after their end",
+                    target=self._kind.name,
+                )
+            time.sleep(0.05)
 
     def __str__(self) -> str:
         cost = self.record["cost"]

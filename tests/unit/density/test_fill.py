@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import resource
+import subprocess
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from pytest_vperf.density import fill as filling_module
+from pytest_vperf.density import filling as filled_module
 from pytest_vperf.density.bounds import Bounds
 from pytest_vperf.density.crowd import Crowd
 from pytest_vperf.density.fill import fill
@@ -49,14 +51,23 @@ def filled(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Filling]:
     """Fills a host of 2 GiB."""
     host = [2048 * MIB]
 
+    pids: list[int | None] = []
+
     def kind_of(starter: Any, run: Any, crowd: Any, limit: Any) -> Kind:
         return Kind(
-            "thing", lambda: crowd.own(cast("Any", Thing(host))), lambda: host[0], has_memory=False
+            "thing",
+            lambda: crowd.own(cast("Any", Thing(host))),
+            lambda: host[0],
+            has_memory=False,
+            pids=lambda targets: (pids[-1:] or [None]) * len(targets),
         )
 
     monkeypatch.setattr(filling_module, "kind_of", kind_of)
 
-    def make(bounds: Bounds, say: Callable[[str], None] = lambda text: None) -> Filling:
+    def make(
+        bounds: Bounds, say: Callable[[str], None] = lambda text: None, pid: int | None = None
+    ) -> Filling:
+        pids.extend([] if pid is None else [pid])
         nothing: Any = None
         return fill(
             nothing,
@@ -64,7 +75,7 @@ def filled(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Filling]:
             bounds,
             run=nothing,
             scope=Scope(),
-            procmem=nothing,
+            procmem=ProcMem(),
             guestmem=nothing,
             nodeid="test",
             seed=1,
@@ -190,3 +201,23 @@ def test_a_group_that_is_full_may_refuse_what_the_kernel_needs(
             filling.carried(at_least=Quantity(252, "count"))
     finally:
         filling.close()
+
+
+def test_what_runs_after_its_end_is_told(
+    filled: Callable[..., Filling], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine that cannot remove a container is quiet; that all have ended is looked at."""
+    monkeypatch.setattr(filled_module, "_LAST", 0.2)
+    with subprocess.Popen(["sleep", "60"]) as process:
+        filling = filled(Bounds(most=2), pid=process.pid)
+        with pytest.raises(
+            TargetError, match=r"2 of 2 targets \(thing\) still run after their end"
+        ):
+            filling.close()
+        process.kill()
+    assert filling.record["teardown_s"] is None
+    with subprocess.Popen(["sleep", "60"]) as process:
+        filling = filled(Bounds(most=2), pid=process.pid)
+        monkeypatch.setattr(Thing, "close", lambda self: process.kill())
+        filling.close()
+    assert filling.record["teardown_s"] is not None
