@@ -30,9 +30,17 @@ def test_what_the_least_pod_adds_to_the_host(claim, host, pods, footprint, procm
     proven.holds(lambda: procmem.pss(least.start().pid, on=host))
 
 
-@pytest.mark.parametrize("figure", ["total", "used", "free"])
+#: As the document counts, what is not free is used, caches too: its 13 of 19 MiB, with 6 free.
+OF_A_POD = {
+    "total": lambda free: free.total,
+    "used": lambda free: free.in_use,
+    "free": lambda free: free.free,
+}
+
+
+@pytest.mark.parametrize("figure", OF_A_POD)
 @pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
 def test_what_the_least_pod_has(claim, pods, footprint, guestmem, figure):
     proven = claim(f"footprint.guestmem.{figure}.pod.{pods.accelerator}")
-    pod = footprint.least(pods).start()
-    proven.holds(lambda: getattr(guestmem.free(pod), figure))
+    least = footprint.least(pods)
+    proven.holds(lambda: OF_A_POD[figure](guestmem.free(least.start())))

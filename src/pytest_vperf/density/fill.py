@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING
 
@@ -66,7 +67,8 @@ def fill(
         TargetError: one did not start, or ended, for a reason that is not the host's want of something.
         TypeError: the starter, or an option, is none.
     """
-    floor = kept_of(starter) if bounds.floor is None else bounds.floor
+    usual = kept_of(starter)
+    floor = usual if bounds.floor is None else bounds.floor
 
     def limit(available: int) -> int:
         """What all may have, of what the host could give."""
@@ -83,59 +85,63 @@ def fill(
     crowd.name = kind.name
     options = {**kind.defaults, **options}
     at_once = len(os.sched_getaffinity(0))
-    began, started = now(), None
+    began, started, after = now(), None, contextlib.ExitStack()
     try:
+        # Until all have ended: to look at one of many, and to end it, takes a file, too.
+        after.enter_context(many_files())
+        if kind.group is not None:
+            after.callback(kind.group.close)
         memory = kind.group.limit if kind.group is not None else limit(kind.available())
-        with many_files():
-            filler = Filler(
-                kind,
-                crowd,
-                options,
-                most=bounds.most,
-                memory=memory,
-                floor=floor,
-                at_once=at_once,
-                say=say,
-            )
-            stop = filler.fill()
-            while True:
-                targets = tuple(filler.pids)
-                say(f"{kind.name}: {len(targets)} run, their memory is asked for")
-                try:
-                    process = _processes(list(filler.pids.values()), procmem)
-                    inside = _insides(targets, guestmem, at_once) if kind.has_memory else {}
-                    break
-                except TargetError:
-                    # To be asked takes some memory, too, and where there is none left another one is ended.
-                    late = filler.bury()
-                    if late is None:
-                        raise
-                    stop = late
-            record = FillingRecord(
-                name=targets[0].name if targets else kind.name,
-                nodeid=nodeid,
-                started_at=began,
-                duration_s=filler.curve[-1]["at_s"],
-                teardown_s=None,
-                count=len(targets),
-                stop=stop.kind,
-                why=stop.why,
-                most=bounds.most,
-                memory=memory,
-                memory_asked=bounds.memory is not None and memory == bounds.memory,
-                floor=floor,
-                at_once=at_once,
-                held=kind.group is not None,
-                outside=kind.outside,
-                watched=kind.watched,
-                options={name: str(value) for name, value in options.items()},
-                curve=filler.curve,
-                process=process,
-                inside=inside,
-                cost=_cost(filler.curve, lambda reading: -reading["available"]),
-                cost_in_group=_cost(filler.curve, lambda reading: reading["group_used"]),
-                targets=_facts(targets),
-            )
+        filler = Filler(
+            kind,
+            crowd,
+            options,
+            most=bounds.most,
+            memory=memory,
+            floor=floor,
+            at_once=at_once,
+            say=say,
+        )
+        stop = filler.fill()
+        while True:
+            targets = tuple(filler.pids)
+            say(f"{kind.name}: {len(targets)} run, their memory is asked for")
+            try:
+                process = _processes(list(filler.pids.values()), procmem)
+                inside = _insides(targets, guestmem, at_once) if kind.has_memory else {}
+                break
+            except TargetError:
+                # To be asked takes some memory, too, and where there is none left another one is ended.
+                late = filler.bury()
+                if late is None:
+                    raise
+                stop = late
+        record = FillingRecord(
+            name=targets[0].name if targets else kind.name,
+            nodeid=nodeid,
+            started_at=began,
+            duration_s=filler.curve[-1]["at_s"],
+            teardown_s=None,
+            count=len(targets),
+            stop=stop.kind,
+            why=stop.why,
+            most=bounds.most,
+            memory=memory,
+            memory_asked=bounds.memory is not None and memory == bounds.memory,
+            floor=floor,
+            floor_asked=floor > usual,
+            at_once=at_once,
+            held=kind.group is not None,
+            outside=kind.outside,
+            watched=kind.watched,
+            options={name: str(value) for name, value in options.items()},
+            curve=filler.curve,
+            process=process,
+            inside=inside,
+            cost=_cost(filler.curve, lambda reading: -reading["available"]),
+            cost_in_group=_cost(filler.curve, lambda reading: reading["group_used"]),
+            targets=_facts(targets),
+        )
         keep(record)
         started = Filling(
             kind,
@@ -146,14 +152,18 @@ def fill(
             scope,
             seed=seed,
             keep=lambda: keep(None),
+            release=after.close,
         )
         scope.keep(started)
-    except BaseException:
+    except BaseException as error:
         try:
             crowd.end()
+        except TargetError:
+            # A Ctrl-C stays one; the end of the run looks again for what did not end.
+            if isinstance(error, Exception):
+                raise
         finally:
-            if kind.group is not None:
-                kind.group.close()
+            after.close()
         raise
     return started
 
@@ -166,8 +176,10 @@ def _processes(pids: Sequence[int | None], procmem: ProcMem) -> dict[str, Spread
     figures = {
         "rss": [memory.rss.value for memory in found],
         "size": [memory.size.value for memory in found],
-        "pss": [procmem.pss(pid).value for pid in known],
     }
+    # libvirt's machines are another user's where pytest is not root's; how many run is known all the same.
+    with contextlib.suppress(Unavailable):
+        figures["pss"] = [procmem.pss(pid).value for pid in known]
     return {name: spread(values) for name, values in figures.items()}
 
 
@@ -188,12 +200,13 @@ def _free(guestmem: GuestMem, target: Target) -> tuple[float, float]:
 
 def _cost(curve: Sequence[Reading], taken: Callable[[Reading], int | None]) -> Cost | None:
     """What one further target takes; ``None`` where there are too few readings, or none of this."""
-    points = {reading["n"]: taken(reading) for reading in curve}
-    # After a want of memory there may be fewer than before; only what rises is a curve.
-    rising = [(n, value) for n, value in points.items() if value is not None]
-    rising = [
-        point for place, point in enumerate(rising) if not place or point[0] > rising[place - 1][0]
-    ]
+    rising: list[tuple[int, int]] = []
+    for reading in curve:
+        value = taken(reading)
+        # After a want of memory no more run than before, and what was ended may have left something; only what rises
+        # is a curve.
+        if value is not None and (not rising or reading["n"] > rising[-1][0]):
+            rising.append((reading["n"], value))
     if len(rising) < 2:
         return None
     numbers, values = [n for n, _ in rising], [value / _MIB for _, value in rising]

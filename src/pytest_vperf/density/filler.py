@@ -1,9 +1,10 @@
 """Fills a host: starts targets, several at a time, until something says that no more fit, and reads what it has left.
 
 They are started in rounds: so many at a time as the host has processors, and the next ones when all of these run.
-What is read between two rounds is then of targets that have settled, and not of some that are half started. While a
-round starts, the host is looked at five times a second: where it has no more than its reserve, what is just starting
-is ended at once.
+What is read between two rounds is then of targets that have settled, and not of some that are half started. The first
+rounds are smaller, so that on a host with many processors there are readings enough for a slope with an interval.
+While a round starts, the host is looked at five times a second: where it has no more than its reserve, what is just
+starting is ended at once.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
 from pytest_vperf.density import stop as stopping
+from pytest_vperf.density.bounds import in_words
 from pytest_vperf.density.crowd import is_alive
 from pytest_vperf.density.stop import Stop
-from pytest_vperf.quantity import format_number
 from pytest_vperf.results.filling import Reading
 from pytest_vperf.targets.base import CannotConnect, Unavailable
 from pytest_vperf.targets.memory_group import SETTLED, STARTING, set_score
@@ -35,6 +36,9 @@ _LOOK = 0.2
 _REST = 0.1
 #: Seconds that a start which nothing can end is waited for, after Ctrl-C.
 _GIVE_UP = 60.0
+#: A round is at least so many, and else this share of what runs: 30 targets are then 13 readings at least, which are
+#: six blocks of `pytest_vperf.stats.growth`, the fewest with an interval of 95 %.
+_FEW, _SHARE = 2, 6
 
 
 class Filler:
@@ -47,7 +51,7 @@ class Filler:
         most: how many at most; ``None``: as many as fit.
         memory: bytes that all of them may take from the host.
         floor: bytes that the host keeps available.
-        at_once: how many are started at a time.
+        at_once: how many are started at a time, at most.
         say: is told how it goes, often.
 
     Attributes:
@@ -76,6 +80,10 @@ class Filler:
         self._killed = 0
         #: The processes of what runs.
         self._settled: set[int] = set()
+        #: Those that were ended here, for they were starting when the host had no more to give.
+        self._ended: set[int] = set()
+        #: Whether such targets have a process that is seen here.
+        self._has_process = False
         self.curve: list[Reading] = []
         self.pids: dict[Target, int | None] = {}
 
@@ -91,9 +99,13 @@ class Filler:
         self._began = time.monotonic()
         self._killed = self._kills()
         self._read()
-        with ThreadPoolExecutor(self._at_once, thread_name_prefix="density-start") as pool:
+        pool = ThreadPoolExecutor(self._at_once, thread_name_prefix="density-start")
+        try:
             while stop is None:
                 stop = self._before() or self._round(pool)
+        finally:
+            # Not waited for: the starts of a round have ended, or were given up.
+            pool.shutdown(wait=False, cancel_futures=True)
         return stop
 
     def _try(self) -> Stop | None:
@@ -101,44 +113,68 @@ class Filler:
         self._say(f"{self._kind.name}: the first one")
         try:
             first = self._kind.start(**self._options)
-        except Unavailable:
-            raise
         except Exception as error:
-            killed = self._kills()
-            return self._out_of_memory(killed) if killed else self._because(error)
+            # First: of a process that was ended even its limits cannot be read back, and are said not to be had.
+            if killed := self._kills():
+                return self._out_of_memory(killed)
+            if isinstance(error, Unavailable):
+                raise
+            return self._because(error)
+        self._look_for_process(first)
         self._crowd.drop([first])
         return None
+
+    def _look_for_process(self, first: Target) -> None:
+        """Whether such targets have a process here, which then has to be in their group.
+
+        Raises:
+            Unavailable: it is not; a daemon may be told to leave the groups of memory alone.
+        """
+        (pid,) = self._kind.pids([first])
+        group = self._kind.group
+        self._has_process = pid is not None
+        if pid is not None and group is not None and pid not in group.processes and is_alive(pid):
+            why = f"process {pid} is not in the control group {group.path}, which is to hold all"
+            raise Unavailable(why, target=self._kind.name)
 
     def _before(self) -> Stop | None:
         """What forbids a further start."""
         running = len(self.pids)
         if self._most is not None and running >= self._most:
             return Stop("most", f"{running} run, as many as were asked for (--density-max)")
-        lost = self.curve[0]["available"] - self.curve[-1]["available"]
-        # A group that holds all of it says itself when it is full; what the host loses may be somebody else's.
-        watched = self._kind.group is None or self._kind.outside
-        if watched and lost >= self._memory:
-            return Stop(
-                "budget", f"the host has lost {_size(lost)} to {running}, of {_size(self._memory)}"
-            )
-        return self._floor_reached()
+        if self._is_watched and self._lost >= self._memory:
+            return stopping.budget(self._lost, running, self._memory)
+        # What no group holds cannot be ended while it starts, and would take its share of the reserve.
+        each = self._lost // running if self._kind.group is None and self._floor and running else 0
+        return self._floor_reached(max(0, each))
 
-    def _floor_reached(self) -> Stop | None:
+    @property
+    def _lost(self) -> int:
+        return self.curve[0]["available"] - self.curve[-1]["available"]
+
+    @property
+    def _is_watched(self) -> bool:
+        """Whether no group holds all of it, which would say itself when it is full."""
+        return self._kind.group is None or self._kind.outside
+
+    def _floor_reached(self, each: int = 0) -> Stop | None:
+        """Whether the host has no more than its reserve, or less than that and ``each``."""
         left = self._kind.available()
-        if left > self._floor:
+        if left > self._floor and left >= self._floor + each:
             return None
-        return Stop(
-            "floor", f"the host has {_size(left)} available, and keeps {_size(self._floor)}"
-        )
+        return stopping.floor(left, each, self._floor)
 
     def _round(self, pool: ThreadPoolExecutor) -> Stop | None:
-        number = self._at_once
+        number = min(self._at_once, max(_FEW, len(self.pids) // _SHARE))
+        if self._is_watched and self.pids and self._lost > 0:
+            # With many processors a round may be more than the reserve.
+            room = min(self._kind.available() - self._floor, self._memory - self._lost)
+            number = min(number, max(1, room * len(self.pids) // self._lost))
         if self._most is not None:
             number = min(number, self._most - len(self.pids))
         futures = [pool.submit(self._kind.start, **self._options) for _ in range(number)]
         try:
-            stop = self._watch(futures)
-            stop = self._take(futures, stop)
+            stop = self._take(futures, self._watch(futures))
         except BaseException:
             self._abandon(futures)
             raise
@@ -158,6 +194,7 @@ class Filler:
                 set_score(pid, STARTING)
             stop = stop or self._floor_reached()
             if stop is not None and self._kind.group is not None:
+                self._ended |= newcomers
                 self._kind.group.end(newcomers)
         return stop
 
@@ -177,9 +214,8 @@ class Filler:
         for future in futures:
             try:
                 new.append(future.result())
-            except (
-                Exception
-            ) as error:  # a fork that is refused memory is an OSError, a thread a RuntimeError
+            # A fork that is refused memory is an OSError, a thread a RuntimeError.
+            except Exception as error:
                 errors.append(error)
         for target, pid in zip(new, self._kind.pids(new), strict=True):
             self.pids[target] = pid
@@ -200,34 +236,35 @@ class Filler:
         return stop
 
     def bury(self) -> Stop | None:
-        """Count out what has ended, which only the kernel's want of memory may do.
+        """Count out what has ended, which only the kernel's want of memory, and who ends what starts, may do.
 
         Raises:
             CannotConnect: something ended by itself.
         """
         kills = self._kills()
         killed, self._killed = kills - self._killed, kills
-        dead = [target for target, pid in self.pids.items() if not is_alive(pid)]
+        dead = [target for target, pid in self.pids.items() if not self._is_alive(pid)]
+        # One may have come up in the moment between the look at what starts and the signal.
+        by_itself = [target for target in dead if self.pids[target] not in self._ended]
         for target in dead:
             del self.pids[target]
         self._crowd.drop(dead)
         if killed > 0:
             return self._out_of_memory(killed)
-        if dead:
+        if by_itself:
             raise CannotConnect(
-                f"{len(dead)} of {len(dead) + len(self.pids)} targets ({self._kind.name}) ended while others"
+                f"{len(by_itself)} of {len(dead) + len(self.pids)} targets ({self._kind.name}) ended while others"
                 " started, and not for want of memory",
                 target=self._kind.name,
             )
         return None
 
+    def _is_alive(self, pid: int | None) -> bool:
+        """Of what has a process here, one that is not found any more has ended."""
+        return not self._has_process if pid is None else is_alive(pid)
+
     def _out_of_memory(self, killed: int) -> Stop:
-        limit = self._kind.group.limit if self._kind.group is not None else 0
-        return Stop(
-            "oom",
-            f"the control group of all, with {_size(limit)}, had no memory left for one more: the kernel ended"
-            f" {killed} process{'' if killed == 1 else 'es'}",
-        )
+        return stopping.oom(self._kind.group.limit if self._kind.group else 0, killed)
 
     def _kills(self) -> int:
         return self._kind.group.kills if self._kind.group is not None else 0
@@ -258,13 +295,5 @@ class Filler:
         left = self._kind.available()
         lost = max(0, self.curve[0]["available"] - left)
         of = f" of {self._most}" if self._most is not None else ""
-        return (
-            f"{self._kind.name}: {len(self.pids) + started}{of} run, {_size(lost)} of {_size(self._memory)} lost,"
-            f" {_size(left)} available"
-        )
-
-
-def _size(size: float) -> str:
-    """A size in words: ``5.7 GiB``."""
-    unit, factor = ("GiB", 1 << 30) if abs(size) >= 1 << 30 else ("MiB", 1 << 20)
-    return f"{format_number(size / factor)} {unit}"
+        memory = f"{in_words(lost)} of {in_words(self._memory)} lost, {in_words(left)} available"
+        return f"{self._kind.name}: {len(self.pids) + started}{of} run, {memory}"

@@ -7,8 +7,9 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from pytest_vperf.density.crowd import is_alive
 from pytest_vperf.quantity import Quantity, format_number
-from pytest_vperf.targets.base import Unavailable
+from pytest_vperf.targets.base import TargetError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +20,17 @@ if TYPE_CHECKING:
     from pytest_vperf.results.filling import FillingRecord
     from pytest_vperf.targets.base import Facts, Target
     from pytest_vperf.targets.scope import Scope
+
+
+#: Why a count is only a lower bound → what gives a larger one.
+_REMEDIES = {
+    "slow": "a longer --start-timeout",
+    "addresses": "without network=, or with an engine's network",
+}
+
+
+#: Seconds in which the last processes may be gone.
+_LAST = 5.0
 
 
 class WithProcess(Protocol):
@@ -42,6 +54,7 @@ class Filling:
         scope: of the test, whose samples have the facts of the targets that they are about.
         seed: of the order in which they are asked.
         keep: is told when the record is complete.
+        release: is told when all have ended: it ends their control group, and what this process needed for them.
 
     Attributes:
         count: how many run at once.
@@ -61,9 +74,10 @@ class Filling:
         *,
         seed: int,
         keep: Callable[[], None],
+        release: Callable[[], None],
     ) -> None:
         self._kind, self._crowd, self._pids = kind, crowd, pids
-        self._scope, self._keep = scope, keep
+        self._scope, self._keep, self._release = scope, keep, release
         self.stop, self.record = stop, record
         self.targets = tuple(pids)
         self.count = len(self.targets)
@@ -80,21 +94,27 @@ class Filling:
         Raises:
             Unavailable: fewer ran, and not because the host could carry no more: how many it carries is not known.
         """
-        asked = self.record["memory_asked"] and self.stop.kind in ("oom", "budget")
-        if not self.stop.is_limit or asked:
+        remedy = self._asked_for()
+        if not self.stop.is_limit or remedy:
             enough = at_least is not None and self.count >= at_least.to("count").value
             if not enough:
                 least = f", and {at_least} is claimed" if at_least is not None else ""
-                remedy = "more memory (--density-memory), or none given"
-                if not asked:
-                    slow = self.stop.kind == "slow"
-                    remedy = "a longer --start-timeout" if slow else "a larger --density-max"
                 raise Unavailable(
                     f"at least {self.count} run{least}; how many this machine carries is not known: {self.stop.why}",
-                    remedy=remedy,
+                    remedy=remedy or _REMEDIES.get(self.stop.kind, "a larger --density-max"),
                     target=self._kind.name,
                 )
         return self._counted()
+
+    def _asked_for(self) -> str:
+        """What would let more of them run where somebody's wish ended the filling, and not the host; else nothing."""
+        # A group that is full may also say so by refusing its kernel memory.
+        ends = ["oom", "budget", "allocation"]
+        if self.record["memory_asked"] and self.stop.kind in ends:
+            return "more memory (--density-memory), or none given"
+        if self.record["floor_asked"] and self.stop.kind in [*ends, "floor"]:
+            return "a smaller reserve (--density-floor), or none given"
+        return ""
 
     def fits(self) -> Quantity:
         """How many fit into the memory that they were given, as a sample of a comparison.
@@ -148,10 +168,21 @@ class Filling:
         began = time.monotonic()
         try:
             self._crowd.end()
+            self._check_end()
         finally:
-            if self._kind.group is not None:
-                self._kind.group.close()
+            self._release()
         return time.monotonic() - began
+
+    def _check_end(self) -> None:
+        """Make sure that no process of theirs is left: who removes them may be quiet where that failed."""
+        deadline = time.monotonic() + _LAST
+        while left := [pid for pid in self._pids.values() if pid is not None and is_alive(pid)]:
+            if time.monotonic() > deadline:
+                raise TargetError(
+                    f"{len(left)} of {self.count} targets ({self._kind.name}) still run after their end",
+                    target=self._kind.name,
+                )
+            time.sleep(0.05)
 
     def __str__(self) -> str:
         cost = self.record["cost"]

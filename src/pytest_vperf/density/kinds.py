@@ -94,12 +94,9 @@ def kind_of(starter: Starter, run: Run, scope: Scope, limit: Callable[[int], int
     if isinstance(starter, Guests):
         return _guests(starter, run, scope, limit)
     if isinstance(starter, Domus):
-        connection = starter.daemon.connection
-        free = (
-            connection.handle.getFreeMemory
-        )  # of the hypervisor, which gives a domU all of its memory at once
+        # Of the hypervisor, which gives a domU all of its memory at once.
         watched = "Xen gives each all of its memory at once, or refuses"
-        return Kind("domu", starter.owned_by(scope).start, lambda: int(free()), watched=watched)
+        return Kind("domu", starter.owned_by(scope).start, starter.free_memory, watched=watched)
     raise TypeError(
         f"density() fills a host with containers, pods, guests or domus, not with {starter!r}"
     )

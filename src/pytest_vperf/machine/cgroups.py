@@ -106,6 +106,17 @@ def members(name: str) -> list[int]:
     ]
 
 
+def numbers(procs: str) -> list[int]:
+    """The processes that a file ``cgroup.procs`` lists.
+
+    Version 2 lists one of another process namespace as 0, which kill(2) takes for the caller's own group.
+
+    Args:
+        procs: the file's text.
+    """
+    return [pid for pid in map(int, procs.split()) if pid > 0]
+
+
 def remove(folder: Path, *, timeout: float = 3.0) -> str:
     """Remove a group and those below it; the system's words if it is still used, else nothing.
 

@@ -52,6 +52,7 @@ class FillingRecord(TypedDict):
     memory: int
     memory_asked: bool
     floor: int
+    floor_asked: bool
     at_once: int
     held: bool
     outside: bool

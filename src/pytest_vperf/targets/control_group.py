@@ -183,14 +183,14 @@ def _end_members(folder: Path) -> None:
     """Kill what is in a group: a process that dropped its environment is known as the run's by nothing else."""
     for _ in range(10):  # a process may fork between the look and the signal
         try:
-            members = (folder / "cgroup.procs").read_text().split()
+            members = cgroups.numbers((folder / "cgroup.procs").read_text())
         except OSError:
             return
         if not members:
             return
         for pid in members:
             with contextlib.suppress(OSError):
-                os.kill(int(pid), signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
 
 
 def _old(controller: str) -> str:

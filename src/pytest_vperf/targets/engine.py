@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_vperf.machine.preflight import Readiness, find_program
 from pytest_vperf.machine.procfile import text
 from pytest_vperf.machine.runs import LABEL_RUN
-from pytest_vperf.targets import oci_runtimes
+from pytest_vperf.targets import container_start, oci_runtimes
 from pytest_vperf.targets.base import CannotConnect, Unavailable
 from pytest_vperf.targets.engine_address import answering, connect, default_sockets, knock
 from pytest_vperf.targets.private_engine import PrivateEngine
@@ -173,13 +173,9 @@ class Engine:
         """Whatever this run still has: also one whose making was interrupted before it was known."""
         if self._run is None:
             return
-        from docker.errors import APIError
-
         api: Any = self.client.api
         wanted = {"label": f"{LABEL_RUN}={self._run.id}"}
-        for container in api.containers(all=True, filters=wanted):
-            with contextlib.suppress(APIError):  # gone meanwhile
-                api.remove_container(container["Id"], force=True, v=True)
+        container_start.remove_all(api, api.containers(all=True, filters=wanted))
 
     def __enter__(self) -> Engine:
         return self

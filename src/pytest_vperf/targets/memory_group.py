@@ -57,7 +57,12 @@ class MemoryGroup:
         self._folder, self._version = self._group.place("memory")
         self._told, self._events = 0, -1
         if self._version == 1:
-            self._listen()
+            try:
+                _hold_below(self._folder, target)
+                self._listen()
+            except BaseException:
+                self._group.close()
+                raise
 
     @property
     def path(self) -> str:
@@ -77,13 +82,12 @@ class MemoryGroup:
         """
         for controller, point in cgroups.hierarchies().items():
             folder = point / self._group.name
-            if folder.is_dir():
-                continue
             try:
-                folder.mkdir()
-                if controller == "cpuset":
-                    # A new group of version 1 has neither, and takes no process then (cgroup-v1/cpusets).
-                    for file in ("cpuset.cpus", "cpuset.mems"):
+                folder.mkdir(exist_ok=True)
+                # A new group of version 1 has neither, and takes no process then (cgroup-v1/cpusets). It may have
+                # been made for another controller of the same hierarchy.
+                for file in ("cpuset.cpus", "cpuset.mems") if controller == "cpuset" else ():
+                    if not (folder / file).read_text().strip():
                         (folder / file).write_text((point / file).read_text())
             except OSError as error:
                 raise CannotStart(
@@ -114,7 +118,10 @@ class MemoryGroup:
         return int((self._folder / name).read_text())
 
     def _listen(self) -> None:
-        """Have the kernel tell of each want of memory in the group, and below (cgroup-v1/memory, "OOM Control")."""
+        """Have the kernel tell each time that the group's memory is full (cgroup-v1/memory, "OOM Control").
+
+        It tells the group that has the limit, whichever process below it then ends.
+        """
         self._events = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         # A kernel that tells no more still counts, if only as long as the group is there whose process was ended.
         with contextlib.suppress(OSError), (self._folder / "memory.oom_control").open() as control:
@@ -144,7 +151,7 @@ class MemoryGroup:
         found: list[int] = []
         for folder, _, _ in os.walk(self._folder):
             # A group may go while it is looked at.
-            found += map(int, (content(Path(folder) / "cgroup.procs") or "").split())
+            found += cgroups.numbers(content(Path(folder) / "cgroup.procs") or "")
         return found
 
     def end(self, processes: Iterable[int]) -> None:
@@ -200,6 +207,27 @@ def set_score(pid: int, score: int) -> None:
     """Say how early a process is to be ended for want of memory; nothing where it is gone, or somebody else's."""
     with contextlib.suppress(OSError):
         Path(f"/proc/{pid}/oom_score_adj").write_text(str(score))
+
+
+def _hold_below(folder: Path, target: str) -> None:
+    """Have a group of version 1 hold what is in the groups below it, too.
+
+    Linux does since 5.11; before, only where the group was told to (cgroup-v1/memory, "Hierarchy support"), as
+    systemd does for all.
+
+    Raises:
+        CannotStart: it cannot be told.
+    """
+    switch = folder / "memory.use_hierarchy"
+    if (content(switch) or "").strip() != "0":
+        return
+    try:
+        switch.write_text("1")
+    except OSError as error:
+        raise CannotStart(
+            f"{target}: a group that holds those below it is refused: {switch}: {error.strerror}",
+            target=target,
+        ) from error
 
 
 def _number_in(path: Path, name: str) -> int:

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Sequence
 
+#: Milliseconds that poll(2) takes: an int.
+_LONGEST = (1 << 31) - 1
 _READABLE = select.POLLIN | select.POLLHUP | select.POLLERR | select.POLLNVAL
 _WRITABLE = select.POLLOUT | select.POLLHUP | select.POLLERR | select.POLLNVAL
 
@@ -22,7 +24,7 @@ def ready(
     Args:
         readers: to be read.
         writers: to be written to.
-        seconds: to wait at most.
+        seconds: to wait at most; after 24 days nothing is ready, whatever was asked for.
     """
     wanted: dict[int, int] = {}
     for sockets, events in ((readers, select.POLLIN), (writers, select.POLLOUT)):
@@ -31,7 +33,7 @@ def ready(
     poll = select.poll()
     for descriptor, events in wanted.items():
         poll.register(descriptor, events)
-    found = dict(poll.poll(math.ceil(max(0.0, seconds) * 1000)))
+    found = dict(poll.poll(math.ceil(min(max(0.0, seconds) * 1000, _LONGEST))))
     return (
         [each for each in readers if found.get(each.fileno(), 0) & _READABLE],
         [each for each in writers if found.get(each.fileno(), 0) & _WRITABLE],

@@ -48,6 +48,12 @@ class FreeResult:
     available: Quantity | None
     used_without_caches: Quantity | None
 
+    @property
+    def in_use(self) -> Quantity:
+        """Total minus free, caches included: what every version until procps 3.3.9 called used."""
+        taken = self.total.value - self.free.to(self.total.unit).value
+        return Quantity(taken, self.total.unit, better="lower")
+
 
 @dataclass(frozen=True)
 class Free:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_vperf.quantity import Quantity
-from pytest_vperf.targets.base import TargetError
+from pytest_vperf.targets.base import TargetError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +46,7 @@ class ProcMem:
 
         Raises:
             TargetError: there is no such process, it is a kernel thread, or it has ended and was not waited for.
+            Unavailable: this user may not ask.
         """
         if on is not None:
             text = _read(on, f"/proc/{process}/status", process)
@@ -65,6 +66,7 @@ class ProcMem:
 
         Raises:
             TargetError: as of `of`.
+            Unavailable: likewise.
         """
         if on is not None:
             return _line(_read(on, f"/proc/{process}/smaps_rollup", process), "Pss", process)
@@ -82,7 +84,10 @@ def _of(process: int, ask: Callable[[psutil.Process], Any]) -> Any:
     except psutil.NoSuchProcess:
         raise TargetError(f"there is no process {process}") from None
     except psutil.AccessDenied:
-        raise TargetError(f"the memory of process {process} cannot be read") from None
+        raise Unavailable(
+            f"the memory of process {process} cannot be read: it is another user's",
+            remedy="run as that user, or as root",
+        ) from None
 
 
 def _read(host: Target, path: str, process: int) -> str:

@@ -44,3 +44,26 @@ def test_guests_share_a_group(guest_place: Place) -> None:
         filling.close()
     assert guest_place.traces() == []
     assert cgroups.named(guest_place.run.cgroup) == []
+
+
+def test_guests_until_their_memory_is_full(guest_place: Place) -> None:
+    """libvirt removes the group of a guest that the kernel ended, and the count of what was ended with it."""
+    filling = filled(
+        guest_place.guests(), guest_place.run, memory=400 << 20, of_each={"init": "small"}
+    )
+    try:
+        record = filling.record
+        # Each has some 150 to 300 MiB of its 512.
+        assert filling.count <= 3
+        if record["held"]:
+            assert record["stop"] == "oom"
+            assert "the control group of all, with 400 MiB, had no memory left" in record["why"]
+        else:
+            assert record["stop"] == "budget"
+        pids = [filling.another().process for _ in range(filling.count)]
+        assert all("qemu" in Path(f"/proc/{pid}/cmdline").read_text() for pid in pids)
+        assert len(guest_place.machines()) == filling.count
+    finally:
+        filling.close()
+    assert guest_place.traces() == []
+    assert cgroups.named(guest_place.run.cgroup) == []

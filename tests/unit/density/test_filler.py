@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 import time
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from pytest_vperf.density import filler as fillers
 from pytest_vperf.density.crowd import Crowd
 from pytest_vperf.density.filler import Filler
 from pytest_vperf.density.kinds import Kind
-from pytest_vperf.targets.base import CannotConnect, CannotStart, Facts, TargetError, TimedOut
+from pytest_vperf.stats.growth import growth
+from pytest_vperf.targets.base import (
+    CannotConnect,
+    CannotStart,
+    Facts,
+    TargetError,
+    TimedOut,
+    Unavailable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,6 +59,7 @@ class Numbers:
         self.said: list[str] = []
         self.number = itertools.count(1)
         self.trouble: Callable[[int], None] = lambda number: None
+        self.kind: dict[str, Any] = {}
 
     def start(self, **options: object) -> Any:
         with self.lock:
@@ -59,7 +70,7 @@ class Numbers:
         return self.crowd.own(cast("Any", Thing(self)))
 
     def filler(self, **bounds: Any) -> Filler:
-        kind = Kind("thing", self.start, lambda: self.free)
+        kind = Kind("thing", self.start, lambda: self.free, **self.kind)
         usual = {"most": None, "memory": 1 << 40, "floor": 0, "at_once": 2}
         return Filler(kind, self.crowd, {}, say=self.said.append, **{**usual, **bounds})
 
@@ -86,13 +97,27 @@ def test_as_many_as_were_asked_for(host: Numbers) -> None:
 def test_the_memory_that_they_may_take(host: Numbers) -> None:
     stop = host.filler(memory=500 * MIB).fill()
     assert stop.kind == "budget"
-    assert stop.why == "the host has lost 600 MiB to 6, of 500 MiB"
+    assert stop.why == "the host has lost 500 MiB to 5, of 500 MiB"
 
 
 def test_what_the_host_keeps(host: Numbers) -> None:
     stop = host.filler(floor=1 * GIB).fill()
     assert stop.kind == "floor"
-    assert stop.why == "the host has 848 MiB available, and keeps 1 GiB"
+    # The 11th would take of it, and nothing could end it while it starts.
+    assert stop.why == "the host has 1.023 GiB available, one more takes 100 MiB, and keeps 1 GiB"
+
+
+@pytest.mark.parametrize("bounds", [{"floor": 1 * GIB}, {"memory": 40 * GIB}])
+def test_a_round_is_no_larger_than_what_is_left(
+    host: Numbers, monkeypatch: pytest.MonkeyPatch, bounds: dict[str, int]
+) -> None:
+    """Of a host with 64 processors, where nothing holds them all to their memory."""
+    monkeypatch.setattr(fillers, "_REST", 0.0)
+    host.free = 41 * GIB
+    filler = host.filler(at_once=64, **bounds)
+    filler.fill()
+    assert 400 <= len(filler.pids) <= 410  # of 409.6
+    assert host.free >= 1 * GIB - 100 * MIB
 
 
 def test_a_host_that_has_no_more_than_that_starts_nothing(host: Numbers) -> None:
@@ -215,3 +240,147 @@ def test_the_end_of_many_takes_little_more_than_that_of_one(
     for _ in range(16):
         host.start()
     assert host.crowd.end() < 1.0
+
+
+class Group:
+    """A control group of numbers; a process that runs is this one's parent, one that has ended has no number."""
+
+    path = "/vperf-1.density1"
+    limit = used = 0
+
+    def __init__(self) -> None:
+        self.kills = 0
+        self.processes: list[int] = []
+        self.ended: set[int] = set()
+
+    def end(self, processes: set[int]) -> None:
+        self.ended |= processes
+
+
+def held(host: Numbers, pids: Callable[[Any], int | None]) -> Group:
+    """Have all of a host's things in a group."""
+    group = Group()
+    host.kind = {"group": group, "pids": lambda targets: [pids(target) for target in targets]}
+    return group
+
+
+GONE = 1 << 30  # no process has this number
+HERE = os.getpid()
+
+
+def test_a_host_with_many_processors_is_read_often_enough_for_an_interval(
+    host: Numbers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fillers, "_REST", 0.0)
+    host.free = 1 << 40
+    filler = host.filler(most=30, at_once=64)
+    assert filler.fill().kind == "most"
+    numbers = [reading["n"] for reading in filler.curve]
+    assert numbers[-1] == 30
+    found = growth(numbers, [-reading["available"] / MIB for reading in filler.curve])
+    assert (found.low, found.high) == (100, 100)
+    # And many take no more rounds than they need.
+    host.number = itertools.count(1)
+    filler = host.filler(most=600, at_once=64)
+    filler.fill()
+    assert filler.curve[-1]["n"] == 600
+    assert filler.curve[-2]["n"] >= 536
+
+
+def test_a_process_that_was_gone_before_it_was_looked_for_is_dead(host: Numbers) -> None:
+    """The newest is whom the kernel ends first; of a guest that has ended no QEMU is found any more."""
+    gone = threading.Event()
+    group = held(host, lambda target: None if gone.is_set() else HERE)
+    group.processes = [HERE]
+
+    def full(number: int) -> None:
+        if number == 4:
+            group.kills = 1
+            gone.set()
+
+    host.trouble = full
+    filler = host.filler()
+    assert filler.fill().kind == "oom"
+    assert list(filler.pids.values()) == [HERE, HERE]
+    assert host.ended == 3  # the trial is one of them
+
+
+def test_what_was_ended_with_those_that_started_is_no_target_that_ended_by_itself(
+    host: Numbers,
+) -> None:
+    """It may have come up in the moment between the look and the signal."""
+    numbers = iter([HERE, HERE, GONE])
+    known: dict[Any, int] = {}
+    group = held(host, lambda target: known.setdefault(target, next(numbers)))
+    group.processes = [HERE]
+
+    def slowly(number: int) -> None:
+        if number == 3:
+            host.free = 0
+            group.processes = [HERE, GONE]
+            time.sleep(0.5)
+            raise CannotStart("QEMU was killed by signal 9")
+
+    host.trouble = slowly
+    filler = host.filler(at_once=1, floor=MIB)
+    filler._newcomers = lambda: {GONE}  # type: ignore[method-assign]
+    stop = filler.fill()
+    assert stop.kind == "floor"
+    assert group.ended == {GONE}
+    (only,) = filler.pids
+    filler.pids[only] = GONE
+    assert filler.bury() is None
+    assert filler.pids == {}
+
+
+def test_a_start_that_nothing_ends_is_waited_for_no_longer_than_it_is_said(
+    host: Numbers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fillers, "_GIVE_UP", 0.3)
+    may_end = threading.Event()
+
+    def hangs(number: int) -> None:
+        if number == 3:
+            may_end.wait(20)
+
+    host.trouble = hangs
+    filler = host.filler()
+
+    def interrupted(text: str) -> None:
+        if "run," in text:
+            raise KeyboardInterrupt
+
+    filler._say = interrupted
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        filler.fill()
+    assert time.monotonic() - began < 5
+    host.crowd.end()
+    may_end.set()
+    deadline = time.monotonic() + 5
+    while host.free != 2 * GIB and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert host.free == 2 * GIB  # what came up late was ended, too
+
+
+def test_a_process_that_the_group_does_not_hold_is_not_measured(host: Numbers) -> None:
+    held(host, lambda target: HERE)
+    with pytest.raises(
+        Unavailable, match=f"process {HERE} is not in the control group /vperf-1.density1"
+    ) as caught:
+        host.filler().fill()
+    assert caught.value.target == "thing"
+    host.crowd.end()
+    assert host.free == 2 * GIB
+
+
+def test_a_first_one_whose_process_the_kernel_ended_had_no_memory(host: Numbers) -> None:
+    """Whatever its start says of that: limits of a process that has ended cannot be read back."""
+    group = held(host, lambda target: HERE)
+
+    def ended(number: int) -> None:
+        group.kills = 1
+        raise Unavailable("no process of the container is seen on this machine")
+
+    host.trouble = ended
+    assert host.filler().fill().kind == "oom"

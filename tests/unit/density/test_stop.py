@@ -6,9 +6,11 @@ import errno
 import os
 
 import pytest
+import requests
 
 from pytest_vperf.density.stop import Stop, of_error
-from pytest_vperf.targets.base import CannotStart, TimedOut
+from pytest_vperf.targets.base import CannotConnect, CannotStart, TimedOut
+from pytest_vperf.targets.engine_address import answering
 
 
 @pytest.mark.parametrize(
@@ -31,10 +33,20 @@ from pytest_vperf.targets.base import CannotStart, TimedOut
             "could not configure /dev/net/tun (tap7): Device or resource busy",
         ),
         ("ports", "no available IPv4 addresses on this network's address pools: bridge"),
-        ("ports", "all addresses of 198.18.4.0/24 are in use by this run"),
+        ("ports", "no available IPv6 addresses on this network's address pools: bridge"),
+        ("addresses", "all addresses of 198.18.4.0/24 are in use by this run"),
         ("ports", "a tap cannot be made: /dev/net/tun: Device or resource busy"),
         ("resource", "fork/exec /usr/bin/runc: resource temporarily unavailable"),
         ("resource", "socket: Too many open files"),
+        # Go's runtime, in runc or a shim that may have no more threads (src/runtime/os_linux.go)
+        ("resource", "runtime: failed to create new OS thread (have 5 already; errno=11)"),
+        # runc, where the keys of a user are counted (keyrings(7), kernel.keys.maxkeys)
+        (
+            "resource",
+            "unable to join session keyring: unable to create session key: disk quota exceeded",
+        ),
+        # runc, whose first process was ended by the kernel
+        ("allocation", "container init was OOM-killed (memory limit too low?)"),
         ("resource", "write /etc/hosts: no space left on device"),
     ],
 )
@@ -69,6 +81,43 @@ def test_a_start_that_took_too_long_is_no_limit() -> None:
     assert stop == Stop("slow", "a start took too long: guest tcg was not ready within 9 s")
     assert not stop.is_limit
     assert not stop.is_memory
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "pod kvm qboot: QEMU ended with status 0 in the phase 'kernel'\nits console ended with:\n"
+        "[    0.4] Kernel panic - not syncing: System is deadlocked on memory\nOut of memory",
+        "pod kvm qboot: the container did not start: mount the overlay: Cannot allocate memory",
+        "pod kvm qboot: its container ended at once (sh) with status 1:\nfork: Cannot allocate memory",
+        "domu pv: its agent could not start a process: Cannot allocate memory",
+    ],
+)
+def test_a_machine_that_has_too_little_itself_says_nothing_of_its_host(said: str) -> None:
+    """``density(pods, memory="24 MiB")`` is no host that carries none."""
+    assert of_error(CannotStart(said)) is None
+
+
+def test_what_qemu_says_before_the_console_counts() -> None:
+    said = "QEMU ended with status 1\nQEMU said: Cannot allocate memory\nits console ended with:\nhello"
+    assert of_error(CannotStart(said)) == Stop("allocation", "QEMU said: Cannot allocate memory")
+
+
+def test_an_engine_that_takes_too_long_is_no_limit() -> None:
+    url = "unix:///run/docker.sock"
+    with pytest.raises(CannotConnect) as caught, answering(url):
+        raise requests.ReadTimeout(TimeoutError("timed out"))
+    stop = of_error(caught.value)
+    assert stop == Stop(
+        "slow", f"the Docker engine at {url} does not answer any more: it took too long"
+    )
+    gone = CannotConnect(f"the Docker engine at {url} does not answer any more: Connection refused")
+    assert of_error(gone) is None
+
+
+def test_the_runs_own_network_is_no_limit_of_the_host() -> None:
+    assert not Stop("addresses", "").is_limit
+    assert Stop("ports", "").is_limit
 
 
 def test_a_long_line_is_cut() -> None:

@@ -19,6 +19,7 @@ RECORD = {
     "memory": 1 << 30,
     "memory_asked": False,
     "floor": 1 << 29,
+    "floor_asked": False,
     "at_once": 2,
     "held": True,
     "outside": False,

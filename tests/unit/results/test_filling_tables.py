@@ -21,6 +21,7 @@ def record() -> FillingRecord:
         memory=6 << 30,
         memory_asked=True,
         floor=512 << 20,
+        floor_asked=False,
         at_once=2,
         held=True,
         outside=False,

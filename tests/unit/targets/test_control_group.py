@@ -15,6 +15,7 @@ from pytest_vperf.targets import control_group
 from pytest_vperf.targets.base import CannotStart, Unavailable
 from pytest_vperf.targets.control_group import ControlGroup
 from pytest_vperf.targets.limits import Limits
+from pytest_vperf.targets.memory_group import MemoryGroup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,3 +79,24 @@ def test_a_machine_that_has_ended_is_no_member(group: ControlGroup) -> None:
     ended.wait()
     with pytest.raises(CannotStart, match=f"host: process {ended.pid} has ended"):
         group.check_member(ended.pid)
+
+
+def test_a_process_of_another_namespace_has_no_number_and_gets_no_signal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Version 2 lists it as 0 (admin-guide/cgroup-v2, "Namespace"), which to kill(2) is the caller's own group."""
+    killed: list[int] = []
+
+    def ended(pid: int, number: int) -> None:
+        killed.append(pid)
+        (tmp_path / "cgroup.procs").write_text("0\n")
+
+    monkeypatch.setattr(os, "kill", ended)
+    (tmp_path / "cgroup.procs").write_text("0\n4242\n0\n")
+    control_group._end_members(tmp_path)
+    assert killed == [4242]
+    shared = object.__new__(MemoryGroup)
+    shared._folder = tmp_path
+    assert shared.processes == []
+    (tmp_path / "cgroup.procs").write_text("0\n7\n")
+    assert shared.processes == [7]

@@ -7,12 +7,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_vperf.machine import cgroups, leftovers
 from pytest_vperf.machine.runs import Run
+from pytest_vperf.targets import memory_group
 from pytest_vperf.targets.base import CannotStart, Unavailable
 from pytest_vperf.targets.limits import Limits
 from pytest_vperf.targets.memory_group import SETTLED, STARTING, MemoryGroup, set_score
@@ -113,6 +115,26 @@ def test_groups_of_those_that_make_their_own(group: MemoryGroup) -> None:
     assert version in (1, 2)
 
 
+def test_a_hierarchy_that_controllers_share_has_processors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A group of version 1 without them takes no process, whichever controller it was made for."""
+    for file, text in (("cpuset.cpus", "0-1\n"), ("cpuset.mems", "0\n")):
+        (tmp_path / file).write_text(text)
+    shared = object.__new__(MemoryGroup)
+    shared._group = SimpleNamespace(name="vperf-1.density1")  # type: ignore[assignment]
+    monkeypatch.setattr(
+        cgroups, "hierarchies", lambda: dict.fromkeys(("memory", "cpuset", "cpu"), tmp_path)
+    )
+    made = tmp_path / "vperf-1.density1"
+    made.mkdir()  # as the memory's already
+    for file in ("cpuset.cpus", "cpuset.mems"):
+        (made / file).write_text("\n")
+    assert shared.everywhere() == "/vperf-1.density1"
+    assert (made / "cpuset.cpus").read_text() == "0-1\n"
+    assert (made / "cpuset.mems").read_text() == "0\n"
+
+
 def test_a_group_below_that_is_gone_counts(group: MemoryGroup) -> None:
     """libvirt removes a machine's group as soon as the machine has ended."""
     inner = group._group.place("memory")[0] / "machine"
@@ -128,6 +150,16 @@ def test_a_group_below_that_is_gone_counts(group: MemoryGroup) -> None:
     assert cgroups.remove(inner) == ""
     assert group.kills == 2
     assert group.kills == 2
+
+
+def test_an_old_kernel_is_told_to_hold_what_is_below(tmp_path: Path) -> None:
+    """Before Linux 5.11, without systemd: else containers and libvirt's machines are held to nothing."""
+    memory_group._hold_below(tmp_path, "pod")  # a kernel without the file
+    assert list(tmp_path.iterdir()) == []
+    switch = tmp_path / "memory.use_hierarchy"
+    switch.write_text("0\n")
+    memory_group._hold_below(tmp_path, "pod")
+    assert switch.read_text() == "1"
 
 
 def test_what_a_killed_run_left_is_found(group: MemoryGroup, run: Run) -> None:

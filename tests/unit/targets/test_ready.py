@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import resource
 import socket
 import time
@@ -32,6 +33,9 @@ def test_it_waits_no_longer_than_it_should() -> None:
         assert ready([one], [], 0.05) == ([], [])
         assert 0.05 <= time.monotonic() - began < 2
         assert ready([one], [], -1) == ([], [])
+        other.send(b"x")
+        for long in (1e9, math.inf):  # more milliseconds than poll(2) takes
+            assert ready([one], [], long) == ([one], [])
 
 
 def test_with_more_files_than_select_knows() -> None:

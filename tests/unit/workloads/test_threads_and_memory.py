@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -9,9 +10,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import psutil
 import pytest
 
-from pytest_vperf.targets.base import Completed, TargetError
+from pytest_vperf.targets.base import Completed, TargetError, Unavailable
 from pytest_vperf.workloads.procmem import ProcMem
 from pytest_vperf.workloads.threadcpu import ThreadCpu
 
@@ -137,6 +139,15 @@ def test_shared_pages_count_in_part(child: subprocess.Popen[bytes]) -> None:
     assert measured.to("MiB").value == pytest.approx(pss, rel=0.1)
     assert 64 < measured.value <= ProcMem().of(child.pid).rss.value * 1.01
     assert measured.better == "lower"
+
+
+def test_a_process_that_may_not_be_asked_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(self: psutil.Process) -> Any:
+        raise psutil.AccessDenied(self.pid)
+
+    monkeypatch.setattr(psutil.Process, "memory_full_info", denied)
+    with pytest.raises(Unavailable, match=r"another user's \(to mend it: run as that user, or as"):
+        ProcMem().pss(os.getpid())
 
 
 def test_a_process_without_memory_is_not_zero() -> None:

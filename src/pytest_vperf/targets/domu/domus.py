@@ -75,12 +75,22 @@ class Domus(Machines):
 
     def memory_each(self, machines: int, most: str) -> str:
         """As of all machines; of what Xen has to give, which dom0 does not see."""
-        connection = self._daemon().connection
+        shown = self.daemon.connection.shown
+        return share_of_memory(_THEIRS * self.free_memory(), machines, most, f"Xen at {shown}")
+
+    def free_memory(self) -> int:
+        """Bytes that Xen has to give.
+
+        Raises:
+            Unavailable: there is no daemon with Xen's driver.
+            CannotConnect: it has gone.
+            CannotStart: it does not tell.
+        """
+        connection = self.daemon.connection
         try:
-            free = connection.handle.getFreeMemory()
+            return int(connection.handle.getFreeMemory())
         except connection.libvirt.libvirtError as error:
             raise failed(error, "tell what memory is free", connection.shown) from None
-        return share_of_memory(_THEIRS * free, machines, most, f"Xen at {connection.shown}")
 
     def start(
         self,

@@ -66,7 +66,12 @@ def boot(
             lent.append(disk)
         launch = place.ready(assets.qemu, config, run, group)
         began = time.perf_counter()
-        machine = Machine(launch(), config, name)
+        process = launch()
+        try:
+            machine = Machine(process, config, name)
+        except BaseException:
+            process.end()
+            raise
     except BaseException:
         for disk in lent:
             disk.give_back()

@@ -40,7 +40,11 @@ def too_little(error: TargetError, console: str = "") -> str | None:
     if isinstance(error, MachineEnded) and not 0 <= (error.status or 0) <= 128:
         return None
     said = f"{getattr(error, 'console', '')}{console}\n{error}"
+    # Before its machine runs QEMU speaks of the host's memory, and of what does not fit into the machine's.
+    of_qemu = isinstance(error, MachineEnded) and error.phase == "process"
     for pattern, meaning in _SIGNS:
+        if of_qemu and meaning != "no boot":
+            continue
         if found := re.search(pattern, said):
             words = re.sub(r"^\[ *[0-9.]+\] *", "", found["words"].strip())
             return f"{meaning}: {words[:_ROOM]}"

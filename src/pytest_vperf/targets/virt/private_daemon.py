@@ -141,7 +141,7 @@ class PrivateDaemon:
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=subprocess.STDOUT,
-                env=self._run.environment,
+                env={**self._run.environment, "LC_ALL": "C"},  # its words are read
                 cwd=folder,
                 start_new_session=True,  # a Ctrl-C is for us
                 preexec_fn=at_parents_death(signal.SIGKILL),

@@ -57,6 +57,17 @@ def failed(status: int, words: bytes = b"") -> CommandFailed:
             "no boot: initrd is too large, need 12",
         ),
         (
+            MachineEnded(
+                "pod: QEMU ended with status 1\nQEMU said: qemu: initrd is too large, need 12",
+                target="pod",
+                phase="process",
+                status=1,
+                console="",
+            ),
+            "",
+            "no boot: initrd is too large, need 12",
+        ),
+        (
             NotReady(
                 "late",
                 target="pod",
@@ -110,6 +121,15 @@ def test_the_faces_of_too_little_memory(error: TargetError, console: str, words:
         ended(0, phase="process"),
         ended(1),
         ended(None),
+        # The host's own want of memory: QEMU says it before its machine runs.
+        MachineEnded(
+            "pod: QEMU ended with status 1 in the phase 'process'\nQEMU said: qemu-system-x86_64: cannot set up "
+            "guest memory 'pc.ram': Cannot allocate memory",
+            target="pod",
+            phase="process",
+            status=1,
+            console="",
+        ),
         NotReady("QEMU did not answer", target="pod", phase="process", console=""),
         CannotStart("the container did not start: sleep: No such file or directory"),
         CannotStart("its container ended at once (sh) with status 3 and no output"),

@@ -1,0 +1,223 @@
+"""A filling from its request to its end, on a host of numbers."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from pytest_vperf.density import fill as filling_module
+from pytest_vperf.density import filling as filled_module
+from pytest_vperf.density.bounds import Bounds
+from pytest_vperf.density.crowd import Crowd
+from pytest_vperf.density.fill import fill
+from pytest_vperf.density.kinds import Kind
+from pytest_vperf.density.stop import Stop
+from pytest_vperf.quantity import Quantity
+from pytest_vperf.results.filling import Reading
+from pytest_vperf.targets.base import Facts, TargetError, Unavailable
+from pytest_vperf.targets.scope import Scope
+from pytest_vperf.workloads.procmem import ProcMem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_vperf.density.filling import Filling
+
+MIB = 1 << 20
+
+
+class Thing:
+    """A target that takes 100 MiB."""
+
+    name = "thing"
+
+    def __init__(self, host: list[int]) -> None:
+        self._host = host
+        host[0] -= 100 * MIB
+
+    def facts(self) -> Facts:
+        return Facts("thing", "thing", {})
+
+    def close(self) -> None:
+        self._host[0] += 100 * MIB
+
+
+@pytest.fixture
+def filled(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Filling]:
+    """Fills a host of 2 GiB."""
+    host = [2048 * MIB]
+
+    pids: list[int | None] = []
+
+    def kind_of(starter: Any, run: Any, crowd: Any, limit: Any) -> Kind:
+        return Kind(
+            "thing",
+            lambda: crowd.own(cast("Any", Thing(host))),
+            lambda: host[0],
+            has_memory=False,
+            pids=lambda targets: (pids[-1:] or [None]) * len(targets),
+        )
+
+    monkeypatch.setattr(filling_module, "kind_of", kind_of)
+
+    def make(
+        bounds: Bounds, say: Callable[[str], None] = lambda text: None, pid: int | None = None
+    ) -> Filling:
+        pids.extend([] if pid is None else [pid])
+        nothing: Any = None
+        return fill(
+            nothing,
+            {},
+            bounds,
+            run=nothing,
+            scope=Scope(),
+            procmem=ProcMem(),
+            guestmem=nothing,
+            nodeid="test",
+            seed=1,
+            say=say,
+            keep=lambda record: None,
+        )
+
+    return make
+
+
+@pytest.fixture
+def few_files() -> Iterator[int]:
+    """A shell's usual limit of open files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2048:
+        pytest.skip("this user may not have more open files than usual")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard))
+    yield 1024
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def allowed() -> int:
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def test_the_files_of_many_may_be_open_for_as_long_as_they_run(
+    filled: Callable[..., Filling], few_files: int
+) -> None:
+    """With the old limit the first look at one of 150 pods would find no file descriptor."""
+    filling = filled(Bounds(most=3))
+    assert allowed() > few_files
+    filling.close()
+    assert allowed() == few_files
+
+
+def test_a_filling_that_fails_leaves_the_limit_as_it_was(
+    filled: Callable[..., Filling], few_files: int
+) -> None:
+    def interrupted(text: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        filled(Bounds(most=3), interrupted)
+    assert allowed() == few_files
+
+
+def test_a_ctrl_c_stays_one_where_something_does_not_end(
+    filled: Callable[..., Filling], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hangs(self: Crowd) -> float:
+        raise TargetError("1 of 2 targets (thing) did not end within 62 s")
+
+    def interrupted(text: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Crowd, "end", hangs)
+    with pytest.raises(KeyboardInterrupt):
+        filled(Bounds(most=3), interrupted)
+
+
+def test_a_filling_of_another_users_processes_has_no_proportional_sets() -> None:
+    """As an ordinary user's with the system's libvirt: the count is no less known."""
+
+    class Closed(ProcMem):
+        def pss(self, process: int, *, on: Any = None) -> Any:
+            raise Unavailable("another user's")
+
+    found = filling_module._processes([os.getpid()], Closed())
+    assert set(found) == {"rss", "size"}
+    whole = filling_module._processes([os.getpid(), None], ProcMem())
+    assert set(whole) == {"rss", "size", "pss"}
+
+
+def test_a_cost_is_of_the_first_reading_of_each_number() -> None:
+    """After a want of memory the same number run as before, and what was ended has left its pages in the cache."""
+    readings = [(0, 0), (2, 200), (4, 400), (6, 600), (6, 700), (5, 650)]
+    curve = [
+        Reading(n=n, at_s=0.0, available=-used * MIB, group_used=used * MIB) for n, used in readings
+    ]
+    for taken in (lambda reading: reading["group_used"], lambda reading: -reading["available"]):
+        cost = filling_module._cost(curve, taken)
+        assert cost is not None
+        assert cost["estimate"] == 100
+
+
+@pytest.mark.parametrize(
+    ("bounds", "remedy"),
+    [
+        (Bounds(floor=1024 * MIB), r"a smaller reserve \(--density-floor\), or none given"),
+        (Bounds(memory=500 * MIB), r"more memory \(--density-memory\), or none given"),
+        (Bounds(most=2), "a larger --density-max"),
+    ],
+)
+def test_a_wish_refutes_no_claim(
+    filled: Callable[..., Filling], bounds: Bounds, remedy: str
+) -> None:
+    filling = filled(bounds)
+    try:
+        with pytest.raises(Unavailable, match=f"is claimed; how many this machine .*{remedy}"):
+            filling.carried(at_least=Quantity(252, "count"))
+        assert filling.carried(at_least=Quantity(2, "count")).value == filling.count
+    finally:
+        filling.close()
+
+
+def test_what_the_host_keeps_by_itself_is_a_limit(filled: Callable[..., Filling]) -> None:
+    filling = filled(Bounds(floor=128 * MIB))
+    try:
+        assert filling.stop.kind in ("floor", "budget")
+        assert filling.carried(at_least=Quantity(252, "count")).value == filling.count < 252
+    finally:
+        filling.close()
+
+
+def test_a_group_that_is_full_may_refuse_what_the_kernel_needs(
+    filled: Callable[..., Filling],
+) -> None:
+    """Where the memory was chosen, a refusal may be the group's, and is no word of the host's."""
+    filling = filled(Bounds(memory=500 * MIB))
+    try:
+        filling.stop = Stop("allocation", "fork: Cannot allocate memory")
+        with pytest.raises(Unavailable, match="how many this machine carries is not known"):
+            filling.carried(at_least=Quantity(252, "count"))
+    finally:
+        filling.close()
+
+
+def test_what_runs_after_its_end_is_told(
+    filled: Callable[..., Filling], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine that cannot remove a container is quiet; that all have ended is looked at."""
+    monkeypatch.setattr(filled_module, "_LAST", 0.2)
+    with subprocess.Popen(["sleep", "60"]) as process:
+        filling = filled(Bounds(most=2), pid=process.pid)
+        with pytest.raises(
+            TargetError, match=r"2 of 2 targets \(thing\) still run after their end"
+        ):
+            filling.close()
+        process.kill()
+    assert filling.record["teardown_s"] is None
+    with subprocess.Popen(["sleep", "60"]) as process:
+        filling = filled(Bounds(most=2), pid=process.pid)
+        monkeypatch.setattr(Thing, "close", lambda self: process.kill())
+        filling.close()
+    assert filling.record["teardown_s"] is not None
