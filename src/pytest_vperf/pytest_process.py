@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,6 +44,11 @@ def run_pytest(words: Sequence[str]) -> tuple[int, bool]:
 
 
 def _with_place(words: Sequence[str]) -> list[str]:
-    named = any(Path(word.partition("::")[0]).exists() for word in words)
+    # An expression may be a path by chance; os.path takes what is too long for a path for one that is not there.
+    named = any(
+        os.path.exists(word.partition("::")[0])  # noqa: PTH110
+        for before, word in pairwise(["", *words])
+        if before not in ("-k", "-m")
+    )
     place = [] if named or not Path(USUAL_PLACE).is_dir() else [USUAL_PLACE]
     return [*words, *place]
