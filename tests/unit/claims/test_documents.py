@@ -309,17 +309,18 @@ def test_the_ledger_has_every_number_of_the_document(name: str) -> None:
     text = (folder() / f"{name}.txt").read_text()
     rest = _without_rows(ledger, text)
     for entry in ledger["text"]:
-        assert rest.count(entry["within"]) == 1, entry["within"]
+        times = rest.count(entry["within"])
+        assert times == 1, f"the document has {entry['within']!r} {times} times, not once"
         assert _number(entry["printed"]).search(entry["within"]), entry["within"]
         rest = rest.replace(entry["within"], "")
     for reason in ledger["no_figures"]:
         assert reason["why"]
         for words, times in reason["printed"].items():
-            assert rest.count(words) == times, words
+            assert rest.count(words) == times, f"{words!r} is not {times} times in the document"
             assert re.search(r"\d", words), f"{words} has no number"
             rest = rest.replace(words, "")
     left = [line for line in rest.splitlines() if re.search(r"\d", line)]
-    assert left == []
+    assert left == [], "numbers of the document that the ledger does not have"
     for unit in filter(None, ledger["units"]):
         assert unit in text, unit
 
@@ -336,7 +337,8 @@ def _without_rows(ledger: dict[str, Any], text: str) -> str:
         for row in table["rows"]:
             found: str | None = None
             while found is None:
-                assert at < len(lines), f"{table['title']}: no row {row} from here on"
+                printed = " ".join(cell["printed"] for cell in row["cells"])
+                assert at < len(lines), f"{table['title']}: no row {row['label']} with {printed}"
                 found = _without_cells(row, lines[at])
                 at += 1
             lines[at - 1] = found
