@@ -5,6 +5,7 @@ pytest runs the tests, each time in a process of its own, with the plug-in `pyte
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from dataclasses import dataclass
@@ -18,16 +19,19 @@ from pytest_vperf.calibration import quiet
 from pytest_vperf.calibration.figures import gather
 from pytest_vperf.calibration.limits import Circumstance, calibrated
 from pytest_vperf.calibration.profile_file import FileProblem, check, write
-from pytest_vperf.calibration.profile_head import head
+from pytest_vperf.calibration.profile_head import MEMORY_TOLERANCE, head
 from pytest_vperf.calibration.report import print_limits
 from pytest_vperf.calibration.runs import Runs, RunsProblem
+from pytest_vperf.claims.calibratable import why_left_alone
 from pytest_vperf.claims.thresholds import ThresholdError, load_profile, shipped_folder, shown_path
 from pytest_vperf.machine import cache, fingerprint
+from pytest_vperf.quantity import Quantity, QuantityError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_vperf.calibrate_plugin import Project
+    from pytest_vperf.claims.thresholds import HardwareProfile
     from pytest_vperf.machine.fingerprint import Fingerprint
 
 DONE, INCOMPLETE, MISUSED = 0, 1, 2
@@ -225,6 +229,18 @@ def _differences(document: dict[str, Any], machine: Fingerprint) -> str:
         f"{key} was {then.get(key)!r}, and is {value!r}"
         for key, value in now.items()
         if then.get(key) != value
+        and not (key == "memory" and _is_that_memory(then.get(key, ""), machine))
+    )
+
+
+def _is_that_memory(then: str, machine: Fingerprint) -> bool:
+    """Whether it is the memory of now but for what a kernel takes of it at one start and not at another."""
+    try:
+        before = Quantity.parse(then).to("GiB").value
+    except QuantityError:
+        return False
+    return machine.memory is not None and math.isclose(
+        before, machine.memory.value, rel_tol=MEMORY_TOLERANCE
     )
 
 
@@ -235,7 +251,13 @@ def _write(asked: Asked, runs: Runs, path: Path, machine: Fingerprint, noise: Se
         _say("no test that ran measures a claim")
         return MISUSED
     limits = []
+    own = _profile_now(path)
     for each in found.measured:
+        # Somebody may have written a figure since the runs began.
+        threshold = own.find(each.name) if own else None
+        if why := why_left_alone(threshold, asked.profile, paired=False):
+            found.left_alone[each.name] = why
+            continue
         try:
             limits.append(calibrated(each, confidence=asked.confidence, next_runs=asked.next_runs))
         except ValueError as error:
@@ -264,6 +286,13 @@ def _write(asked: Asked, runs: Runs, path: Path, machine: Fingerprint, noise: Se
     written = f"written: {shown_path(path)}" if limits else "nothing to write"
     print(f"{written}; records in {runs.folder}")
     return status
+
+
+def _profile_now(path: Path) -> HardwareProfile | None:
+    try:
+        return load_profile(path) if path.exists() else None
+    except ThresholdError:
+        return None  # writing it says what is wrong
 
 
 def _say(text: str) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_vperf import calibrate
 from pytest_vperf.calibration import quiet, runs
 from pytest_vperf.calibration.figures import Gathered
 from pytest_vperf.calibration.report import print_limits
@@ -159,6 +160,29 @@ def test_a_clock_that_was_set_back_is_not_waited_for(
     monkeypatch.setattr(Runs, "measure", lambda runs, number, noise: made(number))
     assert vperf(*KEPT, "--apart=1 h").returncode == 0
     assert waited[0] == 3600
+
+
+@pytest.mark.usefixtures("three")
+def test_a_figure_that_somebody_wrote_since_the_runs_is_left_alone(vperf: Vperf) -> None:
+    cpus = fingerprint.read().logical_cpus
+    text = f"hardware: {{name: desk, match: {{logical_cpus: {cpus}}}}}\nclaims:\n  copy.rate: {{at_least: 9 MB/s}}\n"
+    Path("thresholds/desk.yaml").write_text(text)
+    done = vperf(*KEPT)
+    assert done.returncode == 0
+    assert "left alone: copy.rate: has a limit that is not from a calibration" in done.stdout
+    assert "nothing to write; records in kept" in done.stdout
+    assert Path("thresholds/desk.yaml").read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("factor", "differs"), [(1.01, ""), (2, "memory was "), (0.5, "memory was ")]
+)
+def test_a_start_of_the_kernel_makes_no_other_machine(factor: float, differs: str) -> None:
+    machine = fingerprint.read()
+    assert machine.memory is not None
+    then = {**machine.as_dict(), "memory": f"{machine.memory.value * factor:.2f} GiB"}
+    assert calibrate._differences({"fingerprint": then}, machine).startswith(differs)
+    assert bool(calibrate._differences({"fingerprint": then}, machine)) == bool(differs)
 
 
 def test_what_an_interrupted_run_left_is_no_record(
