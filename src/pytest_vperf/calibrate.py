@@ -5,13 +5,11 @@ pytest runs the tests, each time in a process of its own, with the plug-in `pyte
 
 from __future__ import annotations
 
-import math
 import sys
-import time
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_vperf import __version__
 from pytest_vperf.calibrate_plugin import read_project
@@ -19,13 +17,13 @@ from pytest_vperf.calibration import quiet
 from pytest_vperf.calibration.figures import gather
 from pytest_vperf.calibration.limits import Circumstance, calibrated
 from pytest_vperf.calibration.profile_file import FileProblem, check, write
-from pytest_vperf.calibration.profile_head import MEMORY_TOLERANCE, head
+from pytest_vperf.calibration.profile_head import head
 from pytest_vperf.calibration.report import print_limits
 from pytest_vperf.calibration.runs import Runs, RunsProblem
+from pytest_vperf.calibration.same_machine import differences
 from pytest_vperf.claims.calibratable import why_left_alone
 from pytest_vperf.claims.thresholds import ThresholdError, load_profile, shipped_folder, shown_path
 from pytest_vperf.machine import cache, fingerprint
-from pytest_vperf.quantity import Quantity, QuantityError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -191,13 +189,12 @@ def _measure(asked: Asked, runs: Runs, machine: Fingerprint, noise_now: list[str
     last = ""
     for number in range(1, asked.runs + 1):
         if not runs.path(number).exists():
-            if last:
-                _wait(last, asked.apart)
+            since = _wait(asked, runs, last) if last else []
             _say(f"run {number} of {asked.runs}")
-            runs.measure(number, noise_now)
+            runs.measure(number, [*noise_now, *since])
         document = runs.document(number)
         last = document["started"]
-        if differs := _differences(document, machine):
+        if differs := differences(document, machine):
             raise Misused(f"{runs.path(number)} is from another machine: {differs}")
         noise, found = runs.noise_before(number), quiet.during(document)
         if (noise or found) and not asked.noisy:
@@ -211,37 +208,26 @@ def _measure(asked: Asked, runs: Runs, machine: Fingerprint, noise_now: list[str
     return [*dict.fromkeys(before), *during]
 
 
-def _wait(last: str, apart: float) -> None:
-    """Wait until the next run may begin, at most the whole of it: a clock may have been set back."""
+def _wait(asked: Asked, runs: Runs, last: str) -> list[str]:
+    """Wait until the next run may begin; what makes the machine noisy now, where that is allowed.
+
+    Raises:
+        NotQuiet: it has become noisy.
+    """
     past = (datetime.now(timezone.utc) - datetime.fromisoformat(last)).total_seconds()
-    left = min(apart - past, apart)
-    if left > 0:
-        _say(
-            f"the next run begins in {left:.0f} s, since a machine's level moves between minutes (--apart)"
+    left = min(asked.apart - past, asked.apart)  # a clock may have been set back
+    if left <= 0:
+        return []
+    _say(
+        f"the next run begins in {left:.0f} s, since a machine's level moves between minutes (--apart)"
+    )
+    noise = quiet.pause(left)
+    if noise and not asked.noisy:
+        raise NotQuiet(
+            f"this machine has become noisy: {', '.join(noise)}. Once it is quiet, go on with "
+            f"--records={runs.folder}; --noisy calibrates all the same, and the file says so"
         )
-        time.sleep(left)
-
-
-def _differences(document: dict[str, Any], machine: Fingerprint) -> str:
-    then = document["fingerprint"] or {}
-    now = machine.as_dict()
-    return "; ".join(
-        f"{key} was {then.get(key)!r}, and is {value!r}"
-        for key, value in now.items()
-        if then.get(key) != value
-        and not (key == "memory" and _is_that_memory(then.get(key, ""), machine))
-    )
-
-
-def _is_that_memory(then: str, machine: Fingerprint) -> bool:
-    """Whether it is the memory of now but for what a kernel takes of it at one start and not at another."""
-    try:
-        before = Quantity.parse(then).to("GiB").value
-    except QuantityError:
-        return False
-    return machine.memory is not None and math.isclose(
-        before, machine.memory.value, rel_tol=MEMORY_TOLERANCE
-    )
+    return noise
 
 
 def _write(asked: Asked, runs: Runs, path: Path, machine: Fingerprint, noise: Sequence[str]) -> int:

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vperf import calibrate
 from pytest_vperf.calibration import quiet, runs
 from pytest_vperf.calibration.figures import Gathered
 from pytest_vperf.calibration.report import print_limits
 from pytest_vperf.calibration.runs import Runs, RunsProblem
+from pytest_vperf.calibration.same_machine import differences
 from pytest_vperf.claims.survey import MEASURED
 from pytest_vperf.claims.thresholds import load_profile
-from pytest_vperf.machine import fingerprint
+from pytest_vperf.machine import fingerprint, noise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     Vperf = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -52,6 +52,11 @@ def made(number: int, **changes: object) -> None:
     asked = {"profile": "desk", "words": ["-k", "rate"]}
     Path("kept/calibration.json").write_text(json.dumps(asked))
     Path(f"kept/run-{number}.json").write_text(json.dumps(document))
+
+
+def made_noisily(number: int, noise: Sequence[str]) -> None:
+    made(number)
+    Path(f"kept/run-{number}.noise.json").write_text(json.dumps(noise))
 
 
 RUNS = Runs(Path("kept"), "desk", ["-k", "rate"])
@@ -181,8 +186,32 @@ def test_a_start_of_the_kernel_makes_no_other_machine(factor: float, differs: st
     machine = fingerprint.read()
     assert machine.memory is not None
     then = {**machine.as_dict(), "memory": f"{machine.memory.value * factor:.2f} GiB"}
-    assert calibrate._differences({"fingerprint": then}, machine).startswith(differs)
-    assert bool(calibrate._differences({"fingerprint": then}, machine)) == bool(differs)
+    assert differences({"fingerprint": then}, machine).startswith(differs)
+    assert bool(differences({"fingerprint": then}, machine)) == bool(differs)
+
+
+def test_a_machine_that_becomes_noisy_between_two_runs_is_refused(
+    vperf: Vperf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(1, started="2999-01-01T00:00:00+00:00")
+    clock = iter([100.0, 110.0] * 9)
+    pressure = iter([0, 4_000_000] * 9)  # microseconds that tasks waited, in 10 s
+
+    def snapshot() -> noise.Snapshot:
+        return noise.Snapshot(at=next(clock), stalled={"cpu": {"some": next(pressure)}})
+
+    monkeypatch.setattr(noise, "snapshot", snapshot)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(Runs, "measure", lambda runs, number, noise: made_noisily(number, noise))
+    done = vperf(*KEPT, "--apart=1 h")
+    assert done.returncode == 1
+    assert done.stderr.endswith(
+        "vperf calibrate: this machine has become noisy: cpu pressure 40 %. Once it is quiet, go on with "
+        "--records=kept; --noisy calibrates all the same, and the file says so\n"
+    )
+    assert not Path("kept/run-2.json").exists()
+    assert vperf(*KEPT, "--apart=1 h", "--noisy").returncode == 0
+    assert "cpu pressure 40 %" in Path("thresholds/desk.yaml").read_text()
 
 
 def test_what_an_interrupted_run_left_is_no_record(
