@@ -142,7 +142,7 @@ def test_a_file_that_became_unfit_meanwhile_is_kept_and_so_are_the_records(
 ) -> None:
     def changed(document: object) -> list[str]:
         cpus = fingerprint.read().logical_cpus
-        claims = "claims: {copy.rate: {at_least: 1 B/s}}"
+        claims = "claims: {copy.other: {at_least: 1 B/s}}"
         text = f"hardware: {{name: desk, match: {{logical_cpus: {cpus}}}}}\n{claims}\n"
         if Path("kept/run-3.json").exists():
             Path("thresholds/desk.yaml").write_text(text)
