@@ -6,31 +6,30 @@ pytest runs the tests, each time in a process of its own, with the plug-in `pyte
 from __future__ import annotations
 
 import sys
-import time
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_vperf import __version__
 from pytest_vperf.calibrate_plugin import read_project
 from pytest_vperf.calibration import quiet
 from pytest_vperf.calibration.figures import gather
-from pytest_vperf.calibration.limits import Calibrated, Circumstance, calibrated
-from pytest_vperf.calibration.profile_file import FileProblem, write
+from pytest_vperf.calibration.limits import Circumstance, calibrated
+from pytest_vperf.calibration.profile_file import FileProblem, check, write
 from pytest_vperf.calibration.profile_head import head
+from pytest_vperf.calibration.report import print_limits
 from pytest_vperf.calibration.runs import Runs, RunsProblem
-from pytest_vperf.claims.recording import SPAN
+from pytest_vperf.calibration.same_machine import differences
+from pytest_vperf.claims.calibratable import why_left_alone
 from pytest_vperf.claims.thresholds import ThresholdError, load_profile, shipped_folder, shown_path
-from pytest_vperf.console import print_table
 from pytest_vperf.machine import cache, fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_vperf.calibrate_plugin import Project
-    from pytest_vperf.calibration.figures import Gathered, Measured
+    from pytest_vperf.claims.thresholds import HardwareProfile
     from pytest_vperf.machine.fingerprint import Fingerprint
 
 DONE, INCOMPLETE, MISUSED = 0, 1, 2
@@ -78,10 +77,10 @@ def run(asked: Asked) -> int:
     runs = Runs(asked.records or _new_folder(asked.profile), asked.profile, asked.words)
     machine = fingerprint.read()
     try:
-        noise = _noise_before(asked, machine)
+        noise_now = _noise_before(asked, runs, machine)
         runs.begin()
         path = _place(asked, runs, machine)
-        noise += _measure(asked, runs, machine)
+        noise = _measure(asked, runs, machine, noise_now)
         return _write(asked, runs, path, machine, noise)
     except (Misused, RunsProblem) as error:
         _say(str(error))
@@ -90,7 +89,7 @@ def run(asked: Asked) -> int:
         _say(str(error))
         return INCOMPLETE
     except KeyboardInterrupt:
-        done = len(runs.documents())
+        done = runs.done()
         _say(f"interrupted after {done} of {asked.runs} runs; no threshold file was changed")
         if done:
             _say(f"to go on, repeat the command with --records={runs.folder}")
@@ -102,12 +101,19 @@ def _new_folder(profile: str) -> Path:
     return cache.root() / "calibrate" / f"{profile}-{stamp}"
 
 
-def _noise_before(asked: Asked, machine: Fingerprint) -> list[str]:
-    """What makes the machine noisy, where that is allowed."""
+def _noise_before(asked: Asked, runs: Runs, machine: Fingerprint) -> list[str]:
+    """What makes the machine noisy, where that is allowed; nothing where no run is missing.
+
+    Raises:
+        Misused: the machine is emulated.
+        NotQuiet: it is noisy.
+    """
     if machine.emulated:
         raise Misused(
             "this machine is emulated: its times say nothing, and no profile ever fits it"
         )
+    if all(runs.path(number).exists() for number in range(1, asked.runs + 1)):
+        return []  # they were made in the noise of their time
     noise = quiet.before()
     if noise and not asked.noisy:
         raise NotQuiet(
@@ -141,6 +147,10 @@ def _place(asked: Asked, runs: Runs, machine: Fingerprint) -> Path:
                 f"{shown_path(path)} is for another machine: {'; '.join(differs)}. Give this one a profile of "
                 "its own, with another --hw=NAME"
             )
+    try:
+        check(path)
+    except FileProblem as error:
+        raise Misused(f"{shown_path(path)} could not be written: {error}") from None
     return path
 
 
@@ -167,63 +177,73 @@ def _file(profile: str, project: Project) -> Path:
     return mine or own[0] / name
 
 
-def _measure(asked: Asked, runs: Runs, machine: Fingerprint) -> list[str]:
-    """Make the runs that are missing; what disturbed them, where that is allowed.
+def _measure(asked: Asked, runs: Runs, machine: Fingerprint, noise_now: list[str]) -> list[str]:
+    """Make the runs that are missing; what disturbed them all, where that is allowed.
 
     Raises:
         Misused: an earlier run was made on another machine.
         NotQuiet: a run was disturbed.
     """
-    noise: list[str] = []
+    before: list[str] = []
+    during: list[str] = []
+    last = ""
     for number in range(1, asked.runs + 1):
         if not runs.path(number).exists():
-            _wait(runs.documents(), asked.apart)
+            since = _wait(asked, runs, last) if last else []
             _say(f"run {number} of {asked.runs}")
-            runs.measure(number)
-        document = runs.documents()[number - 1]
-        if differs := _differences(document, machine):
+            runs.measure(number, [*noise_now, *since])
+        document = runs.document(number)
+        last = document["started"]
+        if differs := differences(document, machine):
             raise Misused(f"{runs.path(number)} is from another machine: {differs}")
-        found = quiet.during(document)
-        if found and not asked.noisy:
+        noise, found = runs.noise_before(number), quiet.during(document)
+        if (noise or found) and not asked.noisy:
+            was = "was disturbed" if found else "was made on a noisy machine"
             raise NotQuiet(
-                f"run {number} was disturbed: {', '.join(found)}. Remove {runs.path(number)} and go on with "
+                f"run {number} {was}: {', '.join([*noise, *found])}. Remove {runs.path(number)} and go on with "
                 f"--records={runs.folder}; --noisy takes it as it is, and the file says so"
             )
-        noise += [f"run {number}: {each}" for each in found]
+        before += noise
+        during += [f"run {number}: {each}" for each in found]
+    return [*dict.fromkeys(before), *during]
+
+
+def _wait(asked: Asked, runs: Runs, last: str) -> list[str]:
+    """Wait until the next run may begin; what makes the machine noisy now, where that is allowed.
+
+    Raises:
+        NotQuiet: it has become noisy.
+    """
+    past = (datetime.now(timezone.utc) - datetime.fromisoformat(last)).total_seconds()
+    left = min(asked.apart - past, asked.apart)  # a clock may have been set back
+    if left <= 0:
+        return []
+    _say(
+        f"the next run begins in {left:.0f} s, since a machine's level moves between minutes (--apart)"
+    )
+    noise = quiet.pause(left)
+    if noise and not asked.noisy:
+        raise NotQuiet(
+            f"this machine has become noisy: {', '.join(noise)}. Once it is quiet, go on with "
+            f"--records={runs.folder}; --noisy calibrates all the same, and the file says so"
+        )
     return noise
 
 
-def _wait(documents: Sequence[dict[str, Any]], apart: float) -> None:
-    """Wait until the next run may begin."""
-    if not documents:
-        return
-    last = datetime.fromisoformat(documents[-1]["started"])
-    left = apart - (datetime.now(timezone.utc) - last).total_seconds()
-    if left > 0:
-        _say(
-            f"the next run begins in {left:.0f} s, since a machine's level moves between minutes (--apart)"
-        )
-        time.sleep(left)
-
-
-def _differences(document: dict[str, Any], machine: Fingerprint) -> str:
-    then = document["fingerprint"] or {}
-    now = machine.as_dict()
-    return "; ".join(
-        f"{key} was {then.get(key)!r}, and is {value!r}"
-        for key, value in now.items()
-        if then.get(key) != value
-    )
-
-
 def _write(asked: Asked, runs: Runs, path: Path, machine: Fingerprint, noise: Sequence[str]) -> int:
-    documents = runs.documents()[: asked.runs]
+    documents = [runs.document(number) for number in range(1, asked.runs + 1)]
     found = gather(documents)
     if not (found.measured or found.refused or found.left_alone):
         _say("no test that ran measures a claim")
         return MISUSED
     limits = []
+    own = _profile_now(path)
     for each in found.measured:
+        # Somebody may have written a figure since the runs began.
+        threshold = own.find(each.name) if own else None
+        if why := why_left_alone(threshold, asked.profile, paired=False):
+            found.left_alone[each.name] = why
+            continue
         try:
             limits.append(calibrated(each, confidence=asked.confidence, next_runs=asked.next_runs))
         except ValueError as error:
@@ -237,57 +257,28 @@ def _write(asked: Asked, runs: Runs, path: Path, machine: Fingerprint, noise: Se
         next_runs=asked.next_runs,
     )
     status = INCOMPLETE if found.refused else DONE
-    if limits:
-        print_table(_COLUMNS, [_row(each) for each in limits])
-        print()
-    for line in [*_close(documents), *_notes(found, limits)]:
-        print(line)
-    if not limits:
-        print(f"nothing to write; records in {runs.folder}")
-        return status
-    try:
-        write(path, head(asked.profile, machine), {each.name: each.lines(under) for each in limits})
-    except (FileProblem, OSError) as error:
-        _say(f"{shown_path(path)} is as it was: {error}")
+    problem: Exception | None = None
+    if limits:  # the file first: whoever reads the table may have gone
+        entries = {each.name: each.lines(under) for each in limits}
+        try:
+            write(path, head(asked.profile, machine), entries)
+        except (FileProblem, OSError) as error:
+            problem = error
+    print_limits(documents, found, limits)
+    if problem is not None:
+        _say(f"{shown_path(path)} is as it was: {problem}")
         _say(f"once that is mended, repeat the command with --records={runs.folder}")
         return INCOMPLETE
-    print(f"written: {shown_path(path)}; records in {runs.folder}")
+    written = f"written: {shown_path(path)}" if limits else "nothing to write"
+    print(f"{written}; records in {runs.folder}")
     return status
 
 
-_COLUMNS = ("claim", "figures of the runs", "limit", "margin")
-_SIGNS = {"at_most": "≤", "at_least": "≥"}
-
-
-def _row(each: Calibrated) -> list[str]:
-    *numbers, last = [figure.split(" ", 1) for figure in each.figures]
-    figures = "  ".join([*(number for number, _ in numbers), " ".join(last)])
-    floor = ", the least there is" if each.floored else ""
-    return [each.name, figures, f"{_SIGNS[each.side]} {each.limit}", f"{each.margin}{floor}"]
-
-
-def _notes(found: Gathered, limits: Sequence[Calibrated]) -> list[str]:
-    lines = [_constant(each) for each in found.measured if each.constant]
-    lines += [f"left alone: {name}: {why}" for name, why in found.left_alone.items()]
-    lines += [f"refused: {name}: {why}" for name, why in found.refused.items()]
-    return lines
-
-
-def _close(documents: Sequence[dict[str, Any]]) -> list[str]:
-    """That the runs saw one mood of the machine, where they may have."""
-    begun = [datetime.fromisoformat(document["started"]) for document in documents]
-    least = min((b - a).total_seconds() for a, b in pairwise(begun))
-    if least >= SPAN:
-        return []
-    return [
-        f"two runs began only {least:.0f} s apart: the level of a machine moves between minutes, so these limits "
-        "may be too near"
-    ]
-
-
-def _constant(each: Measured) -> str:
-    value = f"{each.figures[0]:g} {each.unit}"
-    return f"{each.name}: all {sum(each.samples)} samples are exactly {value}: is something cached or constant?"
+def _profile_now(path: Path) -> HardwareProfile | None:
+    try:
+        return load_profile(path) if path.exists() else None
+    except ThresholdError:
+        return None  # writing it says what is wrong
 
 
 def _say(text: str) -> None:

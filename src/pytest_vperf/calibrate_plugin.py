@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from pytest_vperf.session import ClaimsSession
 
 
+_PROJECT = "project.json"
+
+
 @dataclass(frozen=True)
 class Project:
     """What the command has to know of the project that pytest runs in.
@@ -49,9 +52,14 @@ def write_request(folder: Path, profile: str) -> Path:
     return path
 
 
+def forget_project(folder: Path) -> None:
+    """Remove what the plug-in found for an earlier command."""
+    (folder / _PROJECT).unlink(missing_ok=True)
+
+
 def read_project(folder: Path) -> Project | None:
     """What the plug-in found; ``None`` where nothing claims."""
-    path = folder / "project.json"
+    path = folder / _PROJECT
     return Project(**json.loads(path.read_text("utf-8"))) if path.exists() else None
 
 
@@ -105,7 +113,7 @@ class _Run:
             return
         folders = claims.settings.thresholds or (session.config.rootpath / "thresholds",)
         project = Project([str(folder) for folder in folders], claims.settings.on)
-        (self._folder / "project.json").write_text(json.dumps(asdict(project)), "utf-8")
+        (self._folder / _PROJECT).write_text(json.dumps(asdict(project)), "utf-8")
 
     def _make(self, name: str, circumstances: Circumstances) -> Claim:
         __tracebackhide__ = True

@@ -6,6 +6,7 @@ Running claims is pytest's business; this command is for before and after.
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from pathlib import Path
@@ -28,6 +29,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     from pytest_vperf.interrupt import sigterm_as_interrupt
 
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Tables have ≤ in them, and a locale may not.
+        sys.stdout.reconfigure(errors="backslashreplace")
     words, command = _split_command(sys.argv[1:] if argv is None else argv)
     arguments = _parser().parse_args(words)
     arguments.words = words

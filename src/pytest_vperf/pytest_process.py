@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_vperf.machine.parent_death import at_parents_death
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 USUAL_PLACE = "tests/claims"
 #: Exit statuses that say the run went as it should: all passed, some tests failed.
@@ -31,7 +35,9 @@ def run_pytest(words: Sequence[str]) -> tuple[int, bool]:
     command = [sys.executable, "-m", "pytest", *_with_place(words)]
     # In a session of its own, so that a Ctrl-C at the terminal reaches it once, from us, as SIGTERM does. It ends in
     # order then, and what it has measured is there.
-    with subprocess.Popen(command, stdout=sys.stderr.fileno(), start_new_session=True) as process:
+    with subprocess.Popen(
+        command, stdout=sys.stderr.fileno(), start_new_session=True, preexec_fn=_heeding_us()
+    ) as process:
         while True:
             try:
                 return process.wait(), interrupted
@@ -41,7 +47,24 @@ def run_pytest(words: Sequence[str]) -> tuple[int, bool]:
                     process.send_signal(signal.SIGINT)
 
 
+def _heeding_us() -> Callable[[], None]:
+    """What the new process calls: it ends in order when we ask for it, and also when we were killed."""
+    at_our_death = at_parents_death(signal.SIGINT)
+
+    def heed() -> None:
+        # A shell has its background jobs ignore it, and what they start ignores it, too.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        at_our_death()
+
+    return heed
+
+
 def _with_place(words: Sequence[str]) -> list[str]:
-    named = any(Path(word.partition("::")[0]).exists() for word in words)
+    # An expression may be a path by chance; os.path takes what is too long for a path for one that is not there.
+    named = any(
+        os.path.exists(word.partition("::")[0])  # noqa: PTH110
+        for before, word in pairwise(["", *words])
+        if before not in ("-k", "-m")
+    )
     place = [] if named or not Path(USUAL_PLACE).is_dir() else [USUAL_PLACE]
     return [*words, *place]

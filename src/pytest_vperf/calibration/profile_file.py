@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
 import tempfile
+from codecs import BOM_UTF8
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,13 +14,13 @@ import yaml
 
 from pytest_vperf.calibration.yaml_lines import Key, comments, keys
 from pytest_vperf.claims.schema import CRITERIA
-from pytest_vperf.claims.text_file import read_text
+from pytest_vperf.claims.text_file import MAX_BYTES, read_bytes, read_text
 from pytest_vperf.claims.thresholds import ThresholdError, load_profile
 from pytest_vperf.claims.yaml_source import read_yaml
 from pytest_vperf.results.run import write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 #: What a calibration sets of a claim; summary and judge are the user's.
 _OURS = (*CRITERIA, "statistic", "unit", "source")
@@ -37,27 +40,58 @@ def write(path: Path, head: Sequence[str], claims: Mapping[str, Sequence[str]]) 
 
     Raises:
         FileProblem: a claim of the file has a figure that is not from a calibration, the file is in a form that lines
-            cannot be set in, or what came out would not be read as it is meant.
+            cannot be set in, what came out would not be read as it is meant, or it was changed meanwhile.
         OSError: the file cannot be written.
     """
     try:
-        before = read_text(path, str(path)) if path.exists() else None
+        raw = _bytes(path)
+        before = None if raw is None else read_text(path, str(path))
         if before is None:
             entries = [line for name in claims for line in _entry(name, claims[name], "  ", "  ")]
             text = "\n".join([*head, "claims:", *entries, ""])
         else:
-            windows = "\r\n" in before
-            text = _changed(before.replace("\r\n", "\n"), claims)
-            text = text.replace("\n", "\r\n") if windows else text
+            text = _changed(before, claims)
         _check(path, text, before, set(claims))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        mark = "\ufeff" if raw and raw.startswith(BOM_UTF8) else ""
+        if _bytes(path) != raw or (raw and before and raw != f"{mark}{before}".encode()):
+            raise FileProblem("somebody else changed it meanwhile")
     except ThresholdError as error:
         raise FileProblem(str(error)) from None
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, text)
+    write_whole(path, mark + text)
+
+
+def check(path: Path) -> None:
+    """Look, before anything is measured, whether a file can be written at all.
+
+    Raises:
+        FileProblem: `write` would refuse it whatever the claims are, or its folder cannot be written.
+    """
+    if path.is_symlink() and not path.exists():
+        raise FileProblem("it is a link that leads nowhere")
+    goal = path.resolve()  # a link stays a link
+    folder = next(each for each in goal.parents if each.exists())
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise FileProblem(f"the folder {folder} cannot be written")
+    if path.exists():
+        try:
+            _changed(read_text(path, str(path)), {})
+        except ThresholdError as error:
+            raise FileProblem(str(error)) from None
+
+
+def _bytes(path: Path) -> bytes | None:
+    """What the file is made of; ``None`` where there is none."""
+    return read_bytes(path, str(path), MAX_BYTES, "threshold file") if path.exists() else None
 
 
 def _changed(text: str, claims: Mapping[str, Sequence[str]]) -> str:
-    lines = text.split("\n")
+    """The text with the claims set. Lines that stay keep their ends; those that come have the end that most have."""
+    if re.search(r"\r(?!\n)", text):
+        raise FileProblem("a line ends in a carriage return alone: end lines as other programs do")
+    end = "\r" if 2 * text.count("\r\n") > text.count("\n") else ""
+    open_end = "" if text.endswith("\n") else end
+    lines = (text + open_end).split("\n")
     root: Any = yaml.compose(text, Loader=yaml.SafeLoader)
     top = keys(root)
     whole = top["claims"]
@@ -70,13 +104,17 @@ def _changed(text: str, claims: Mapping[str, Sequence[str]]) -> str:
     added = [line for name in new for line in _entry(name, claims[name], indent, "  ")]
     if whole.in_braces and added:  # {}
         kept = [f"{indent}#{_spaced(note)}" for at, note in said if at == whole.first]
-        lines[whole.first : whole.last + 1] = ["claims:", *kept, *added]
+        lines[whole.first : whole.last + 1] = _ended(["claims:", *kept, *added], end)
     else:
-        lines[whole.last + 1 : whole.last + 1] = added
+        lines[whole.last + 1 : whole.last + 1] = _ended(added, end)
     for key in sorted(known.values(), key=lambda each: -each.first):
         if key.name in claims:
-            lines[key.first : key.last + 1] = _replaced(key, claims[key.name], lines, said)
-    return "\n".join(lines)
+            lines[key.first : key.last + 1] = _replaced(key, claims[key.name], lines, said, end)
+    return "\n".join(lines).removesuffix(open_end)
+
+
+def _ended(lines: Iterable[str], end: str) -> list[str]:
+    return [f"{line}{end}" for line in lines]
 
 
 def _entry(name: str, ours: Sequence[str], indent: str, step: str) -> list[str]:
@@ -84,7 +122,7 @@ def _entry(name: str, ours: Sequence[str], indent: str, step: str) -> list[str]:
 
 
 def _replaced(
-    claim: Key, ours: Sequence[str], lines: Sequence[str], said: Sequence[tuple[int, str]]
+    claim: Key, ours: Sequence[str], lines: Sequence[str], said: Sequence[tuple[int, str]], end: str
 ) -> list[str]:
     """The lines of a claim with criterion and source set; comments in lines that go come before those that come."""
     parts = keys(claim.value)
@@ -101,7 +139,7 @@ def _replaced(
             f"{indent}  #{_spaced(note)}" for at, note in said if claim.first <= at <= claim.last
         ]
         entry = _entry(claim.name, [*text, *ours], indent, "  ")
-        return [entry[0], *notes, *entry[1:]]
+        return _ended([entry[0], *notes, *entry[1:]], end)
     gone = {
         number
         for name, part in parts.items()
@@ -112,8 +150,8 @@ def _replaced(
     result: list[str] = []
     for number in range(claim.first, claim.last + 1):
         if number == min(gone):
-            result += [f"{inner}#{_spaced(note)}" for at, note in said if at in gone]
-            result += [f"{inner}{line}" for line in ours]
+            notes = [f"#{_spaced(note)}" for at, note in said if at in gone]
+            result += _ended((f"{inner}{line}" for line in [*notes, *ours]), end)
         if number not in gone:
             result.append(lines[number])
     return result

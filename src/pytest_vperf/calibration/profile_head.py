@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pytest_vperf.machine.fingerprint import Fingerprint
 
 #: The kernel's memory is a little more or less with each kernel.
-_MEMORY_TOLERANCE = 0.05
+MEMORY_TOLERANCE = 0.05
 
 
 def head(name: str, machine: Fingerprint) -> list[str]:
@@ -28,7 +28,7 @@ def head(name: str, machine: Fingerprint) -> list[str]:
     if machine.memory is not None:
         low, high = (
             format_number(round(machine.memory.value * factor, 1))
-            for factor in (1 - _MEMORY_TOLERANCE, 1 + _MEMORY_TOLERANCE)
+            for factor in (1 - MEMORY_TOLERANCE, 1 + MEMORY_TOLERANCE)
         )
         match.append(f"memory: {low} GiB .. {high} GiB")
     for key in ("hypervisor", "architecture"):

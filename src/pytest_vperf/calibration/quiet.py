@@ -6,9 +6,10 @@ wide, or holds only while that load is there.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
-from pytest_vperf.machine import noise_warnings
+from pytest_vperf.machine import noise, noise_settings, noise_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -20,6 +21,23 @@ _LEAST_WINDOW = 5.0
 def before() -> list[str]:
     """What makes this machine noisy before anything was measured: what the header of a run would name."""
     return [warning.short for warning in noise_warnings.look()]
+
+
+def pause(seconds: float) -> list[str]:
+    """Wait between two runs; what others did with this machine meanwhile.
+
+    Its load does not count: that is an average over a minute, in which the run before is.
+    """
+    then = noise.snapshot()
+    time.sleep(seconds)
+    seen = noise.evidence(then, noise.snapshot())
+    if seen["window_s"] < _LEAST_WINDOW:
+        return []
+    seen.pop("load", None)
+    # Only what was seen: the settings were looked at before the first run.
+    known = {warning.short for warning in noise_warnings.warnings(noise_settings.settings())}
+    found = noise_warnings.warnings(noise_settings.settings(), seen)
+    return [each.short for each in found if each.short not in known]
 
 
 def during(document: Mapping[str, Any]) -> list[str]:

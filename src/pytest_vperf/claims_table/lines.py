@@ -49,10 +49,12 @@ class Line:
 
     @property
     def source(self) -> str:
-        """Document and section; empty where the file names none."""
+        """Document and section, or the day of a calibration; empty where the file names neither."""
         source = self.threshold.source if self.threshold else None
         if source is None:
             return ""
+        if source.calibration is not None:
+            return f"calibrated {source.calibration.date}"
         return f"{source.document} §{source.section}" if source.section else source.document
 
     @property

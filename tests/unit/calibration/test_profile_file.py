@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_vperf.calibration import profile_file
 from pytest_vperf.calibration.limits import Calibrated, Circumstance
-from pytest_vperf.calibration.profile_file import FileProblem, write
+from pytest_vperf.calibration.profile_file import FileProblem, check, write
 from pytest_vperf.calibration.yaml_lines import comments
 from pytest_vperf.claims.thresholds import load_profile
 
@@ -147,6 +149,76 @@ def test_line_ends_of_windows(existing: Path) -> None:
     write(existing, HEAD, limit(name="e.f"))
     expected = BEFORE.replace("# the end\n", f"  e.f:\n    at_most: 400 ms\n{SOURCE}# the end\n")
     assert existing.read_bytes() == expected.replace("\n", "\r\n").encode()
+
+
+def test_a_byte_order_mark_and_line_ends_of_both_kinds_stay(existing: Path) -> None:
+    mixed = BEFORE.replace("\n", "\r\n", 5).encode("utf-8-sig")
+    existing.write_bytes(mixed)
+    write(existing, HEAD, {**limit(), **limit(name="c.d"), **limit(name="e.f")})
+    after = existing.read_bytes()
+    begin = mixed.index(b"    unknown:")
+    assert after[:begin] == mixed[:begin]
+    assert after.endswith(b"\n# the end\n")
+    assert after.count(b"\r") == 5  # most lines of this file end as Unix has it
+    assert load_profile(existing).claims["e.f"].source is not None
+
+
+def test_line_ends_of_windows_but_for_the_last(existing: Path) -> None:
+    text = BEFORE.removesuffix("# the end\n").rstrip("\n")
+    existing.write_bytes(text.replace("\n", "\r\n").encode())
+    write(existing, HEAD, limit(name="e.f"))
+    expected = f"{text}\n  e.f:\n    at_most: 400 ms\n{SOURCE}".rstrip("\n")
+    assert existing.read_bytes() == expected.replace("\n", "\r\n").encode()
+
+
+def test_a_file_that_is_changed_while_it_is_written_is_kept(
+    existing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_draft = profile_file._check
+
+    def edited(path: Path, text: str, before: str | None, ours: set[str]) -> None:
+        check_draft(path, text, before, ours)
+        with path.open("a") as stream:
+            stream.write("# an editor was quicker\n")
+
+    monkeypatch.setattr(profile_file, "_check", edited)
+    with pytest.raises(FileProblem, match="somebody else changed it meanwhile"):
+        write(existing, HEAD, limit())
+    assert existing.read_text() == f"{BEFORE}# an editor was quicker\n"
+
+
+def test_what_is_known_before_a_measurement(path: Path, existing: Path) -> None:
+    check(existing)
+    check(path.parent / "new" / "desk.yaml")
+    existing.write_text(
+        "hardware: {name: desk, match: {logical_cpus: 2}}\nclaims: {a.b: {at_most: 1 s}}\n"
+    )
+    with pytest.raises(FileProblem, match="the claims are in braces"):
+        check(existing)
+    existing.write_bytes(BEFORE.replace("\n", "\r").encode())
+    with pytest.raises(FileProblem, match="a line ends in a carriage return alone"):
+        check(existing)
+
+
+def test_a_folder_that_cannot_be_written_is_known_before(
+    existing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: path != existing.parent)
+    with pytest.raises(FileProblem, match=f"the folder {existing.parent} cannot be written"):
+        check(existing)
+
+
+def test_a_link_stays_a_link(path: Path, existing: Path) -> None:
+    link = path.parent.parent / "desk.yaml"
+    link.symlink_to(existing)
+    check(link)
+    write(link, HEAD, limit(name="e.f"))
+    assert link.is_symlink()
+    assert "e.f" in load_profile(existing).claims
+    link.unlink()
+    link.symlink_to(link)
+    with pytest.raises(FileProblem, match="it is a link that leads nowhere"):
+        check(link)
 
 
 def test_a_file_without_a_last_line_end(existing: Path) -> None:

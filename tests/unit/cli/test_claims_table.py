@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -97,8 +98,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", *arguments]
+    # A lock of its own: whoever measures on this machine meanwhile does not matter, and is not disturbed for long.
+    env = {**os.environ, "VPERF_LOCK": str(root / "lock")}
     return subprocess.run(
-        command, cwd=root, capture_output=True, text=True, timeout=120, check=False
+        command, cwd=root, env=env, capture_output=True, text=True, timeout=120, check=False
     )
 
 
@@ -246,6 +249,22 @@ def test_kept_verdicts_are_a_record_and_stay_as_they_are(
     assert table(vperf, str(kept)) == before
     assert table(vperf, "run.json", f"--keep={kept}") == before
     assert kept.read_text() == first
+
+
+def test_a_calibrated_limit_says_so_where_others_name_their_document(
+    vperf: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "desk.yaml").write_text("""
+hardware: {name: desk, match: {logical_cpus: 2}}
+claims:
+  start.pod.kvm:
+    at_most: 400 ms
+    source:
+      calibrated: {date: "2026-11-22", figures: [3 s], samples: [24], spread: 1 %, margin: 6 %, confidence: 99 %,
+                   next_runs: 20, vperf: "0.1.0", machine: {logical_cpus: "2"}}
+""")
+    done = vperf("--markdown", f"--thresholds={tmp_path}", "--hw=desk")
+    assert "| `start.pod.kvm` | ≤ 400 ms | calibrated 2026-11-22 |" in done.stdout
 
 
 def test_a_page_of_markdown(vperf: Run, tmp_path: Path) -> None:

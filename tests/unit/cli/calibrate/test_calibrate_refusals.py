@@ -13,6 +13,7 @@ from pytest_vperf.calibration import quiet
 from pytest_vperf.claims.thresholds import load_profile
 from pytest_vperf.cli import main
 from pytest_vperf.machine import fingerprint
+from pytest_vperf.pytest_process import _with_place
 
 if TYPE_CHECKING:
     import subprocess
@@ -84,6 +85,30 @@ def test_what_is_refused_before_anything_is_measured(
     assert not Path("runs").exists()
 
 
+def test_a_file_that_limits_cannot_be_set_in_is_refused_before_anything_is_measured(
+    vperf: Vperf,
+) -> None:
+    cpus = fingerprint.read().logical_cpus
+    text = f"hardware: {{name: desk, match: {{logical_cpus: {cpus}}}}}\nclaims: {{copy.rate: {{at_least: 1 B/s}}}}\n"
+    Path("thresholds/desk.yaml").write_text(text)
+    done = vperf("--hw=desk", "-k", "rate")
+    assert done.returncode == 2
+    assert done.stderr.endswith(
+        "vperf calibrate: thresholds/desk.yaml could not be written: the claims are in braces: write each on lines "
+        "of its own\n"
+    )
+    assert not Path("runs").exists()
+
+
+@pytest.mark.usefixtures("project")
+def test_an_expression_is_no_path_whatever_it_says() -> None:
+    """It may be longer than a path can be, or be one by chance."""
+    Path("rate").mkdir()
+    for expression in ("rate", " or ".join(["nobody"] * 100)):
+        assert _with_place(["-k", expression]) == ["-k", expression, "tests/claims"]
+    assert _with_place(["-k", "rate", "rate::x"]) == ["-k", "rate", "rate::x"]
+
+
 def test_tests_that_claim_nothing(vperf: Vperf, project: Path) -> None:
     (project / "test_plain.py").write_text("def test_plain(): pass\n")
     done = vperf("--hw=desk", "test_plain.py")
@@ -117,7 +142,7 @@ def test_a_file_that_became_unfit_meanwhile_is_kept_and_so_are_the_records(
 ) -> None:
     def changed(document: object) -> list[str]:
         cpus = fingerprint.read().logical_cpus
-        claims = "claims: {copy.rate: {at_least: 1 B/s}}"
+        claims = "claims: {copy.other: {at_least: 1 B/s}}"
         text = f"hardware: {{name: desk, match: {{logical_cpus: {cpus}}}}}\n{claims}\n"
         if Path("kept/run-3.json").exists():
             Path("thresholds/desk.yaml").write_text(text)
