@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rich.bar import Bar
 from rich.table import Table
 from rich.text import Text
 
@@ -13,12 +14,14 @@ from pytest_vperf.reporting.table import plain_table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_vperf.results.filling import Cost, FillingRecord, Spread
+    from pytest_vperf.results.filling import Cost, FillingRecord, Reading, Spread
 
 #: The greatest number that a document publishes, and what bridges have ports for: what a cost is extrapolated to.
 MANY = 1023
 _PROCESS = (("rss", "VmRSS"), ("pss", "Pss"), ("size", "VmSize"))
 _INSIDE = (("total", "total"), ("used", "used"), ("free", "free"))
+#: Rows and greatest length of the curve of one filling; the record has every reading.
+_POINTS, _LENGTH = 9, 40
 
 
 def fillings_table(records: Sequence[FillingRecord]) -> Table:
@@ -68,6 +71,38 @@ def costs_table(records: Sequence[FillingRecord]) -> Table | None:
             "-" if ended is None else f"{format_number(ended)} s",
         )
     return table
+
+
+def curves_table(records: Sequence[FillingRecord]) -> Table | None:
+    """The memory that so many have taken, as a curve: of their group, or of the host where that does not hold it."""
+    table = plain_table("memory taken by", "n", "MiB", "")
+    for column in table.columns[1:3]:
+        column.justify = "right"
+    for record in records:
+        points = taken(record)
+        greatest = max((mib for _, mib in points), default=0.0)
+        if greatest <= 0:
+            continue
+        last = len(points) - 1
+        chosen = sorted({round(k * last / (_POINTS - 1)) for k in range(_POINTS)})
+        for row, (n, mib) in enumerate(points[index] for index in chosen):
+            length = max(0.0, mib) / greatest * _LENGTH
+            name = Text("" if row else record["name"])
+            table.add_row(name, str(n), f"{mib:.0f}", Bar(_LENGTH, 0, length, width=_LENGTH))
+    return table if table.row_count else None
+
+
+def taken(record: FillingRecord) -> list[tuple[int, float]]:
+    """How many ran and the MiB that all of them had taken then, for each reading."""
+    curve = record["curve"]
+
+    def lost(reading: Reading) -> float:
+        used, empty = reading["group_used"], curve[0]["group_used"]
+        if record["held"] and not record["outside"] and used is not None and empty is not None:
+            return (used - empty) / 2**20
+        return (curve[0]["available"] - reading["available"]) / 2**20
+
+    return [(reading["n"], lost(reading)) for reading in curve]
 
 
 def many(record: FillingRecord) -> Cost | None:

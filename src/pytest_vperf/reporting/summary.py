@@ -62,12 +62,22 @@ def write_fillings(reporter: TerminalReporter, session: ClaimsSession) -> None:
     """The section "density": a row for each host that was filled, and why it was filled no further."""
     if not session.fillings or reporter.verbosity <= -2:
         return
-    from pytest_vperf.reporting.density import costs_table, fillings_table, reasons
+    from pytest_vperf.reporting.density import (
+        costs_table,
+        curves_table,
+        fillings_table,
+        reasons,
+    )
     from pytest_vperf.reporting.table import render
 
     records = session.fillings
     reporter.section("density")
-    tables = (fillings_table(records), costs_table(records), reasons(records))
+    tables = (
+        fillings_table(records),
+        costs_table(records),
+        curves_table(records),
+        reasons(records),
+    )
     shown = [table for table in tables if table is not None]
     width = _width(reporter, session)
     for line in render(shown, width=width, colour=reporter.hasmarkup):

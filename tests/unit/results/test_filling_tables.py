@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_vperf.reporting.density import costs_table, fillings_table, reasons
+from pytest_vperf.reporting.density import costs_table, curves_table, fillings_table, reasons
 from pytest_vperf.reporting.table import render
 from pytest_vperf.results.filling import Cost, FillingRecord, Reading, Spread, spread
 
@@ -76,6 +76,50 @@ def test_where_the_group_does_not_hold_all_the_host_says_what_many_take() -> Non
 
 def test_the_reason_stands_below() -> None:
     assert shown(record())[-1] == f"pod tcg qboot:  {record()['why']}"
+
+
+def readings(*used: int) -> list[Reading]:
+    """So much of the group is used, in MiB, and twice as much of the host."""
+    return [
+        Reading(n=2 * k, at_s=float(k), available=(20 << 30) - (mib << 21), group_used=mib << 20)
+        for k, mib in enumerate(used)
+    ]
+
+
+def curve_of(*records: FillingRecord) -> list[list[str]]:
+    table = curves_table(records)
+    assert table is not None
+    return [line.split() for line in render([table], width=170, colour=False)[2:]]
+
+
+def test_the_memory_taken_is_a_curve() -> None:
+    one = record()
+    one["curve"] = readings(10, 110, 210)
+    assert curve_of(one) == [
+        ["pod", "tcg", "qboot", "0", "0"],
+        ["2", "100", "█" * 20],
+        ["4", "200", "█" * 40],
+    ]
+
+
+def test_the_curve_is_the_hosts_where_the_group_does_not_hold_all() -> None:
+    one = record()
+    one["curve"], one["outside"] = readings(0, 100), True
+    assert [row[-2:-1] for row in curve_of(one)[1:]] == [["200"]]
+
+
+def test_a_long_curve_is_thinned_out_and_keeps_its_ends() -> None:
+    one = record()
+    one["curve"] = readings(*range(0, 1001))
+    counts = [row[-3] if len(row) > 2 else row[0] for row in curve_of(one)[1:]]
+    assert (len(counts), counts[-1]) == (8, "2000")
+
+
+def test_without_readings_there_is_no_curve() -> None:
+    assert curves_table([record()]) is None
+    empty = record()
+    empty["curve"] = []
+    assert curves_table([empty]) is None
 
 
 def test_what_is_not_known_is_a_dash() -> None:
