@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal
 
 import psutil
 
-from pytest_vperf.machine import cgroups, loops, mounts, networks, tuning_journal
+from pytest_vperf.machine import cgroups, loops, mounts, networks, open_vswitch, tuning_journal
 from pytest_vperf.machine.marks import describe, end, environment, own_line
 from pytest_vperf.machine.owned import owned_by
 from pytest_vperf.machine.runs import (
@@ -42,6 +42,7 @@ Kind = Literal[
     "container",
     "machine",
     "process",
+    "bridge",
     "link",
     "namespace",
     "mount",
@@ -58,6 +59,7 @@ _ORDER: tuple[Kind, ...] = (
     "container",
     "machine",
     "process",
+    "bridge",
     "link",
     "namespace",
     "mount",
@@ -101,6 +103,8 @@ def find() -> list[Leftover]:
     found = [leftover for folder in sorted(_dead_folders()) for leftover in _of_run(folder)]
     found += _settings()
     found += _groups({leftover.what for leftover in found})
+    left = (_bridge(run, name) for name, run in open_vswitch.forgotten().items())
+    found += [leftover for leftover in left if leftover not in found]
     return sorted(found, key=lambda leftover: _ORDER.index(leftover.kind))
 
 
@@ -206,7 +210,11 @@ def _of_run(folder: Path) -> Iterator[Leftover]:
     run = run_id(folder)
     for process in owned_by(MARK_FOLDER, folder, f"vperf-{run}"):
         yield Leftover(run, "process", describe(process), partial(_end, process))
+    bridges = open_vswitch.bridges_of(run)
+    yield from (_bridge(run, name) for name in bridges)
     for name in networks.links_of(run):
+        if name in bridges:  # goes with it
+            continue
         yield Leftover(run, "link", f"link {name}", partial(networks.remove_link, name))
     for name in networks.namespaces_of(run):
         take_away = partial(networks.remove_namespace, name)
@@ -221,6 +229,11 @@ def _of_run(folder: Path) -> Iterator[Leftover]:
         yield Leftover(run, "socket", f"socket {path}", partial(_unlink, path))
     if folder.is_dir():
         yield Leftover(run, "folder", f"folder {folder}", partial(remove_folder, folder))
+
+
+def _bridge(run: str, name: str) -> Leftover:
+    """A bridge of Open vSwitch's."""
+    return Leftover(run, "bridge", f"bridge {name}", partial(open_vswitch.remove, name))
 
 
 def _groups(known: set[str]) -> Iterator[Leftover]:
