@@ -12,6 +12,8 @@ from pytest_vperf.targets.network.commands import ip_json
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from pytest_vperf.targets.network.commands import Run
+
 #: Where subnets are looked for, in this order: the block reserved for benchmarks of network devices (RFC 2544,
 #: appendix C.2.2), and then the one shared by carriers (RFC 6598), which some private networks use.
 BLOCKS = (IPv4Network("198.18.0.0/15"), IPv4Network("100.64.0.0/10"))
@@ -41,18 +43,21 @@ def free_subnet(taken: Iterable[IPv4Network], start: int = 0) -> IPv4Network:
     raise Unavailable(f"no free subnet for the run's own network: routes cover all of {blocks}")
 
 
-def taken() -> list[IPv4Network]:
-    """What this machine's addresses and routes cover.
+def taken(run: Run | None = None) -> list[IPv4Network]:
+    """What a machine's addresses and routes cover.
+
+    Args:
+        run: runs programs there; ``None``: it is this machine.
 
     Raises:
         TargetError: ``ip`` cannot be asked.
     """
     found = [
         IPv4Interface(f"{address['local']}/{address['prefixlen']}").network
-        for link in ip_json("-4", "address", "show")
+        for link in ip_json("-4", "address", "show", run=run)
         for address in link.get("addr_info", ())
     ]
-    for route in ip_json("-4", "route", "show", "table", "all"):
+    for route in ip_json("-4", "route", "show", "table", "all", run=run):
         destination = str(route.get("dst", "default"))
         if destination != "default":
             found.append(IPv4Network(destination, strict=False))

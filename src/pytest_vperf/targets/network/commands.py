@@ -1,4 +1,7 @@
-"""The programs ``ip`` and ``tc`` (iproute2), called within a network namespace; their refusals become errors."""
+"""The programs of networks, ``ip`` and ``tc`` (iproute2) and Open vSwitch's: their refusals become errors.
+
+On this machine they are called within a network namespace; on another one by what runs commands there.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,22 @@ from pytest_vperf.machine.preflight import find_program
 from pytest_vperf.targets.base import TargetError, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from pytest_vperf.targets.base import Target
+
+    #: Runs a program by its name and words in one place; returns what it prints, and raises as `run` does.
+    Run = Callable[..., str]
+
 _TIMEOUT = 20.0
-_REMEDY = "apt-get install iproute2"
+#: The Debian package of each program.
+_PACKAGES = {
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "ovs-vsctl": "openvswitch-switch",
+    "ovs-appctl": "openvswitch-switch",
+}
 #: What this machine, and not the request, lacks: how it is said by the kernel and by iproute2, and what mends it.
 _CANNOT = {
     re.compile(r"not permitted|[Pp]ermission denied|Read-only file system"): (
@@ -27,6 +41,10 @@ _CANNOT = {
         "|Failed to load TC action"
     ): "a kernel with this part, or as root: modprobe -a veth bridge ifb dummy sch_tbf sch_ingress cls_u32"
     " act_mirred",
+    # Open vSwitch's database, its switch, and a switch that does not do in time what is in the database (alarm(2)).
+    re.compile(
+        "database connection failed|ovs-appctl: cannot|terminating with signal 14"
+    ): "systemctl start openvswitch-switch; without systemd: /usr/share/openvswitch/scripts/ovs-ctl start, as root",
 }
 
 
@@ -44,14 +62,21 @@ def ip(*words: str, namespace: Path | None = None) -> str:
     return run("ip", words, namespace)
 
 
-def ip_json(*words: str, namespace: Path | None = None) -> list[dict[str, Any]]:
+def ip_json(
+    *words: str, namespace: Path | None = None, run: Run | None = None
+) -> list[dict[str, Any]]:
     """Run ``ip -j`` and read what it prints.
+
+    Args:
+        words: its arguments.
+        namespace: as of `ip`.
+        run: runs programs in another place than a namespace of this machine.
 
     Raises:
         Unavailable: it is not installed.
         TargetError: it refuses.
     """
-    printed = ip("-j", *words, namespace=namespace)
+    printed = (run or here(namespace))("ip", "-j", *words)
     try:
         # Some versions print an empty object where a family has nothing.
         return [entry for entry in json.loads(printed or "[]") if entry]
@@ -92,8 +117,7 @@ def run(name: str, words: Sequence[str], namespace: Path | None) -> str:
     """
     program = find_program(name)
     if program is None:
-        remedy = _REMEDY if name in ("ip", "tc") else ""
-        raise Unavailable(f"{name} is not installed", remedy=remedy)
+        raise Unavailable(f"{name} is not installed", remedy=_install(name))
     try:
         done = subprocess.run(
             [*(entering(namespace) if namespace else ()), program, *words],
@@ -110,6 +134,35 @@ def run(name: str, words: Sequence[str], namespace: Path | None) -> str:
         said = " ".join(done.stderr.split()) or f"status {done.returncode}"
         raise refused(name, words, said)
     return done.stdout
+
+
+def _install(name: str) -> str:
+    return f"apt-get install {_PACKAGES[name]}" if name in _PACKAGES else ""
+
+
+def here(namespace: Path | None = None) -> Run:
+    """How programs are run on this machine, in a network namespace or in this process's own."""
+    return lambda name, *words: run(name, words, namespace)
+
+
+def on(host: Target) -> Run:
+    """How programs are run on a machine, which may be another one."""
+
+    def run_there(name: str, *words: str) -> str:
+        # A login that is not root's, or not interactive, may have no folders of administrators in its path.
+        shell = ["sh", "-c", 'PATH=$PATH:/usr/sbin:/sbin; exec "$@"', "sh", name, *words]
+        done = host.run(shell, env={"LC_ALL": "C"}, timeout=30.0, check=False)
+        if done.returncode == 127:
+            remedy = f"{_install(name)}, there" if name in _PACKAGES else ""
+            raise Unavailable(f"{name} is not installed on {host.name}", remedy=remedy)
+        if done.returncode:
+            said = " ".join(done.stderr.decode("utf-8", "replace").split())
+            raise refused(
+                name, words, said or f"status {done.returncode}", where=f" on {host.name}"
+            )
+        return done.text
+
+    return run_there
 
 
 def refused(name: str, words: Sequence[str], said: str, *, where: str = "") -> TargetError:

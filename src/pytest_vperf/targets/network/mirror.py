@@ -15,24 +15,23 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from pytest_vperf.machine.open_vswitch import ASK
 from pytest_vperf.targets.base import TargetError, Unavailable, link_of
 from pytest_vperf.targets.network import commands
 from pytest_vperf.targets.network.link import SwitchLink
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
 
     from pytest_vperf.targets.base import Target
+    from pytest_vperf.targets.network.commands import Run
 
-    #: Runs a program of the place where the port is; returns what it prints, and raises as `commands.ip` does.
-    Run = Callable[..., str]
     Words = tuple[str, ...]
 
 By = Literal["tc", "ovs"]
 
 _EVERYTHING = ("protocol", "all", "u32", "match", "u32", "0", "0")
-_NO_SWITCH = "a target on a bridge of Open vSwitch's, which no network of a run is; or mirror the port with tc"
+_NO_SWITCH = "start a guest with network=guests.ovs_network, or mirror the port with tc"
 
 
 @dataclass(frozen=True)
@@ -129,32 +128,30 @@ def _with_tc(run: Run, port: str, monitor: str, undo: contextlib.ExitStack) -> N
 
 
 def _with_switch(run: Run, port: str, monitor: str, undo: contextlib.ExitStack) -> None:
-    ask = ("ovs-vsctl", "--timeout=10")
     try:
-        bridge = run(*ask, "port-to-br", port).strip()
+        bridge = run(*ASK, "port-to-br", port).strip()
+    except Unavailable:
+        raise
     except TargetError as error:
         raise Unavailable(
             f"{port} is on no switch of Open vSwitch's: {error}", remedy=_NO_SWITCH
         ) from None
     _add_monitor(run, monitor, undo)
-    _step(
-        run,
-        undo,
-        (*ask, "--", "add-port", bridge, monitor),
-        (*ask, "--", "--if-exists", "del-port", bridge, monitor),
-    )
+    # In one go: from its first moment nothing but copies goes to a mirror's port.
     _step(
         run,
         undo,
         (
-            *(*ask, "--", "--id=@p", "get", "port", port, "--", "--id=@o", "get", "port", monitor),
+            *(*ASK, "--", "add-port", bridge, monitor),
+            *("--", "--id=@p", "get", "port", port, "--", "--id=@o", "get", "port", monitor),
             *("--", "--id=@m", "create", "mirror", f"name={monitor}", "output-port=@o"),
             *("select-dst-port=@p", "select-src-port=@p"),
             *("--", "add", "bridge", bridge, "mirrors", "@m"),
         ),
         (
-            *(*ask, "--", "--id=@m", "get", "mirror", monitor),
+            *(*ASK, "--", "--id=@m", "get", "mirror", monitor),
             *("--", "remove", "bridge", bridge, "mirrors", "@m"),
+            *("--", "--if-exists", "del-port", bridge, monitor),
         ),
     )
 
@@ -169,35 +166,10 @@ def _place(target: Target, host: Target) -> tuple[str, str, Run]:
     """The host's side of a target's link, the monitoring link's name, and how commands are run where they are."""
     link = link_of(target)
     if isinstance(link, SwitchLink):
-        return link.port.link, link.monitor, _here(link.port.namespace)
+        return link.port.link, link.monitor, commands.here(link.port.namespace)
     port, monitor = getattr(target, "port", ""), getattr(link, "monitor", "")
     if not port or not monitor:
         raise Unavailable(
             f"the host's side of a {link.kind} link cannot be mirrored", target=target.name
         )
-    return port, monitor, _there(host)
-
-
-def _here(namespace: Path) -> Run:
-    return lambda name, *words: commands.run(name, words, namespace)
-
-
-def _there(host: Target) -> Run:
-    def run(name: str, *words: str) -> str:
-        # A login that is not root's, or not interactive, may have no folders of administrators in its path.
-        shell = ["sh", "-c", 'PATH=$PATH:/usr/sbin:/sbin; exec "$@"', "sh", name, *words]
-        done = host.run(shell, env={"LC_ALL": "C"}, timeout=30.0, check=False)
-        if done.returncode == 127:
-            package = "openvswitch-switch" if name == "ovs-vsctl" else "iproute2"
-            raise Unavailable(
-                f"{name} is not installed on {host.name}",
-                remedy=f"apt-get install {package}, there",
-            )
-        if done.returncode:
-            said = " ".join(done.stderr.decode("utf-8", "replace").split())
-            raise commands.refused(
-                name, words, said or f"status {done.returncode}", where=f" on {host.name}"
-            )
-        return done.text
-
-    return run
+    return port, monitor, commands.on(host)

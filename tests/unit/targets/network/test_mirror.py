@@ -7,36 +7,18 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from far import Far
 
 from pytest_vperf.machine.runs import Run
-from pytest_vperf.targets.base import Completed, TargetError, Unavailable
+from pytest_vperf.targets.base import TargetError, Unavailable
 from pytest_vperf.targets.network.commands import ip, ip_json
 from pytest_vperf.targets.network.mirror import mirrored
 from pytest_vperf.targets.network.switch import Switch
 from pytest_vperf.targets.virt.virtual_network import VirtualLink
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
-
-
-class Far:
-    """A machine elsewhere, by what it is told; ``answers`` by the beginning of a command."""
-
-    name = "host (lab kvm)"
-
-    def __init__(self, **answers: tuple[int, str]) -> None:
-        self.answers = answers
-        self.told: list[str] = []
-
-    def run(self, argv: Sequence[str], **_: Any) -> Completed:
-        assert list(argv[:4]) == ["sh", "-c", 'PATH=$PATH:/usr/sbin:/sbin; exec "$@"', "sh"]
-        self.told.append(" ".join(argv[4:]))
-        for words, (status, said) in self.answers.items():
-            if self.told[-1].replace(" ", "_").replace("-", "_").startswith(words):
-                output = (b"", said.encode()) if status else (said.encode(), b"")
-                return Completed(tuple(argv), status, *output, 0.0)
-        return Completed(tuple(argv), 0, b"", b"", 0.0)
 
 
 def guest() -> Any:
@@ -81,20 +63,22 @@ def test_a_kernel_without_dummies_and_without_ipv6() -> None:
     ]
 
 
+ASK = "ovs-vsctl --timeout=10"
+
+
 def test_a_switch_of_open_vswitch_s() -> None:
-    ask = "ovs-vsctl --timeout=10"
     told = told_by(Far(ovs=(0, "br7\n")), by="ovs")
     assert told == [
-        f"{ask} port-to-br vnet7",
+        f"{ASK} port-to-br vnet7",
         "ip link add vp0a1b2c3dm3 type dummy",
         "ip link set vp0a1b2c3dm3 addrgenmode none",
         "ip link set vp0a1b2c3dm3 up",
-        f"{ask} -- add-port br7 vp0a1b2c3dm3",
-        f"{ask} -- --id=@p get port vnet7 -- --id=@o get port vp0a1b2c3dm3 -- --id=@m create mirror"
-        " name=vp0a1b2c3dm3 output-port=@o select-dst-port=@p select-src-port=@p -- add bridge br7 mirrors @m",
+        f"{ASK} -- add-port br7 vp0a1b2c3dm3 -- --id=@p get port vnet7 -- --id=@o get port vp0a1b2c3dm3"
+        " -- --id=@m create mirror name=vp0a1b2c3dm3 output-port=@o select-dst-port=@p select-src-port=@p"
+        " -- add bridge br7 mirrors @m",
         "-- the block",
-        f"{ask} -- --id=@m get mirror vp0a1b2c3dm3 -- remove bridge br7 mirrors @m",
-        f"{ask} -- --if-exists del-port br7 vp0a1b2c3dm3",
+        f"{ASK} -- --id=@m get mirror vp0a1b2c3dm3 -- remove bridge br7 mirrors @m"
+        " -- --if-exists del-port br7 vp0a1b2c3dm3",
         "ip link delete vp0a1b2c3dm3",
     ]
 
@@ -110,9 +94,14 @@ def test_a_switch_of_open_vswitch_s() -> None:
         (
             "ovs",
             {"ovs": (127, "")},
-            "vnet7 is on no switch of Open vSwitch's: ovs-vsctl is not installed on host (lab kvm) (to mend it:"
-            " apt-get install openvswitch-switch, there) (to mend it: a target on a bridge of Open vSwitch's, which"
-            " no network of a run is; or mirror the port with tc)",
+            "ovs-vsctl is not installed on host (lab kvm) (to mend it: apt-get install openvswitch-switch, there)",
+        ),
+        (
+            "ovs",
+            {"ovs": (1, "ovs-vsctl: no port named vnet7\n")},
+            "vnet7 is on no switch of Open vSwitch's: ovs-vsctl --timeout=10 port-to-br vnet7 on host (lab kvm):"
+            " ovs-vsctl: no port named vnet7 (to mend it: start a guest with network=guests.ovs_network, or mirror"
+            " the port with tc)",
         ),
         (
             "tc",
@@ -125,13 +114,13 @@ def test_a_switch_of_open_vswitch_s() -> None:
 def test_what_the_machine_lacks_is_not_measured(
     by: Any, answers: dict[str, tuple[int, str]], said: str
 ) -> None:
-    far = Far(**answers)
+    far = Far(answers)
     with pytest.raises(Unavailable) as caught:
         told_by(far, by=by)
     assert str(caught.value) == said
     assert far.told[-1] in (
         "ip link delete vp0a1b2c3dm3",
-        "ovs-vsctl --timeout=10 port-to-br vnet7",
+        f"{ASK} port-to-br vnet7",
     )
 
 
@@ -143,17 +132,22 @@ def test_a_mirror_that_is_there_already_stays() -> None:
 
 
 def test_an_interrupt_in_the_middle_leaves_nothing() -> None:
-    class Interrupted(Far):
-        def run(self, argv: Sequence[str], **options: Any) -> Completed:
-            done = super().run(argv, **options)
-            if "qdisc add" in self.told[-1]:
-                raise KeyboardInterrupt
-            return done
-
-    far = Interrupted()
+    far = Far(interrupt="qdisc add")
     with pytest.raises(KeyboardInterrupt):
         told_by(far)
     assert far.told[-2:] == ["tc qdisc delete dev vnet7 clsact", "ip link delete vp0a1b2c3dm3"]
+    far = Far({ASK: (0, "br7\n")}, interrupt="create mirror")
+    with pytest.raises(KeyboardInterrupt):
+        told_by(far, by="ovs")
+    assert far.told[-2].endswith("-- --if-exists del-port br7 vp0a1b2c3dm3")
+    assert far.told[-1] == "ip link delete vp0a1b2c3dm3"
+
+
+def test_a_switch_that_refuses_a_mirror_keeps_nothing_of_it() -> None:
+    far = Far({f"{ASK} --": (1, "no"), ASK: (0, "br7\n")})
+    with pytest.raises(TargetError, match=r"vp0a1b2c3dm3 .* on host \(lab kvm\): no"):
+        told_by(far, by="ovs")
+    assert far.told[-1] == "ip link delete vp0a1b2c3dm3"
 
 
 def test_what_copies_nothing_is_refused() -> None:
