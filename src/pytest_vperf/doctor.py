@@ -104,6 +104,7 @@ def all_checks(guest_kernel: Path | None, runtimes: Sequence[str]) -> list[Check
         Check(("lab",), _labs),
         Check(image_preflight.NAMES, image_preflight.check),
         Check(("libvirt-python", "libvirt"), tools.check_libvirt),
+        Check(("openvswitch",), lambda: [_open_vswitch()]),
         Check(("python packages",), lambda: [tools.check_packages()]),
         Check((hazards.KVM_DEVICE,), lambda: [hazards.check_kvm_device()]),
         Check((NOISE,), lambda: [_noise()]),
@@ -150,6 +151,12 @@ def _labs() -> list[Readiness]:
     from pytest_vperf.lab import labs
 
     return [labs.check()]
+
+
+def _open_vswitch() -> Readiness:
+    from pytest_vperf.targets.network import open_vswitch
+
+    return open_vswitch.check()
 
 
 def _guests(guest_kernel: Path | None) -> list[Readiness]:

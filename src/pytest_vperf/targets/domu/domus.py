@@ -22,7 +22,7 @@ from pytest_vperf.targets.virt.failures import failed
 from pytest_vperf.targets.virt.machines import Machines
 from pytest_vperf.targets.virt.root_disk import SIZE
 from pytest_vperf.targets.virt.size import memory_mib_of, vcpus_of
-from pytest_vperf.targets.virt.virtual_network import check_kind
+from pytest_vperf.targets.virt.virtual_network import VirtualNetwork, check_kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
     from pytest_vperf.targets.scope import Scope
     from pytest_vperf.targets.virt.daemon import Daemon
-    from pytest_vperf.targets.virt.virtual_network import VirtualNetwork
 
 #: What the kernel is told: nothing but its death is printed on the console, which carries the agent's frames. It
 #: stays for some seconds then: of a machine that Xen has ended the rest of the console is lost. With a loglevel of 0
@@ -150,7 +149,9 @@ class Domus(Machines):
         check_place(present, name, remote=daemon.is_remote)
         identity = daemon.new_name()
         with ExitStack() as undo:
-            plug = check_kind(network, name).plug("Xen's back end") if network is not None else None
+            plug = None
+            if network is not None:
+                plug = check_kind(network, name, VirtualNetwork).plug("Xen's back end")
             if plug is not None:
                 undo.callback(plug.link.close)
             lent = undo.enter_context(lend(present, name))

@@ -22,11 +22,15 @@ class CardConfig:
         bridge: of the daemon's machine, that it is plugged into.
         mac: the link-layer address.
         vhost: the kernel of the daemon's machine moves the packets (vhost-net), and not QEMU.
+        switch: ``openvswitch`` where the bridge is Open vSwitch's; empty: it is the kernel's.
+        offloads: whether it may leave checksums, and taking long packets apart, to what is behind it.
     """
 
     bridge: str
     mac: str
     vhost: bool = False
+    switch: str = ""
+    offloads: bool = True
 
 
 @dataclass(frozen=True)

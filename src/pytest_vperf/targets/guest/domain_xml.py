@@ -12,6 +12,8 @@ from pytest_vperf.targets.virt.metadata import add, metadata
 if TYPE_CHECKING:
     from pytest_vperf.targets.guest.config import Boot, CardConfig, DiskConfig, GuestConfig
 
+#: What a card can leave to its host (formatdomain, "Setting NIC driver-specific options").
+_OFFLOADS = ("csum", "gso", "tso4", "tso6", "ecn", "ufo")
 #: Models that are not names of processors (formatdomain, "CPU model and topology").
 _MODES = ("host-passthrough", "host-model", "maximum")
 
@@ -121,8 +123,12 @@ def _disks(devices: ElementTree.Element, boot: Boot, disks: tuple[DiskConfig, ..
 def _card(devices: ElementTree.Element, card: CardConfig) -> None:
     interface = add(devices, "interface", type="bridge")
     add(interface, "source", bridge=card.bridge)
+    if card.switch:
+        add(interface, "virtualport", type=card.switch)
     add(interface, "mac", address=card.mac)
     add(interface, "model", type="virtio")
-    add(interface, "driver", name="vhost" if card.vhost else "qemu")
+    driver = add(interface, "driver", name="vhost" if card.vhost else "qemu")
+    if not card.offloads:
+        add(driver, "host", **dict.fromkeys(_OFFLOADS, "off"))
     # Without its boot ROM, which the firmware would read; nothing boots from this network.
     add(interface, "rom", enabled="no")

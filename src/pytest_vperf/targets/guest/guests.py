@@ -18,7 +18,7 @@ from pytest_vperf.targets.virt.boot_disk import build_boot_disk
 from pytest_vperf.targets.virt.machines import Machines
 from pytest_vperf.targets.virt.root_disk import SIZE, SMALL_INIT
 from pytest_vperf.targets.virt.size import memory_mib_of, vcpus_of
-from pytest_vperf.targets.virt.virtual_network import check_kind
+from pytest_vperf.targets.virt.virtual_network import MachineNetwork, check_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.memory_group import MemoryGroup
     from pytest_vperf.targets.scope import Scope
     from pytest_vperf.targets.virt.daemon import Daemon
-    from pytest_vperf.targets.virt.virtual_network import VirtualNetwork
+    from pytest_vperf.targets.virt.ovs_network import OvsNetwork
 
 #: Accelerator → libvirt's domain type, and the processor a guest has unless it asks for another.
 TYPES = {"kvm": ("kvm", "host-passthrough"), "tcg": ("qemu", "maximum")}
@@ -109,6 +109,17 @@ class Guests(Machines):
             error.target = f"guest {self.accelerator}"
             raise
 
+    @property
+    def ovs_network(self) -> OvsNetwork:
+        """As `network`, on a bridge of Open vSwitch's: ``start(network=guests.ovs_network)``.
+
+        Raises:
+            Unavailable: there is no Open vSwitch that answers where they run.
+        """
+        network = self.daemon.ovs_network()
+        self.host.link = network.host
+        return network
+
     def sharing(self, group: MemoryGroup | None, scope: Scope) -> Guests:
         """Guests like these, whose groups are in one that they share, owned by another scope.
 
@@ -142,7 +153,7 @@ class Guests(Machines):
         cpuset: str | None = None,
         cpu_shares: int | None = None,
         disks: Sequence[Disk | CappedDisk] = (),
-        network: VirtualNetwork | None = None,
+        network: MachineNetwork | None = None,
         vhost: bool = False,
     ) -> Guest:
         """Start a guest and wait until its agent is there.
@@ -159,7 +170,8 @@ class Guests(Machines):
             cpu_shares: its weight against others of the host; 1024 is the usual one.
             disks: of `disks`, as further disks of the machine, at `Disk.where`; with ``disk.capped(…)`` it may do so
                 much with it.
-            network: what its network card is plugged into, of the same fixture; ``None``: it has none.
+            network: what its network card is plugged into, of the same fixture (`network`, `ovs_network`); ``None``:
+                it has none.
             vhost: the host's kernel moves the card's packets (vhost-net) instead of QEMU.
 
         Raises:
@@ -195,7 +207,7 @@ class Guests(Machines):
             plug = None
             if network is not None:
                 how = "vhost-net moves the packets" if vhost else "QEMU moves the packets"
-                plug = check_kind(network, name).plug(how)
+                plug = check_kind(network, name, MachineNetwork).plug(how)
                 undo.callback(plug.link.close)
             lent = undo.enter_context(lend(present, name))
             # By its name, since a Ctrl-C may come when it is made and not yet ours.
@@ -213,7 +225,9 @@ class Guests(Machines):
                 disks=tuple(
                     DiskConfig(each.device, serial(each), tune_of(each, caps)) for each in present
                 ),
-                card=CardConfig(plug.bridge, plug.mac, vhost) if plug else None,
+                card=CardConfig(plug.bridge, plug.mac, vhost, plug.switch, plug.offloads)
+                if plug
+                else None,
                 labels=daemon.run.labels,
                 partition=self._partition,
             )

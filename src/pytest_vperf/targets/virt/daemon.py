@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.virt.connection import Connection
     from pytest_vperf.targets.virt.machine_disks import MachineDisks
     from pytest_vperf.targets.virt.machines import MachineHost
+    from pytest_vperf.targets.virt.ovs_network import OvsNetwork
     from pytest_vperf.targets.virt.virtual_network import VirtualNetwork
 
 _numbers = itertools.count(1)
@@ -65,6 +66,7 @@ class Daemon:
         self._stop = stop
         self.ssh = ssh
         self._network: VirtualNetwork | None = None
+        self._ovs_network: OvsNetwork | None = None
         self._shell: Target | None = None
         # What a file is made from → the key of its content.
         self._keys: dict[Hashable, str] = {}
@@ -167,6 +169,20 @@ class Daemon:
             self._network = VirtualNetwork(self.connection, self.run.id, next(_networks))
         return self._network
 
+    def ovs_network(self) -> OvsNetwork:
+        """The run's own network there on a bridge of Open vSwitch's, made at the first call; it goes with this.
+
+        Raises:
+            Unavailable: there is no Open vSwitch that answers; or the machine cannot be reached.
+            CannotConnect: the machine does not let us in.
+        """
+        if self._ovs_network is None:
+            from pytest_vperf.targets.virt.ovs_network import OvsNetwork
+
+            shell, uri = self.shell(lambda _: None), self.connection.uri
+            self._ovs_network = OvsNetwork(shell, self.run, uri, next(_networks))
+        return self._ovs_network
+
     def new_name(self) -> str:
         """A name for a machine of this run: unique, and says whose it is."""
         return f"{self.run.cgroup}-{next(_numbers)}"
@@ -214,12 +230,13 @@ class Daemon:
 
     def close(self) -> None:
         """Let go of it, and end it if it was started for the run. Safe to repeat."""
+        for network in (self._network, self._ovs_network):
+            if network is not None:
+                network.close()
+        self._network = self._ovs_network = None
         if self._shell is not None:
             self._shell.close()
             self._shell = None
-        if self._network is not None:
-            self._network.close()
-            self._network = None
         self.connection.close()
         if self._stop is not None:
             self._stop()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.virt.daemon import Daemon
     from pytest_vperf.targets.virt.machine_disks import MachineDisks
     from pytest_vperf.targets.virt.neighbour import Neighbour
-    from pytest_vperf.targets.virt.virtual_network import VirtualNetwork
+    from pytest_vperf.targets.virt.virtual_network import MachineNetwork, VirtualNetwork
 
 
 _numbers = itertools.count(1)
@@ -123,15 +123,19 @@ class Machines:
         self.host.link = network.host
         return network
 
-    def other_host(self) -> Neighbour:
-        """Another host on that network, for the other end of a test; the test's scope owns it.
+    def other_host(self, network: MachineNetwork | None = None) -> Neighbour:
+        """Another host on a network of theirs, for the other end of a test; the test's scope owns it.
+
+        Args:
+            network: which one; ``None``: `network`.
 
         Raises:
             Unavailable: it cannot be made where they run.
         """
         from pytest_vperf.targets.virt.neighbour import Neighbour
 
-        daemon, plug = self._daemon(), self.network.plug("a network namespace of the host's")
+        daemon = self._daemon()
+        plug = (network or self.network).plug("a network namespace of the host's")
         try:
             made = Neighbour(self.host, plug, daemon.run.id, next(_numbers), daemon.mark)
         except BaseException:

@@ -1,14 +1,15 @@
 """A network of a run's own on a daemon's machine: a bridge that its machines and their host are on, and nobody else.
 
 libvirt makes the bridge, so that it can be far away. It is ``open`` to libvirt (formatnetwork.html): no rule of a
-firewall is made for it, no address is given out, no name is served.
+firewall is made for it, no address is given out, no name is served. A bridge of Open vSwitch's is made by
+`pytest_vperf.targets.virt.ovs_network`.
 """
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from xml.etree import ElementTree
 
 from pytest_vperf.machine.networks import link_name
@@ -19,7 +20,7 @@ from pytest_vperf.targets.virt.failures import AS_SYSTEM, failed, words
 from pytest_vperf.targets.virt.metadata import add
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from ipaddress import IPv4Interface, IPv4Network
 
     from pytest_vperf.targets.base import Link
@@ -39,6 +40,7 @@ class VirtualLink:
         how: for the record.
         unplug: gives the address back.
         monitor: the name that a link beside its port has, where that is mirrored.
+        more: for the record: what the bridge is.
     """
 
     address: str
@@ -48,6 +50,7 @@ class VirtualLink:
     kind: str = "virtual"
     ports: Sequence[int] = ()
     monitor: str = ""
+    more: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def listen(self) -> str:
@@ -69,7 +72,7 @@ class VirtualLink:
 
     def details(self) -> dict[str, str]:
         """For the record."""
-        return {"network": self.how, "address": self.address}
+        return {"network": self.how, "address": self.address, **self.more}
 
     def close(self) -> None:
         """Give the address back. Safe to repeat."""
@@ -87,58 +90,56 @@ class Plug:
         mac: the card's link-layer address.
         address: what the machine takes, with the length of the subnet.
         link: the machine's.
+        switch: ``openvswitch`` where the bridge is Open vSwitch's, as libvirt calls it.
+        offloads: whether a card may leave checksums, and taking long packets apart, to what is behind it.
     """
 
     bridge: str
     mac: str
     address: str
     link: VirtualLink
+    switch: str = ""
+    offloads: bool = True
 
 
-class VirtualNetwork:
-    """The network of one run on one daemon's machine.
+class MachineNetwork:
+    """A bridge that machines and their host are on, whoever made it: its addresses, and places for cards.
 
     Args:
-        connection: to the daemon.
         run: the run's ID.
-        number: which of the run's it is.
+        bridge: the bridge's name.
+        subnet: its addresses.
+        uri: the daemon's, on whose machine it is.
+        whose: the bridge is, for records.
 
     Attributes:
         host: the link of the daemon's machine.
-
-    Raises:
-        CannotStart: libvirt cannot make it.
-        Unavailable: libvirt has no networks there.
+        own: the address that the daemon's machine has, with the length of the subnet.
     """
 
-    def __init__(self, connection: Connection, run: str, number: int = 0) -> None:
-        self._connection = connection
-        self._run = run
-        self.name = f"vperf-{run}-{number}"
-        self._bridge = link_name(run, f"n{number}")
+    #: What the names of links beside ports begin with: two networks may be mirrored at once.
+    _monitor = "m"
+
+    def __init__(
+        self,
+        run: str,
+        bridge: str,
+        subnet: IPv4Network,
+        uri: str,
+        whose: str,
+        *,
+        switch: str = "",
+        offloads: bool = True,
+        more: Mapping[str, str] | None = None,
+    ) -> None:
+        self._run, self._bridge, self._whose = run, bridge, whose
+        self._switch, self._offloads, self._more = switch, offloads, dict(more or {})
         self._lock = threading.Lock()
-        where = f"libvirt at {connection.shown}"
-        libvirt = connection.libvirt
-        taken: list[IPv4Network] = []
-        for attempt in range(_TRIES):
-            subnet = addresses.free_subnet(taken, start=int(run, 16) + number)
-            xml = network_xml(self.name, self._bridge, subnet)
-            try:
-                self._network: Any = connection.handle.networkCreateXML(xml)
-                break
-            except libvirt.libvirtError as error:
-                if error.get_error_code() == libvirt.VIR_ERR_NO_SUPPORT:
-                    raise Unavailable(f"{where} has no networks") from None
-                if address.is_session(connection.uri) and "not permitted" in str(error):
-                    reason = f"{where} could not make a network: {words(error)}"
-                    raise Unavailable(reason, remedy=AS_SYSTEM) from None
-                if attempt + 1 == _TRIES or "in use" not in str(error):
-                    raise failed(error, "make a network", where) from None
-                taken.append(subnet)
         self._addresses = addresses.Addresses(subnet)
-        self._key = f"{subnet} at {connection.uri}"
-        own = self._addresses.take()
-        self.host = VirtualLink(str(own.ip), self._key, "bridge of libvirt's, the host's end")
+        self._key = f"{subnet} at {uri}"
+        self.own = self._addresses.take()
+        how = f"bridge of {whose}, the host's end"
+        self.host = VirtualLink(str(self.own.ip), self._key, how, more=self._more)
 
     def plug(self, how: str) -> Plug:
         """A place for one machine.
@@ -160,11 +161,51 @@ class VirtualNetwork:
         link = VirtualLink(
             str(address.ip),
             self._key,
-            f"bridge of libvirt's, {how}",
+            f"bridge of {self._whose}, {how}",
             give_back,
-            monitor=link_name(self._run, f"m{number}"),
+            monitor=link_name(self._run, f"{self._monitor}{number}"),
+            more=self._more,
         )
-        return Plug(self._bridge, addresses.mac(address), str(address), link)
+        mac = addresses.mac(address)
+        return Plug(self._bridge, mac, str(address), link, self._switch, self._offloads)
+
+
+class VirtualNetwork(MachineNetwork):
+    """The network of one run on one daemon's machine, a bridge of libvirt's.
+
+    Args:
+        connection: to the daemon.
+        run: the run's ID.
+        number: which of the run's it is.
+
+    Raises:
+        CannotStart: libvirt cannot make it.
+        Unavailable: libvirt has no networks there.
+    """
+
+    def __init__(self, connection: Connection, run: str, number: int = 0) -> None:
+        self._connection = connection
+        self.name = f"vperf-{run}-{number}"
+        bridge = link_name(run, f"n{number}")
+        where = f"libvirt at {connection.shown}"
+        libvirt = connection.libvirt
+        taken: list[IPv4Network] = []
+        for attempt in range(_TRIES):
+            subnet = addresses.free_subnet(taken, start=int(run, 16) + number)
+            xml = network_xml(self.name, bridge, subnet)
+            try:
+                self._network: Any = connection.handle.networkCreateXML(xml)
+                break
+            except libvirt.libvirtError as error:
+                if error.get_error_code() == libvirt.VIR_ERR_NO_SUPPORT:
+                    raise Unavailable(f"{where} has no networks") from None
+                if address.is_session(connection.uri) and "not permitted" in str(error):
+                    reason = f"{where} could not make a network: {words(error)}"
+                    raise Unavailable(reason, remedy=AS_SYSTEM) from None
+                if attempt + 1 == _TRIES or "in use" not in str(error):
+                    raise failed(error, "make a network", where) from None
+                taken.append(subnet)
+        super().__init__(run, bridge, subnet, connection.uri, "libvirt's")
 
     def close(self) -> None:
         """Remove it. Safe to repeat; quiet if the daemon is gone."""
@@ -186,13 +227,21 @@ def network_xml(name: str, bridge: str, subnet: IPv4Network) -> str:
     return ElementTree.tostring(network, encoding="unicode")
 
 
-def check_kind(network: object, target: str) -> VirtualNetwork:
+_Network = TypeVar("_Network", bound=MachineNetwork)
+
+
+def check_kind(network: object, target: str, kind: type[_Network]) -> _Network:
     """Make sure that a network is one that libvirt's machines can be on.
+
+    Args:
+        network: that was given.
+        target: that was to be on it.
+        kind: what it has to be.
 
     Raises:
         TargetError: it is another; says which one to take.
     """
-    if isinstance(network, VirtualNetwork):
+    if isinstance(network, kind):
         return network
     raise TargetError(
         f"{target} cannot be plugged into {type(network).__name__}: start it with network=machines.network, where"

@@ -180,6 +180,23 @@ def test_its_card(vhost: bool, driver: str) -> None:
     assert tree(GUEST).find(card) is None
 
 
+def test_a_card_on_open_vswitch() -> None:
+    card = "devices/interface"
+    assert tree(replace(GUEST, card=CARD)).find(f"{card}/virtualport") is None
+    guest = replace(GUEST, card=replace(CARD, switch="openvswitch"))
+    assert attributes(guest, card) == {"type": "bridge"}
+    assert attributes(guest, f"{card}/source") == {"bridge": "br-vperf"}
+    assert attributes(guest, f"{card}/virtualport") == {"type": "openvswitch"}
+    assert tree(guest).find(f"{card}/driver/host") is None
+
+
+def test_a_card_that_leaves_nothing_undone() -> None:
+    guest = replace(GUEST, card=replace(CARD, offloads=False))
+    assert attributes(guest, "devices/interface/driver/host") == dict.fromkeys(
+        ("csum", "gso", "tso4", "tso6", "ecn", "ufo"), "off"
+    )
+
+
 def test_how_it_is_spoken_to() -> None:
     assert attributes(GUEST, "devices/channel/target") == {
         "type": "virtio",
@@ -228,12 +245,13 @@ def read() -> Iterator[Callable[[str], str]]:
         replace(GUEST, kind="qemu", cpu="maximum", machine="pc"),
         replace(GUEST, cpu="Nehalem", limits=Limits(0.5, "0", 512), card=CARD),
         replace(GUEST, card=replace(CARD, vhost=True), limits=Limits(cpuset="0-1")),
+        replace(GUEST, card=replace(CARD, switch="openvswitch", offloads=False)),
         replace(GUEST, boot=Boot("/o", boot_disk="/b")),
         replace(GUEST, boot=replace(DIRECT, disk="")),
         replace(GUEST, disks=(DiskConfig("/dev/loop0", "s", {"read_iops_sec": 100}),)),
         replace(GUEST, name="a & <b> \"c\" 'd'"),
     ],
-    ids=["kvm", "qemu", "limits", "vhost", "firmware", "no disk", "disks", "words"],
+    ids=["kvm", "qemu", "limits", "vhost", "openvswitch", "firmware", "no disk", "disks", "words"],
 )
 def test_libvirt_takes_it(read: Callable[[str], str], guest: GuestConfig) -> None:
     """The library's schema and parser are the judges; nothing that was said is lost on the way."""
@@ -246,6 +264,12 @@ def test_libvirt_takes_it(read: Callable[[str], str], guest: GuestConfig) -> Non
         assert known.findtext(path) == said.findtext(path)
     for tag in ("disk", "interface", "channel", "serial", "rng"):
         assert len(known.findall(f"devices/{tag}")) == len(said.findall(f"devices/{tag}"))
+    for path in ("virtualport", "driver/host"):
+        there = known.find(f"devices/interface/{path}")
+        asked = said.find(f"devices/interface/{path}")
+        assert (there is None) == (asked is None)
+        if there is not None and asked is not None:
+            assert there.attrib == asked.attrib
     assert known.findtext("devices/disk/iotune/read_iops_sec") == said.findtext(
         "devices/disk/iotune/read_iops_sec"
     )

@@ -34,9 +34,9 @@ class Far:
         return Facts("host", self.name, {"on": "lab kvm"})
 
 
-def made(far: Far, given_back: list[str]) -> Neighbour:
+def made(far: Far, given_back: list[str], switch: str = "") -> Neighbour:
     link = VirtualLink("198.18.4.9", "n", "how", unplug=lambda: given_back.append("198.18.4.9"))
-    plug = Plug("vp0a1b2c3dn0", "02:76:70:66:04:09", "198.18.4.9/24", link)
+    plug = Plug("vp0a1b2c3dn0", "02:76:70:66:04:09", "198.18.4.9/24", link, switch)
     return Neighbour(far, plug, "0a1b2c3d", 7, " (lab kvm)")  # type: ignore[arg-type]
 
 
@@ -73,4 +73,21 @@ def test_one_that_was_interrupted_while_it_was_made_leaves_nothing(error: BaseEx
     with pytest.raises(type(error)):
         made(far, given_back)
     assert [words[4:] for words in far.told[1:]] == [["vperf-0a1b2c3d-other7", "vp0a1b2c3do7"]]
+    assert given_back == ["198.18.4.9"]
+
+
+def test_on_open_vswitch_it_has_a_port_of_the_switch_s() -> None:
+    far, given_back = Far(), list[str]()
+    with made(far, given_back, "openvswitch"):
+        script, *words = [far.told[0][2], *far.told[0][4:]]
+        assert 'add-port "$5" "$2" -- set Interface "$2" type=internal' in script
+        assert "veth" not in script
+        assert words[1:] == [
+            "vp0a1b2c3do7",
+            "vp0a1b2c3dq7",
+            "02:76:70:66:04:09",
+            "vp0a1b2c3dn0",
+            "198.18.4.9/24",
+        ]
+    assert '--if-exists del-port "$2"' in far.told[1][2]
     assert given_back == ["198.18.4.9"]
