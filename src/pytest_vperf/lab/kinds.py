@@ -56,12 +56,14 @@ KVM = Kind(
     (
         *_COMMON,
         *("libvirt-daemon-driver-qemu", "qemu-system-x86", "qemu-system-data", "seabios"),
+        # For guests on a bridge of its.
+        "openvswitch-switch",
     ),
     scheme="qemu",
     # TCG emulates AMD's virtualisation (SVM) with its "max" CPU.
     cpu={"tcg": "max", "kvm": "host"},
     # KVM is AMD's or Intel's: only one of the two loads. Guests' networks are quicker with vhost-net.
-    modules=("kvm_amd", "kvm_intel", "vhost_net", "tun", "bridge"),
+    modules=("kvm_amd", "kvm_intel", "vhost_net", "tun", "bridge", "openvswitch"),
 )
 XEN = Kind(
     "xen",

@@ -65,6 +65,18 @@ def test_only_a_xen_host_waits_for_xen() -> None:
     assert path not in layout(KVM).files
 
 
+def test_only_a_kvm_host_has_open_vswitch_before_it_is_ready() -> None:
+    kvm, xen = layout(KVM).files, layout(XEN).files
+    assert "openvswitch-switch" in KVM.packages
+    assert "openvswitch" in KVM.modules
+    units = "etc/systemd/system"
+    assert b"Wants=vperf-openvswitch.service" in kvm[f"{units}/vperf-lab.target.d/kvm.conf"]
+    assert b"After=vperf-openvswitch.service" in kvm[f"{units}/vperf-ready.service.d/kvm.conf"]
+    assert b"/usr/lib/vperf/openvswitch" in kvm[f"{units}/vperf-openvswitch.service"]
+    assert b"ovs-vswitchd" in kvm["usr/lib/vperf/openvswitch"]
+    assert not [path for path in xen if "openvswitch" in path]
+
+
 def test_root_logs_in_by_key_alone() -> None:
     lines = layout(KVM).files["etc/ssh/sshd_config.d/lab.conf"].decode().splitlines()
     assert {"PermitRootLogin prohibit-password", "PasswordAuthentication no"} <= set(lines)
