@@ -27,14 +27,17 @@ VCPUS, MEMORY = 2, "4 GiB"
 
 
 class TwoGuests:
-    """Two guests with a network between them, and loads of packets of one size."""
+    """Two guests with a network between them, and loads of packets of one size.
 
-    def __init__(self, guests, iperf):
+    A mirror of Open vSwitch's is of a port of its own: then the network is a bridge of its, and else the kernel's.
+    """
+
+    def __init__(self, guests, iperf, mirrored_by="tc"):
         size = {
             "vcpus": 1 if guests.daemon.details.get("emulated") == "yes" else VCPUS,
             "memory": guests.memory_each(2, MEMORY),
         }
-        network = guests.network
+        network = guests.ovs_network if mirrored_by == "ovs" else guests.network
         self.sender, self.receiver = (
             guests.start(network=network, vhost=True, **size) for _ in range(2)
         )
@@ -71,7 +74,7 @@ class TwoGuests:
 @pytest.mark.parametrize("by", ["tc", "ovs"])
 def test_packets_with_a_mirrored_port(claim, guests, iperf, by):
     proven = claim("saturation.packets.mirrored.guest.kvm")
-    two = TwoGuests(guests, iperf)
+    two = TwoGuests(guests, iperf, by)
     with mirrored(two.receiver, host=guests.host, by=by) as mirror:
         proven.saturates(two.copied_packets(mirror), over=SIZES)
 
@@ -84,7 +87,7 @@ def test_packets_without_a_mirror(claim, guests, iperf):
 @pytest.mark.parametrize("by", ["tc", "ovs"])
 def test_the_senders_vhost_thread_has_no_time_left(claim, guests, iperf, by):
     proven = claim("saturation.vhost.mirrored.guest.kvm")
-    two = TwoGuests(guests, iperf)
+    two = TwoGuests(guests, iperf, by)
     with mirrored(two.receiver, host=guests.host, by=by) as mirror:
         packets = two.copied_packets(mirror)
 

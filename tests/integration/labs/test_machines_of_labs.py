@@ -5,89 +5,32 @@ A start takes half a minute there: what several tests only ask is asked of one d
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
+from labs_here import leaving_nothing, left
 
-from pytest_vperf import tools_image
 from pytest_vperf.machine import compiler
 from pytest_vperf.targets import image
 from pytest_vperf.targets.base import CannotConnect, CannotStart, TimedOut, Unavailable, link_of
 from pytest_vperf.targets.domu.domus import Domus
 from pytest_vperf.targets.domu.xen_pods import XenPods
-from pytest_vperf.targets.guest.guests import Guests
 from pytest_vperf.targets.guest.probe import probe_kvm
 from pytest_vperf.targets.kernel.guest_kernel import distribution_kernel
 from pytest_vperf.targets.kernel.root_initramfs import XEN
 from pytest_vperf.targets.pod import assets
-from pytest_vperf.targets.scope import Scope
-from pytest_vperf.targets.virt import connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from labs_here import SharedLabs
-
-    from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.disks import Disk
     from pytest_vperf.targets.domu.domu import Domu
+    from pytest_vperf.targets.guest.guests import Guests
     from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.scope import Scope
     from pytest_vperf.targets.virt.daemon import Daemon
-
-
-@pytest.fixture(scope="module")
-def daemon_of(session_run: Run, shared_labs: SharedLabs) -> Iterator[Callable[[str], Daemon]]:
-    """The libvirt daemon of a lab's host."""
-    found: dict[str, Daemon] = {}
-
-    def get(kind: str) -> Daemon:
-        if kind not in found:
-            host = shared_labs.get(kind)
-            found[kind] = connect.connect(
-                host.uri,
-                session_run,
-                details=dict(host.details),
-                ssh=(host.ssh_url, host.ssh_config),
-            )
-        return found[kind]
-
-    yield get
-    for daemon in found.values():
-        daemon.close()
-
-
-@pytest.fixture(scope="module")
-def tools() -> Rootfs:
-    return tools_image.make()
-
-
-@contextlib.contextmanager
-def leaving_nothing(daemon: Daemon) -> Iterator[Scope]:
-    """The owner of what a test starts; at its end the machines are gone, and their disks."""
-    before, scope = left(daemon), Scope()
-    try:
-        yield scope
-    finally:
-        scope.close_since()
-    assert left(daemon) == before
-
-
-def left(daemon: Daemon) -> tuple[list[str], list[str]]:
-    """The machines that run, and the disks that are there for one."""
-    running = [each.name() for each in daemon.connection.handle.listAllDomains() if each.ID() > 0]
-    return sorted(running), sorted(
-        name for name in daemon.storage.names() if name.endswith(".qcow2")
-    )
-
-
-@pytest.fixture
-def guests(daemon_of: Callable[[str], Daemon], tools: Rootfs) -> Iterator[Guests]:
-    daemon = daemon_of("kvm")
-    with leaving_nothing(daemon) as scope:
-        yield Guests(lambda: daemon, lambda: tools, distribution_kernel, scope, timeout=240)
 
 
 @pytest.fixture

@@ -13,12 +13,14 @@ import pytest
 from pytest_vperf.lab import labs
 from pytest_vperf.lab.kinds import KINDS
 from pytest_vperf.machine import cache
+from pytest_vperf.targets.scope import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from pytest_vperf.lab.host import LabHost
+    from pytest_vperf.targets.virt.daemon import Daemon
 
 #: Seconds: a build that other tests' work slows down, and a start that it slows down.
 BUILD, START = 900, 400
@@ -73,6 +75,25 @@ class SharedLabs:
         with self.as_user(), contextlib.ExitStack() as each:
             for kind in KINDS:
                 each.callback(labs.down, kind)
+
+
+@contextlib.contextmanager
+def leaving_nothing(daemon: Daemon) -> Iterator[Scope]:
+    """The owner of what a test starts; at its end the machines are gone, and their disks."""
+    before, scope = left(daemon), Scope()
+    try:
+        yield scope
+    finally:
+        scope.close_since()
+    assert left(daemon) == before
+
+
+def left(daemon: Daemon) -> tuple[list[str], list[str]]:
+    """The machines that run, and the disks that are there for one."""
+    running = [each.name() for each in daemon.connection.handle.listAllDomains() if each.ID() > 0]
+    return sorted(running), sorted(
+        name for name in daemon.storage.names() if name.endswith(".qcow2")
+    )
 
 
 def vperf(

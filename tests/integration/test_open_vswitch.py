@@ -1,0 +1,146 @@
+"""A bridge of Open vSwitch's on this machine: who is on it is reached, mirrored, and nothing of it stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import ovs_here
+import pytest
+from victims import victim
+
+from pytest_vperf import doctor
+from pytest_vperf.machine import leftovers, networks
+from pytest_vperf.machine.preflight import program
+from pytest_vperf.machine.runs import Run
+from pytest_vperf.targets.host import Host
+from pytest_vperf.targets.network.mirror import mirrored
+from pytest_vperf.targets.virt.neighbour import Neighbour
+from pytest_vperf.targets.virt.ovs_network import OvsNetwork
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_vperf.machine.preflight import Readiness
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make bridges and links")
+
+#: Makes a network with another host on it, says its run, and waits to be killed or interrupted.
+VICTIM = """
+import time
+from pytest_vperf.machine.runs import Run
+from pytest_vperf.targets.host import Host
+from pytest_vperf.targets.virt.neighbour import Neighbour
+from pytest_vperf.targets.virt.ovs_network import OvsNetwork
+
+with Run.begin() as run, Host(run) as host:
+    network = OvsNetwork(host, run, "qemu:///system")
+    try:
+        with Neighbour(host, network.plug(""), run.id, 1):
+            print(run.id, flush=True)
+            time.sleep(60)
+    finally:
+        network.close()
+"""
+#: Sends packets of UDP to an address and a port.
+SEND = """
+import socket, sys
+with socket.socket(type=socket.SOCK_DGRAM) as out:
+    for number in range(int(sys.argv[3])):
+        out.sendto(b"x" * 100, (sys.argv[1], int(sys.argv[2])))
+"""
+PACKETS = 200
+
+
+@pytest.fixture(scope="module", autouse=True)
+def switch(short_folder: Path, require: Callable[[str, Readiness], None]) -> Iterator[None]:
+    require("host", program("ovs-vswitchd", "openvswitch-switch"))
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        ovs_here.answering(short_folder / "ovs", patch),
+    ):
+        yield
+
+
+def left(run: str) -> list[str]:
+    """What the system still knows of a run's networks."""
+    bridges = ovs_here.said("list-br").split()
+    return [
+        *(name for name in bridges if run in name),
+        *(path.name for path in Path("/sys/class/net").iterdir() if run in path.name),
+        *(path.name for path in networks.NAMESPACES.glob(f"*{run}*")),
+    ]
+
+
+def test_who_is_on_it_is_reached_and_mirrored(runs_dir: Path) -> None:
+    with Run.begin() as run, Host(run) as host:
+        network = OvsNetwork(host, run, "qemu:///system")
+        with Neighbour(host, network.plug("a namespace"), run.id, 1) as other:
+            details = other.facts().details
+            assert details["open_vswitch_datapath"].split(":")[0] in ("system", "netdev")
+            target: Any = SimpleNamespace(name="other", link=other.link, port=f"vp{run.id}o1")
+            with mirrored(target, host=host, by="ovs") as mirror:
+                before = mirror.copied
+                arrived = sent_to(network.host.listen, other)
+                copied = mirror.copied - before
+                # Each once, and a few of other protocols.
+                assert PACKETS <= copied <= PACKETS + 20
+                assert arrived == PACKETS
+                assert counted_by_the_switch(mirror.monitor) >= PACKETS
+            assert ovs_here.said("--columns=name", "list", "mirror").strip() == ""
+            assert mirror.monitor not in left(run.id)
+        network.close()
+        assert left(run.id) == []
+
+
+def sent_to(address: str, other: Neighbour) -> int:
+    """How many packets arrive at an address of this machine, of those that another host sends."""
+    with socket.socket(type=socket.SOCK_DGRAM) as server:
+        server.bind((address, 0))
+        server.settimeout(2)
+        port = str(server.getsockname()[1])
+        other.run([sys.executable, "-c", SEND, address, port, str(PACKETS)])
+        arrived = 0
+        while arrived < PACKETS and server.recv(200):
+            arrived += 1
+    return arrived
+
+
+def counted_by_the_switch(mirror: str) -> int:
+    """The packets that its own table has for a mirror, which it brings up to date every five seconds."""
+    deadline, found = time.monotonic() + 12, 0
+    while found < PACKETS and time.monotonic() < deadline:
+        time.sleep(0.2)
+        found = int(ovs_here.said("get", "mirror", mirror, "statistics:tx_packets"))
+    return found
+
+
+def test_what_a_killed_run_left_is_found_and_removed(runs_dir: Path) -> None:
+    process, run = victim(VICTIM)
+    assert {f"vp{run}n0", f"vperf-{run}-other1"} <= {*left(run)}
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=30)
+    assert f"vp{run}n0" in left(run)
+    found = leftovers.find()
+    assert f"run {run}: bridge vp{run}n0" in map(str, found)
+    assert leftovers.remove(found) == []
+    assert left(run) == []
+    assert leftovers.find() == []
+
+
+def test_ctrl_c_leaves_nothing(runs_dir: Path) -> None:
+    process, run = victim(VICTIM)
+    os.kill(process.pid, signal.SIGINT)
+    process.communicate(timeout=30)
+    assert left(run) == []
+
+
+def test_the_doctor_tells_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert doctor.run(["openvswitch"]) == 0
+    assert "ovs-vswitchd answers" in " ".join(capsys.readouterr().out.split())
