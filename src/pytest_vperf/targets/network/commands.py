@@ -42,9 +42,11 @@ _CANNOT = {
     ): "a kernel with this part, or as root: modprobe -a veth bridge ifb dummy sch_tbf sch_ingress cls_u32"
     " act_mirred",
     # Open vSwitch's database, its switch, and a switch that does not do in time what is in the database (alarm(2)).
+    # Its script starts no switch where the kernel's module cannot be loaded.
     re.compile(
         "database connection failed|ovs-appctl: cannot|terminating with signal 14"
-    ): "systemctl start openvswitch-switch; without systemd: /usr/share/openvswitch/scripts/ovs-ctl start, as root",
+    ): "systemctl start openvswitch-switch; without systemd: /usr/share/openvswitch/scripts/ovs-ctl"
+    " --system-id=random start, and without its kernel module: ovs-vswitchd --pidfile --detach; as root",
 }
 
 

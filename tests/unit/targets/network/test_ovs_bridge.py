@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 ASK = "ovs-vsctl --timeout=10"
 VERSION = "ovs-vswitchd (Open vSwitch) 3.1.0\n"
-START = "systemctl start openvswitch-switch; without systemd: /usr/share/openvswitch/scripts/ovs-ctl start, as root"
+START = (
+    "systemctl start openvswitch-switch; without systemd: /usr/share/openvswitch/scripts/ovs-ctl --system-id=random"
+    " start, and without its kernel module: ovs-vswitchd --pidfile --detach; as root"
+)
 
 
 @pytest.fixture(autouse=True)
