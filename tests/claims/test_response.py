@@ -46,10 +46,10 @@ def answers(netperf):
 
 
 def not_the_first_processor(target):
-    """The last one that it may run on, or ``None`` where that is the first: the document's client was a machine.
+    """The last one that it may run on, or ``None`` where that is the first: who answers has the first one.
 
-    Left to itself the client is now on the processor of who answers and now not, and a request takes five times as
-    long on the one as on the other.
+    A client that is left to itself is now on one processor with who answers and now not, and there a request takes a
+    tenth of the time (docs/load.md). The document's client was a machine of its own.
     """
     allowed = target.run(["grep", "Cpus_allowed_list", "/proc/self/status"]).text
     return int(re.findall(r"[0-9]+", allowed)[-1]) or None
