@@ -55,11 +55,14 @@ def not_the_first_processor(target):
     return int(re.findall(r"[0-9]+", allowed)[-1]) or None
 
 
-def test_the_host_answers(claim, host, other_host, netperf, answers, loaded, condition):
+def test_the_host_answers(
+    claim, host, limited_host, other_host, netperf, answers, loaded, condition
+):
     proven = claim(f"response.{condition}.host")
+    native = limited_host(**ONE_CPU)
     under = loaded(condition, on=host)
-    with netperf.serve(host) as server:
-        proven.holds(under.during(host, lambda: answers(other_host, server).transactions))
+    with netperf.serve(native) as server:
+        proven.holds(under.during(native, lambda: answers(other_host, server).transactions))
 
 
 def test_a_container_answers(
@@ -126,16 +129,17 @@ def test_a_container_answers_as_the_host(
 
 @pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
 def test_what_a_pod_adds(
-    claim, host, pods, network, other_host, netperf, answers, loaded, condition
+    claim, host, limited_host, pods, network, other_host, netperf, answers, loaded, condition
 ):
     proven = claim(f"response.{condition}.pod_over_host.{pods.accelerator}")
     memory = memory_each(host, MACHINES, MEMORY)
     pod = pods.start(network=network, memory=memory)
     under = loaded(condition, by=lambda vcpus: pods.start(vcpus=vcpus, memory=memory), on=host)
-    with netperf.serve(pod) as here, netperf.serve(host) as there:
+    native = limited_host(**ONE_CPU)
+    with netperf.serve(pod) as here, netperf.serve(native) as there:
         proven.compares(
             under.during(pod, lambda: answers(other_host, here).time),
-            to=under.during(host, lambda: answers(other_host, there).time),
+            to=under.during(native, lambda: answers(other_host, there).time),
         )
 
 
