@@ -120,11 +120,7 @@ def test_a_container_answers_as_the_host(
     native = limited_host(**ONE_CPU)
     container = containers.start(network=network, memory=MEMORY, **ONE_CPU)
     under = loaded(condition, by=lambda vcpus: containers.start(memory=MEMORY), on=host)
-    with netperf.serve(container) as here, netperf.serve(native) as there:
-        proven.compares(
-            under.during(container, lambda: answers(other_host, here).time),
-            to=under.during(native, lambda: answers(other_host, there).time),
-        )
+    compared(proven, (container, other_host), (native, other_host), netperf, answers, under)
 
 
 @pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
@@ -136,11 +132,7 @@ def test_what_a_pod_adds(
     pod = pods.start(network=network, memory=memory)
     under = loaded(condition, by=lambda vcpus: pods.start(vcpus=vcpus, memory=memory), on=host)
     native = limited_host(**ONE_CPU)
-    with netperf.serve(pod) as here, netperf.serve(native) as there:
-        proven.compares(
-            under.during(pod, lambda: answers(other_host, here).time),
-            to=under.during(native, lambda: answers(other_host, there).time),
-        )
+    compared(proven, (pod, other_host), (native, other_host), netperf, answers, under)
 
 
 def test_what_a_guest_adds(claim, guests, netperf, answers, loaded, condition):
@@ -158,11 +150,7 @@ def added(proven, machines, netperf, answers, loaded, condition):
     host = machines.host
     machine = machines.start(network=machines.network, memory=memory)
     under = loaded(condition, by=loader(machines, memory), on=host, cpus=machines.cpus)
-    with netperf.serve(machine) as here, netperf.serve(host) as there:
-        proven.compares(
-            under.during(machine, lambda: answers(client, here).time),
-            to=under.during(host, lambda: answers(client, there).time),
-        )
+    compared(proven, (machine, client), (host, client), netperf, answers, under)
 
 
 def test_a_container_answers_before_a_guest(
@@ -174,7 +162,7 @@ def test_a_container_answers_before_a_guest(
         pair += f".{guests.accelerator}"
     proven = claim(f"response.{condition}.container_over_guest.{pair}")
     guest = guests.start(network=guests.network, memory=guests.memory_each(MACHINES, MEMORY))
-    sooner(
+    compared(
         proven,
         (containers.start(network=network, memory=MEMORY, **ONE_CPU), other_host),
         (guest, guests.other_host()),
@@ -189,7 +177,7 @@ def test_a_container_answers_before_a_xen_machine(
 ):
     proven = claim(f"response.{condition}.container_over_domu.{containers.runtime}")
     domu = domus.start(network=domus.network, memory=domus.memory_each(MACHINES, MEMORY))
-    sooner(
+    compared(
         proven,
         (containers.start(network=network, memory=MEMORY, **ONE_CPU), other_host),
         (domu, domus.other_host()),
@@ -199,13 +187,13 @@ def test_a_container_answers_before_a_xen_machine(
     )
 
 
-def sooner(proven, one, other, netperf, answers, under):
-    """A target and its client against another one and its client, which are on another bridge."""
-    (container, near), (machine, far) = one, other
-    with netperf.serve(container) as here, netperf.serve(machine) as there:
+def compared(proven, one, other, netperf, answers, under):
+    """A target and its client against another one and its client, which may be on another bridge."""
+    (first, near), (second, far) = one, other
+    with netperf.serve(first) as here, netperf.serve(second) as there:
         proven.compares(
-            under.during(container, lambda: answers(near, here).time),
-            to=under.during(machine, lambda: answers(far, there).time),
+            under.during(first, lambda: answers(near, here).time),
+            to=under.during(second, lambda: answers(far, there).time),
         )
 
 
