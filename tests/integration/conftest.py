@@ -19,6 +19,7 @@ from pytest_vperf.targets import image
 from pytest_vperf.targets.base import Unavailable
 from pytest_vperf.targets.container import Containers
 from pytest_vperf.targets.engine import Engine, check
+from pytest_vperf.targets.network.switch import Switch
 from pytest_vperf.targets.scope import Scope
 
 if TYPE_CHECKING:
@@ -109,6 +110,16 @@ def engine(session_run: Run) -> Iterator[Engine]:
     require("container", check(())[0])
     with Engine.connect(session_run) as engine:
         yield engine
+
+
+@pytest.fixture(scope="module")
+def switch(session_run: Run) -> Iterator[Switch]:
+    """The run's own network."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make network namespaces and links")
+    made = Switch(session_run)
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
-from fillings_here import filled
+from fillings_here import filled, groups_of_fillings
 from victims import traces, victim
 
 from pytest_vperf.machine import cgroups, leftovers
@@ -175,12 +175,12 @@ def test_containers_until_there_are_enough(
     finally:
         filling.close()
     assert not any(map(psutil.pid_exists, pids))
-    assert [group for group in cgroups.named(session_run.cgroup) if "density" in str(group)] == []
+    assert groups_of_fillings(session_run) == []
 
 
 VICTIM = """
 import signal, sys
-from fillings_here import filled
+from fillings_here import filled, groups_of_fillings
 from pytest_vperf.machine import leftovers
 from pytest_vperf.machine.runs import Run
 from pytest_vperf.targets.image import default_rootfs

@@ -31,7 +31,7 @@ from pytest_vperf.workloads.iperf3 import Iperf3
 from pytest_vperf.workloads.netperf import Netperf
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from typing import Any
 
     from pytest_vperf.targets.base import Target
@@ -51,13 +51,6 @@ def tools() -> Rootfs:
         return debian_image.tools_rootfs()
     except Unavailable as error:
         pytest.skip(str(error))
-
-
-@pytest.fixture(scope="module")
-def switch(session_run: Run) -> Iterator[Switch]:
-    made = Switch(session_run)
-    yield made
-    made.close()
 
 
 @pytest.fixture

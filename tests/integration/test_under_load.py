@@ -19,7 +19,6 @@ from pytest_vperf.targets.engine import check
 from pytest_vperf.targets.host import Host
 from pytest_vperf.targets.load_host import EmbeddedHost
 from pytest_vperf.targets.many import start_many
-from pytest_vperf.targets.network.switch import Switch
 from pytest_vperf.targets.scope import Scope
 from pytest_vperf.workloads.bench import Bench
 from pytest_vperf.workloads.cpuhog import CpuHog
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.engine import Engine
     from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.network.switch import Switch
     from pytest_vperf.targets.running_container import Container
 
 
@@ -71,15 +71,6 @@ def host(session_run: Run, scope: Scope, tools: Rootfs) -> Host:
 @pytest.fixture
 def loaded(scope: Scope) -> Loaded:
     return Loaded(CpuHog(Bench(scope)), scope)
-
-
-@pytest.fixture
-def switch(session_run: Run) -> Iterator[Switch]:
-    if os.geteuid() != 0:
-        pytest.skip("only root can make network namespaces and links")
-    made = Switch(session_run)
-    yield made
-    made.close()
 
 
 def running(engine: Engine, run: Run) -> list[str]:

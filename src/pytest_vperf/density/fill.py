@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from pytest_vperf.density.bounds import Bounds
     from pytest_vperf.density.kinds import Starter
     from pytest_vperf.machine.runs import Run
+    from pytest_vperf.quantity import Quantity
     from pytest_vperf.results.filling import Reading, Spread
     from pytest_vperf.targets.base import Target
     from pytest_vperf.targets.scope import Scope
-    from pytest_vperf.workloads.guestmem import GuestMem
+    from pytest_vperf.workloads.guestmem import FreeResult, GuestMem
     from pytest_vperf.workloads.procmem import ProcMem
 
 #: Of the intervals of what one further target takes.
@@ -187,15 +188,16 @@ def _insides(targets: Sequence[Target], guestmem: GuestMem, at_once: int) -> dic
     """What the machines say of their own memory; used and free add up to total, as in the documents."""
     if not targets:
         return {}
-    said = in_threads(lambda target: _free(guestmem, target), targets, at_once)
-    totals, frees = [total for total, _ in said], [free for _, free in said]
-    used = [total - free for total, free in said]
-    return {"total": spread(totals), "used": spread(used), "free": spread(frees)}
+    said = in_threads(guestmem.free, targets, at_once)
 
+    def spread_of(figure: Callable[[FreeResult], Quantity]) -> Spread:
+        return spread([figure(each).to("MiB").value for each in said])
 
-def _free(guestmem: GuestMem, target: Target) -> tuple[float, float]:
-    said = guestmem.free(target)
-    return said.total.to("MiB").value, said.free.to("MiB").value
+    return {
+        "total": spread_of(lambda free: free.total),
+        "used": spread_of(lambda free: free.in_use),
+        "free": spread_of(lambda free: free.free),
+    }
 
 
 def _cost(curve: Sequence[Reading], taken: Callable[[Reading], int | None]) -> Cost | None:

@@ -98,7 +98,7 @@ def taken(record: FillingRecord) -> list[tuple[int, float]]:
 
     def lost(reading: Reading) -> float:
         used, empty = reading["group_used"], curve[0]["group_used"]
-        if record["held"] and not record["outside"] and used is not None and empty is not None:
+        if _holds_all(record) and used is not None and empty is not None:
             return (used - empty) / 2**20
         return (curve[0]["available"] - reading["available"]) / 2**20
 
@@ -107,8 +107,12 @@ def taken(record: FillingRecord) -> list[tuple[int, float]]:
 
 def many(record: FillingRecord) -> Cost | None:
     """What many are reckoned from: their group where it holds all that they take, which nobody else changes."""
-    held = record["held"] and not record["outside"]
-    return (record["cost_in_group"] if held else None) or record["cost"]
+    return (record["cost_in_group"] if _holds_all(record) else None) or record["cost"]
+
+
+def _holds_all(record: FillingRecord) -> bool:
+    """Whether their group has all that they take."""
+    return record["held"] and not record["outside"]
 
 
 def reasons(records: Sequence[FillingRecord]) -> Table:

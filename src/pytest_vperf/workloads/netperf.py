@@ -84,6 +84,7 @@ class TcpRr:
         time: seconds.
         request: bytes of a request.
         response: bytes of a response.
+        cpu: the processor that the client is bound to (-T); ``None``: any.
 
     Raises:
         ValueError: a parameter makes no sense; the text names it.
@@ -95,6 +96,7 @@ class TcpRr:
     time: int = 10
     request: int = 128
     response: int = 128
+    cpu: int | None = None
 
     tool: ClassVar[str] = "netperf"
     version_argv: ClassVar[Sequence[str]] = ("-V",)
@@ -109,6 +111,8 @@ class TcpRr:
             ("response", self.response, 1, 1 << 20),
         ):
             check_whole(name, value, least, most)
+        if self.cpu is not None:
+            check_whole("cpu", self.cpu, 0, 8191)
 
     def argv(self, version: str) -> tuple[str, ...]:
         """The test as options.
@@ -122,6 +126,7 @@ class TcpRr:
         omni = known >= _OMNI
         return (
             *("-H", self.server, "-p", str(self.port), "-t", "TCP_RR", "-l", str(self.time)),
+            *(("-T", f"{self.cpu},") if self.cpu is not None else ()),
             *(("-P", "0", "-j") if omni else ()),
             *("--", "-r", f"{self.request},{self.response}"),
             *(("-P", f",{self.data_port}") if self.data_port else ()),
@@ -236,6 +241,7 @@ class Netperf:
         time: int = 10,
         request: int = 128,
         response: int = 128,
+        cpu: int | None = None,
     ) -> RoundTrips:
         """One test of TCP_RR; parameters as of `TcpRr`.
 
@@ -245,7 +251,7 @@ class Netperf:
         kept = contextlib.nullcontext(to) if isinstance(to, Server) else self.serve(to)
         with kept as server:
             address = server.address_for(client)
-            test = TcpRr(address, server.port, server.second_port, time, request, response)
+            test = TcpRr(address, server.port, server.second_port, time, request, response, cpu)
             # A kept server was noted when it started: that it answered this test, and in which target, is noted here.
             self._bench.version(server.target, server.target.program("netserver"), test)
             return self._bench.run(client, test)

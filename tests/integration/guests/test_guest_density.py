@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from fillings_here import filled
+from fillings_here import filled, groups_of_fillings
 
 from pytest_vperf.machine import cgroups
 
@@ -43,7 +43,7 @@ def test_guests_share_a_group(guest_place: Place) -> None:
     finally:
         filling.close()
     assert guest_place.traces() == []
-    assert cgroups.named(guest_place.run.cgroup) == []
+    assert groups_of_fillings(guest_place.run) == []
 
 
 def test_guests_until_their_memory_is_full(guest_place: Place) -> None:
@@ -66,4 +66,4 @@ def test_guests_until_their_memory_is_full(guest_place: Place) -> None:
     finally:
         filling.close()
     assert guest_place.traces() == []
-    assert cgroups.named(guest_place.run.cgroup) == []
+    assert groups_of_fillings(guest_place.run) == []

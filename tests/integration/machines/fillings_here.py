@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vperf.density.bounds import Bounds
 from pytest_vperf.density.fill import fill
+from pytest_vperf.machine import cgroups
 from pytest_vperf.targets.scope import Scope
 from pytest_vperf.workloads.bench import Bench
 from pytest_vperf.workloads.guestmem import GuestMem
@@ -13,6 +14,7 @@ from pytest_vperf.workloads.procmem import ProcMem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from pytest_vperf.density.filling import Filling
     from pytest_vperf.density.kinds import Starter
@@ -46,3 +48,8 @@ def filled(
         say=say,
         keep=kept.append,
     )
+
+
+def groups_of_fillings(run: Run) -> list[Path]:
+    """The control groups that fillings of a run have left; the run's other groups stay until its end."""
+    return [group for group in cgroups.named(run.cgroup) if "density" in str(group)]

@@ -7,7 +7,6 @@ in front of the bucket, it is held back and could have offered more, which is pa
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,33 +16,20 @@ from pytest_vperf.machine import lock
 from pytest_vperf.stats.plateau_rule import PlateauRule
 from pytest_vperf.targets.base import Unavailable
 from pytest_vperf.targets.network.mirror import mirrored
-from pytest_vperf.targets.network.switch import Switch
 from pytest_vperf.workloads.iperf import Iperf
 from pytest_vperf.workloads.processors import command
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from known_truth import Table
     from lab import Lab
 
-    from pytest_vperf.machine.runs import Run
+    from pytest_vperf.targets.network.switch import Switch
 
 PAYLOAD, FRAME = 1000, 1042
 #: Packets a second, and how far off they may be found, as a share.
 LEVEL, WITHIN = 3000.0, 0.05
 #: Of the level, what is asked of the sender.
 LOADS = (0.4, 0.7, 1.3, 2.0, 4.0)
-
-
-@pytest.fixture(scope="module")
-def switch(session_run: Run) -> Iterator[Switch]:
-    """The run's own network."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can make network namespaces and links")
-    made = Switch(session_run)
-    yield made
-    made.close()
 
 
 def test_a_bucket_of_known_rate_is_the_plateau(lab: Lab, table: Table, switch: Switch) -> None:

@@ -117,3 +117,12 @@ def test_bound_ports_are_read_from_the_kernels_tables() -> None:
     assert bound_ports(tables) == {0x1774, 0x1772}
     assert bound_ports("") == set()
     assert min(PORTS) > 1024
+
+
+def test_the_client_of_tcp_rr_is_bound_to_a_processor() -> None:
+    assert "-T" not in TcpRr("a").argv("2.7.0")
+    argv = TcpRr("a", cpu=0).argv("2.7.0")
+    assert argv[argv.index("-T") + 1] == "0,"
+    assert argv.index("-T") < argv.index("--")
+    with pytest.raises(ValueError, match=r"^cpu is -1, not a whole number from 0 to 8191$"):
+        TcpRr("a", cpu=-1)

@@ -6,38 +6,24 @@ The token bucket counts Ethernet frames, iperf3 the payload: with time stamps an
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
 from known_truth import judge, settings
 
-from pytest_vperf.targets.network.switch import Switch
 from pytest_vperf.workloads.iperf3 import Iperf3
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from known_truth import Table
     from lab import Lab
 
-    from pytest_vperf.machine.runs import Run
+    from pytest_vperf.targets.network.switch import Switch
 
 FRAME, PAYLOAD = 1514, 1448
 RATE = 100.0
 #: 100 Mbit/s take a few hundredths of a CPU, so that most of its time may be taken away without a change of the rate;
 #: what counts is that it is not taken for longer than the bucket and the queue last.
 MOST_STOLEN = 0.15
-
-
-@pytest.fixture(scope="module")
-def switch(session_run: Run) -> Iterator[Switch]:
-    """The run's own network."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can make network namespaces and links")
-    made = Switch(session_run)
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize("kind", ["container", "pod"])
