@@ -117,7 +117,9 @@ def counted_by_the_switch(mirror: str) -> int:
     deadline, found = time.monotonic() + 12, 0
     while found < PACKETS and time.monotonic() < deadline:
         time.sleep(0.2)
-        found = int(ovs_here.said("get", "mirror", mirror, "statistics:tx_packets"))
+        # Until the first time it has none.
+        said = ovs_here.said("--if-exists", "get", "mirror", mirror, "statistics:tx_packets")
+        found = int(said.strip() or 0)
     return found
 
 
