@@ -229,7 +229,7 @@ def _add_judge_options(group: pytest.OptionGroup) -> None:
             "PERCENT",
             "how much worse counts as no worse, and how far as near, such as '2 %%' or 0.02; published limits and "
             "ratios are widened by nothing. Of these five settings the more specific wins: judge in the threshold "
-            "file, then the marker vperf, then the option, then the ini file",
+            "file, then the marker vperf, then the option, then the ini file; --claims-budget comes before all",
         ),
         (
             "alpha",

@@ -1,7 +1,8 @@
 """The plan a claim is judged by: tolerance, error rates and budget, each with where it comes from.
 
 Of two sources of a setting the more specific wins: the claim's entry in the threshold file, then the ``vperf``
-marker of the test, then the option, then the ini setting, then the default.
+marker of the test, then the option, then the ini setting, then the default. A budget on the command line comes before
+all: it is what somebody waits for now, and changes no verdict but to inconclusive.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pytest_vperf.settings import Settings
 
 MARKER = "vperf"
+_ASKED_BUDGET = "--claims-budget"
 
 #: The criteria that have a tolerance.
 _WITH_TOLERANCE = (Near, NearLimit, Saturates, NoWorse)
@@ -112,6 +114,8 @@ def plan_for(
         **{key: Setting(value, "marker") for key, value in marker.items()},
         **(threshold.judge if threshold else {}),
     }
+    if settings.judge["budget"].origin == _ASKED_BUDGET:
+        found["budget"] = settings.judge["budget"]
     found["tolerance"] = _tolerance(threshold, found["tolerance"])
     return Plan(
         tolerance=found["tolerance"].value,
