@@ -70,7 +70,7 @@ def _part(row: Row, profile: str, lines: Sequence[Line], machines: Machines) -> 
         if line.last is not None:
             missing[line.last.measured.reason] += 1
         else:
-            missing["no record has it" if line.tests else "no test names it"] += 1
+            missing[_unknown(line)] += 1
     return Part(
         row,
         profile,
@@ -79,6 +79,13 @@ def _part(row: Row, profile: str, lines: Sequence[Line], machines: Machines) -> 
         on=tuple(f"{on}: {_counts(counter)}" for on, counter in verdicts.items()),
         missing=tuple(f"{reason}: {number}" for reason, number in missing.most_common()),
     )
+
+
+def _unknown(line: Line) -> str:
+    """Why no record has a claim."""
+    if not line.tests:
+        return "no test names it"
+    return "no record of what its * stands for" if "*" in line.name else "no record has it"
 
 
 def _counts(counter: Counter[str]) -> str:

@@ -238,6 +238,16 @@ def test_rows_that_do_not_fit_are_said(vperf: Run, tmp_path: Path) -> None:
     assert done.stderr.endswith(f"{rows}:1:4: A: a row has the keys claim and names\n")
 
 
+def test_a_row_says_why_a_claim_has_no_verdict(vperf: Run, project: Path, tmp_path: Path) -> None:
+    rows, empty = tmp_path / "rows.yaml", tmp_path / "empty.json"
+    rows.write_text("A: {claim: starts, names: [start.*]}\nB: {claim: others, names: [nobody.*]}\n")
+    empty.write_text(json.dumps({**json.loads((project / "run.json").read_text()), "claims": []}))
+    page = vperf(f"--rows={rows}", "--markdown", str(empty)).stdout
+    reasons = "no record of what its \\* stands for: 1<br>no record has it: 1"
+    assert f"| A | any | 0 of 2 | - | {reasons} |" in page
+    assert "| B | box | 0 of 1 | - | no test names it: 1 |" in page
+
+
 def test_kept_verdicts_are_a_record_and_stay_as_they_are(
     vperf: Run, project: Path, tmp_path: Path
 ) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_vperf.targets.base import CannotConnect, TargetError, TimedOut
 from pytest_vperf.targets.virt import address
 from pytest_vperf.targets.virt.events import Watches, run_event_loop
-from pytest_vperf.targets.virt.failures import library, words
+from pytest_vperf.targets.virt.failures import failed, library, words
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -109,12 +109,17 @@ class Connection:
             self.handle.getDomainCapabilities()
 
     def versions(self) -> dict[str, str]:
-        """The hypervisor's and the daemon's versions, for records."""
-        hypervisor = str(self.handle.getType())
-        return {
-            "libvirt": _version(self.handle.getLibVersion()),
-            "hypervisor": f"{hypervisor} {_version(self.handle.getVersion())}",
-        }
+        """The hypervisor's and the daemon's versions, for records.
+
+        Raises:
+            CannotConnect: the daemon is gone.
+        """
+        try:
+            hypervisor = str(self.handle.getType())
+            daemon, version = self.handle.getLibVersion(), self.handle.getVersion()
+        except self.libvirt.libvirtError as error:
+            raise failed(error, "tell its versions", f"libvirt at {self.shown}") from None
+        return {"libvirt": _version(daemon), "hypervisor": f"{hypervisor} {_version(version)}"}
 
     def destroy_anew(self, machine: str) -> None:
         """End a machine over another connection, after this one broke: not every driver ends it with its client.

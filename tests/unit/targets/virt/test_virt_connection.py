@@ -36,6 +36,11 @@ def test_a_connection_that_was_closed(test_driver: Connection) -> None:
     test_driver.close()
     test_driver.close()
     assert not test_driver.is_alive
+    with pytest.raises(
+        CannotConnect,
+        match=r"^libvirt at test:///default: the connection to libvirt is gone while it was to tell its versions: ",
+    ):
+        test_driver.versions()
 
 
 def test_nobody_listens(tmp_path: Path) -> None:
