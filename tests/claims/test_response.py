@@ -26,10 +26,15 @@ pytestmark = [
 
 #: Seconds of a sample.
 TIME = 1
-#: The document's: 1 virtual CPU, 1 GB. Of a container that is one of the host's CPUs.
-ONE_CPU = {"cpuset": "0"}
+#: The document's: 1 virtual CPU, 1 GB.
 MEMORY = "1 GiB"
 MACHINES = MOST_LOADERS + 1
+
+
+@pytest.fixture
+def one_cpu(host):
+    """One virtual CPU: of a container that is one of the host's, the first that may be used."""
+    return {"cpuset": str(allowed(host)[0])}
 
 
 @pytest.fixture
@@ -51,25 +56,31 @@ def not_the_first_processor(target):
     A client that is left to itself is now on one processor with who answers and now not, and there a request takes a
     tenth of the time (docs/load.md). The document's client was a machine of its own.
     """
-    allowed = target.run(["grep", "Cpus_allowed_list", "/proc/self/status"]).text
-    return int(re.findall(r"[0-9]+", allowed)[-1]) or None
+    numbers = allowed(target)
+    return numbers[-1] if numbers[-1] != numbers[0] else None
+
+
+def allowed(target):
+    """The numbers of the processors that it may run on: the first one of each range and the last one."""
+    line = target.run(["grep", "Cpus_allowed_list", "/proc/self/status"]).text
+    return [int(number) for number in re.findall(r"[0-9]+", line)]
 
 
 def test_the_host_answers(
-    claim, host, limited_host, other_host, netperf, answers, loaded, condition
+    claim, host, limited_host, other_host, one_cpu, netperf, answers, loaded, condition
 ):
     proven = claim(f"response.{condition}.host")
-    native = limited_host(**ONE_CPU)
+    native = limited_host(**one_cpu)
     under = loaded(condition, on=host)
     with netperf.serve(native) as server:
         proven.holds(under.during(native, lambda: answers(other_host, server).transactions))
 
 
 def test_a_container_answers(
-    claim, host, containers, network, other_host, netperf, answers, loaded, condition
+    claim, host, containers, network, other_host, one_cpu, netperf, answers, loaded, condition
 ):
     proven = claim(f"response.{condition}.container.{containers.runtime}")
-    container = containers.start(network=network, memory=MEMORY, **ONE_CPU)
+    container = containers.start(network=network, memory=MEMORY, **one_cpu)
     under = loaded(condition, by=lambda vcpus: containers.start(memory=MEMORY), on=host)
     with netperf.serve(container) as server:
         proven.holds(under.during(container, lambda: answers(other_host, server).transactions))
@@ -107,6 +118,7 @@ def test_a_container_answers_as_the_host(
     claim,
     host,
     limited_host,
+    one_cpu,
     containers,
     network,
     other_host,
@@ -117,21 +129,31 @@ def test_a_container_answers_as_the_host(
 ):
     proven = claim(f"response.{condition}.container_over_host.{containers.runtime}")
     # The same processor for both: what is compared is the container, and not where it may run.
-    native = limited_host(**ONE_CPU)
-    container = containers.start(network=network, memory=MEMORY, **ONE_CPU)
+    native = limited_host(**one_cpu)
+    container = containers.start(network=network, memory=MEMORY, **one_cpu)
     under = loaded(condition, by=lambda vcpus: containers.start(memory=MEMORY), on=host)
     compared(proven, (container, other_host), (native, other_host), netperf, answers, under)
 
 
 @pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
 def test_what_a_pod_adds(
-    claim, host, limited_host, pods, network, other_host, netperf, answers, loaded, condition
+    claim,
+    host,
+    limited_host,
+    pods,
+    network,
+    other_host,
+    one_cpu,
+    netperf,
+    answers,
+    loaded,
+    condition,
 ):
     proven = claim(f"response.{condition}.pod_over_host.{pods.accelerator}")
     memory = memory_each(host, MACHINES, MEMORY)
     pod = pods.start(network=network, memory=memory)
     under = loaded(condition, by=lambda vcpus: pods.start(vcpus=vcpus, memory=memory), on=host)
-    native = limited_host(**ONE_CPU)
+    native = limited_host(**one_cpu)
     compared(proven, (pod, other_host), (native, other_host), netperf, answers, under)
 
 
@@ -154,7 +176,17 @@ def added(proven, machines, netperf, answers, loaded, condition):
 
 
 def test_a_container_answers_before_a_guest(
-    claim, host, containers, guests, network, other_host, netperf, answers, loaded, condition
+    claim,
+    host,
+    containers,
+    guests,
+    network,
+    other_host,
+    one_cpu,
+    netperf,
+    answers,
+    loaded,
+    condition,
 ):
     # The document's machines have a processor's help: against one that is emulated it is another claim, an easy one.
     pair = containers.runtime
@@ -164,7 +196,7 @@ def test_a_container_answers_before_a_guest(
     guest = guests.start(network=guests.network, memory=guests.memory_each(MACHINES, MEMORY))
     compared(
         proven,
-        (containers.start(network=network, memory=MEMORY, **ONE_CPU), other_host),
+        (containers.start(network=network, memory=MEMORY, **one_cpu), other_host),
         (guest, guests.other_host()),
         netperf,
         answers,
@@ -173,13 +205,23 @@ def test_a_container_answers_before_a_guest(
 
 
 def test_a_container_answers_before_a_xen_machine(
-    claim, host, containers, domus, network, other_host, netperf, answers, loaded, condition
+    claim,
+    host,
+    containers,
+    domus,
+    network,
+    other_host,
+    one_cpu,
+    netperf,
+    answers,
+    loaded,
+    condition,
 ):
     proven = claim(f"response.{condition}.container_over_domu.{containers.runtime}")
     domu = domus.start(network=domus.network, memory=domus.memory_each(MACHINES, MEMORY))
     compared(
         proven,
-        (containers.start(network=network, memory=MEMORY, **ONE_CPU), other_host),
+        (containers.start(network=network, memory=MEMORY, **one_cpu), other_host),
         (domu, domus.other_host()),
         netperf,
         answers,
