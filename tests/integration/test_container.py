@@ -49,6 +49,7 @@ def test_a_start_is_timed_and_its_parts_add_up(factory: Containers) -> None:
     container = factory.start()
     assert isinstance(container, Started)
     startup = container.startup_time
+    assert startup.better == "lower"
     assert startup.unit == "ms"
     assert [name for name, _ in startup.parts] == ["create", "start"]
     assert sum(value for _, value in startup.parts) == startup.value > 0

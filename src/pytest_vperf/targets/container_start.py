@@ -61,7 +61,8 @@ def timed_start(
         discard(engine, identity or name)
         raise
     create, start = (created - begin) * 1e3, (started - created) * 1e3
-    return identity, Quantity(create + start, "ms", (("create", create), ("start", start)))
+    phases = (("create", create), ("start", start))
+    return identity, Quantity(create + start, "ms", phases, better="lower")
 
 
 def running(engine: Engine, identity: str, target: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ PHASES = ("process", "firmware", "kernel", "userspace")
 def test_each_phase_ends_where_the_next_begins() -> None:
     marks = {"process": 10.5, "firmware": 11.0, "kernel": 13.0, "userspace": 17.0}
     found = startup_quantity(10.0, marks, PHASES)
-    assert (found.value, found.unit) == (7000.0, "ms")
+    assert (found.value, found.unit, found.better) == (7000.0, "ms", "lower")
     assert found.parts == (
         ("process", 500.0),
         ("firmware", 500.0),
