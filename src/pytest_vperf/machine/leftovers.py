@@ -28,6 +28,7 @@ from pytest_vperf.machine.runs import (
     MARK,
     MARK_FOLDER,
     OWNER,
+    default_folder,
     is_alive,
     remove_tree,
     runs_folder,
@@ -237,7 +238,12 @@ def _bridge(run: str, name: str) -> Leftover:
 
 
 def _groups(known: set[str]) -> Iterator[Leftover]:
-    """Empty groups of machines whose run's folder is gone."""
+    """Empty groups of machines whose run's folder is gone.
+
+    A group does not tell where its run had its folder, so they are taken for those of the default place.
+    """
+    if runs_folder() != default_folder():
+        return
     for group, run in cgroups.forgotten_machines().items():
         what = f"cgroup {group}"
         if what not in known and not (runs_folder() / f"run-{run}").exists():

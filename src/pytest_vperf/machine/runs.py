@@ -37,6 +37,11 @@ OWNER = "owner"
 DEFAULT_PLACE = Path("/var/tmp")  # noqa: S108 - the folder in it is private, and checked
 
 
+def default_folder() -> Path:
+    """Where this user's runs keep their folders unless ``$VPERF_RUNS_DIR`` names another place."""
+    return DEFAULT_PLACE / f"vperf-{os.getuid()}"
+
+
 def runs_folder() -> Path:
     """Where runs keep their folders: ``$VPERF_RUNS_DIR``, else ``/var/tmp/vperf-UID``, which is made private.
 
@@ -48,7 +53,7 @@ def runs_folder() -> Path:
             write to it: they could put there what we then take for a dead run's.
     """
     named = os.environ.get("VPERF_RUNS_DIR")
-    folder = Path(named).absolute() if named else DEFAULT_PLACE / f"vperf-{os.getuid()}"
+    folder = Path(named).absolute() if named else default_folder()
     if not folder.is_symlink():  # also one that leads nowhere
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = folder.lstat()
