@@ -157,7 +157,7 @@ def add_options(parser: pytest.Parser) -> None:
         "--density-floor",
         metavar="SIZE",
         help="memory that the host keeps available meanwhile (default: 512 MiB, on a small host an eighth of its "
-        "memory; ini: density_floor)",
+        "memory; of domUs' hypervisor nothing; ini: density_floor)",
     )
     for name in ("memory", "max", "floor"):
         parser.addini(f"density_{name}", f"default of --density-{name}")
