@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_vperf.stats.plain import count
+
 if TYPE_CHECKING:
     from pytest_vperf.stats.rule import State
 
@@ -43,6 +45,18 @@ def need(state: State, spent: float, budget: float) -> Need | None:
     rest = pace * (at_best - state.samples)
     hopeless = state.samples >= BELIEVED_FROM and rest > max(budget - spent, 0.0)
     return Need(state.forecast, pace * state.forecast, hopeless)
+
+
+def part_of_need(state: State, noun: str) -> str:
+    """``8 of about 9 pairs judged``; empty where it is not known how many a verdict needs, or they are there.
+
+    Args:
+        state: of the judge.
+        noun: what it counts, ``pair`` or ``sample``: of samples taken, a pair has two, and warm-up is not judged.
+    """
+    if state.forecast is None or state.forecast <= state.samples:
+        return ""
+    return f"{state.samples} of about {count(roughly(state.forecast), noun)} judged"
 
 
 def roughly(number: int) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_vperf.claims import comparable
-from pytest_vperf.claims.forecast import Need, need, rough_time, roughly
+from pytest_vperf.claims.forecast import Need, need, part_of_need, rough_time, roughly
 from pytest_vperf.quantity import DimensionError, Quantity
 from pytest_vperf.results.record import Beside, Observation, Session
 from pytest_vperf.results.run import now
@@ -252,8 +252,9 @@ class Sampling:
         text = f"budget of {budget:g} s over after {taken}"
         if self.planned > 1:
             text = f"{self.session}: {self.allowed:.3g} of {budget:g} s over after {taken}"
-        if state.forecast is not None and state.forecast > state.samples:
-            text += f", about {roughly(state.forecast)} needed"
+        judged = part_of_need(state, self._noun)
+        if judged:
+            text += f", {judged}"
         if state.reason not in ("", count(state.samples, self._noun)):
             text += f"; {state.reason}"
         # Where there is time for few samples, it is not the noise that is too great.

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vperf.claims.forecast import Need, need, rough_time
+from pytest_vperf.claims.forecast import Need, need, part_of_need, rough_time
 from pytest_vperf.stats.rule import State
 
 
@@ -95,3 +95,19 @@ def test_a_claim_without_hope_is_given_up_early(project: pytest.Pytester) -> Non
     result.stdout.re_match_lines(
         [r"start\.alike: +needs about \d+ pairs, \d+ (s|min|h); budget 2 s.*"]
     )
+
+
+@pytest.mark.parametrize(
+    ("samples", "forecast", "noun", "said"),
+    [
+        (8, 9, "pair", "8 of about 9 pairs judged"),
+        (16, 1594, "sample", "16 of about 1600 samples judged"),
+        (0, 1, "pair", "0 of about 1 pair judged"),
+        (9, 9, "pair", ""),
+        (9, None, "pair", ""),
+    ],
+)
+def test_how_much_of_what_is_needed_was_judged(
+    samples: int, forecast: int | None, noun: str, said: str
+) -> None:
+    assert part_of_need(state(samples, forecast, None), noun) == said
