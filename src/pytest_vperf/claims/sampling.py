@@ -258,7 +258,8 @@ class Sampling:
         if state.reason not in ("", count(state.samples, self._noun)):
             text += f"; {state.reason}"
         # Where there is time for few samples, it is not the noise that is too great.
-        each = self.spent / max(1, len(self.observations))
+        on_budget = sum(not each["warm_up"] for each in self.observations)
+        each = self.spent / max(1, on_budget)
         if each * _FEW > self._budget / self.planned:
             text += f"; a sample takes {rough_time(each)}: make it shorter, or the budget larger (--claims-budget)"
         return text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import statistics
 import subprocess
@@ -91,6 +92,21 @@ def test_the_sample_that_passes_the_budget_is_the_last(
     assert sum(not each["warm_up"] for each in found["observations"]) == 2
 
 
+def test_how_long_a_sample_takes_is_told_of_those_on_the_budget(project: pytest.Pytester) -> None:
+    """The warm-up takes none of the budget: its samples are not to make the others look short."""
+    run(
+        project,
+        'claim("start.quick").holds(around(350, sleep=0.3))',
+        "--claims-budget=0.4 s",
+        "--claims-sessions=1",
+    )
+    found = record(project)
+    assert [each["warm_up"] for each in found["observations"]] == [True] * 5 + [False] * 2
+    told = re.search(r"; a sample takes (\S+) s: make it shorter", found["reason"])
+    assert told is not None
+    assert float(told[1]) >= 0.3
+
+
 def test_each_session_may_use_its_part_of_the_budget(project: pytest.Pytester) -> None:
     result = run(
         project,
@@ -113,14 +129,14 @@ def test_what_a_session_leaves_of_its_part_the_later_ones_may_use(
     project.makepyfile(
         """
         from samplers import around
-        sleeps = iter([0, 0, 0.05])
+        sleeps = iter([0, 0, 0.2])
         def test_it(claim): claim("start.quick").holds(around(350, sleep=next(sleeps)))
         """
     )
-    project.runpytest("--claims-json=out.json", "--claims-budget=0.45 s")
+    project.runpytest("--claims-json=out.json", "--claims-budget=1.8 s")
     found = record(project)
     assert found["verdict"] == "holds"
-    assert found["sessions"][2]["duration_s"] > 0.15  # its own part
+    assert found["sessions"][2]["duration_s"] > 0.6  # its own part
 
 
 LASTS = """
