@@ -217,6 +217,7 @@ def test_without_a_guardian_the_journal_restores(root: Path, other: subprocess.P
     (guardian,) = psutil.Process(other.pid).children()
     assert leftovers.find() == []  # it lives
     guardian.kill()
+    assert wait_gone([guardian], 10) == []  # it has the lock until it is
     kill(other)
     assert states(root)[f"{CPU}/intel_pstate/no_turbo"] == "1"
     (found,) = leftovers.find()
