@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from pytest_vperf.claims import comparable
 from pytest_vperf.claims.forecast import Need, need, part_of_need, rough_time, roughly
 from pytest_vperf.quantity import DimensionError, Quantity
-from pytest_vperf.results.record import Beside, Observation, Session
+from pytest_vperf.results.record import Beside, Observation, Session, judged
 from pytest_vperf.results.run import now
 from pytest_vperf.stats.plain import count
 
@@ -252,14 +252,13 @@ class Sampling:
         text = f"budget of {budget:g} s over after {taken}"
         if self.planned > 1:
             text = f"{self.session}: {self.allowed:.3g} of {budget:g} s over after {taken}"
-        judged = part_of_need(state, self._noun)
-        if judged:
-            text += f", {judged}"
+        part = part_of_need(state, self._noun)
+        if part:
+            text += f", {part}"
         if state.reason not in ("", count(state.samples, self._noun)):
             text += f"; {state.reason}"
         # Where there is time for few samples, it is not the noise that is too great.
-        on_budget = sum(not each["warm_up"] for each in self.observations)
-        each = self.spent / max(1, on_budget)
+        each = self.spent / max(1, len(judged(self.observations)))  # warm-up is not on the budget
         if each * _FEW > self._budget / self.planned:
             text += f"; a sample takes {rough_time(each)}: make it shorter, or the budget larger (--claims-budget)"
         return text

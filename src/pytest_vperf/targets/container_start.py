@@ -11,13 +11,14 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from pytest_vperf.quantity import Quantity
 from pytest_vperf.targets.base import CannotConnect, CannotStart
 from pytest_vperf.targets.engine_address import answering
+from pytest_vperf.targets.phases import startup_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from pytest_vperf.quantity import Quantity
     from pytest_vperf.targets.engine import Engine
 
 # Seconds after the clock was stopped in which a process that ends has "ended at once". An engine notices
@@ -60,9 +61,8 @@ def timed_start(
     except BaseException:
         discard(engine, identity or name)
         raise
-    create, start = (created - begin) * 1e3, (started - created) * 1e3
-    phases = (("create", create), ("start", start))
-    return identity, Quantity(create + start, "ms", phases, better="lower")
+    marks = {"create": created, "start": started}
+    return identity, startup_quantity(begin, marks, marks)
 
 
 def running(engine: Engine, identity: str, target: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -45,11 +46,11 @@ def test_the_page_is_not_stale(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    now = done.stdout.replace(shlex.join(["vperf", *words]), command[1]).splitlines()
-    # Not `==` of the pages: pytest would print both, and nothing else would be found in what CI printed.
-    other = [line for line in difflib.ndiff(before.splitlines(), now) if line[0] in "+-"]
-    if other:
-        told = "\n".join(line[:200] for line in other[:4])
+    now = done.stdout.replace(shlex.join(["vperf", *words]), command[1])
+    # Not asserted: pytest would print both pages, and nothing else would be found in what CI printed.
+    if now != before:
+        other = difflib.unified_diff(before.splitlines(True), now.splitlines(True), n=0)
+        told = "\n".join(line[:200].rstrip() for line in islice(other, 7))
         pytest.fail(
             f"docs/claims.md is stale; this makes it anew: {command[1]}\n{told}", pytrace=False
         )

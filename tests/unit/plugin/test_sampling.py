@@ -97,7 +97,7 @@ def test_how_long_a_sample_takes_is_told_of_those_on_the_budget(project: pytest.
     run(
         project,
         'claim("start.quick").holds(around(350, sleep=0.3))',
-        "--claims-budget=0.4 s",
+        "--claims-budget=0.55 s",  # two of 0.3 s also where one is a quarter of a second late
         "--claims-sessions=1",
     )
     found = record(project)
