@@ -6,9 +6,34 @@ import hypothesis
 import pint  # noqa: F401  # pytester forgets what is first imported within it, which pint does not survive
 import pytest
 
-# Machines are shared and noisy: how long an example takes proves nothing.
-hypothesis.settings.register_profile("vperf", deadline=None)
-hypothesis.settings.load_profile("vperf")
+# Machines are shared and noisy: how long an example takes to draw or to try proves nothing. Each profile says all
+# that hypothesis decides by the variable CI otherwise.
+_USUAL = hypothesis.settings.get_profile("default")
+# The same examples in every run: what fails is what was changed.
+hypothesis.settings.register_profile(
+    "gate",
+    _USUAL,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+# Other examples in every run, and more of them, for who has the time: --hypothesis-profile=patient.
+hypothesis.settings.register_profile(
+    "patient",
+    _USUAL,
+    deadline=None,
+    derandomize=False,
+    max_examples=10 * _USUAL.max_examples,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+
+
+@pytest.hookimpl(tryfirst=True)  # then hypothesis applies its options to it
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw examples as the gate does, where the command line names no profile."""
+    if not config.getoption("--hypothesis-profile", default=None):
+        hypothesis.settings.load_profile("gate")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from examples import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -755,7 +756,7 @@ def test_nothing_in_a_file_is_run() -> None:
     assert not Path("run").exists()
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.binary(max_size=60), st.integers(0, len(GOOD)), st.integers(0, 30))
 @example(b"\xed\xa0\x80", 3, 0)
 @example(b"%TAG ! x:\n", 0, 0)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -135,7 +136,7 @@ NUMBERS = st.sampled_from([b"1", b"-1", b"1e999", b"nan", b"0.5", b"9" * 30, "٣
 CONTENTS = st.lists(st.one_of(LINES, NUMBERS, st.binary(max_size=4)), max_size=30).map(b"".join)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.dictionaries(st.sampled_from(NAMES), st.tuples(CONTENTS, CONTENTS)))
 def test_nonsense_is_left_out(contents: dict[str, tuple[bytes, bytes]]) -> None:
     seen: list[Snapshot] = []

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib
+from datetime import datetime
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
+from passing_time import Clock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,10 +70,15 @@ claims:
 """
 SAMPLERS = '''
 import itertools
-import time
 
+from pytest_vperf.claims import sampling
 from pytest_vperf.quantity import Quantity
 from pytest_vperf.targets.base import Unavailable
+
+
+def pause(seconds):
+    """Time passes by the clock of the sampling, which may be one of the test's."""
+    sampling.time.sleep(seconds)
 
 
 def around(centre, unit="ms", sleep=0.0):
@@ -78,7 +86,7 @@ def around(centre, unit="ms", sleep=0.0):
     noise = itertools.cycle([0, 3, -1, 2, -2, 1])
 
     def sample():
-        time.sleep(sleep)
+        pause(sleep)
         value = centre * (1 + next(noise) / 1000)
         return Quantity(value, unit, (("firmware", value / 4), ("kernel", value * 3 / 4)))
 
@@ -125,3 +133,14 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
     (folder / "lab.yaml").write_text(LAB)
     pytester.makepyfile(samplers=SAMPLERS)
     return pytester
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The time that samplers pause passes, and no other; records are dated by it. For runs in this process."""
+    made = Clock()
+    for name in ("claims.sampling", "machine.noise"):
+        monkeypatch.setattr(f"pytest_vperf.{name}.time", made)
+    date = SimpleNamespace(now=lambda zone: datetime.fromtimestamp(made.now, zone))
+    monkeypatch.setattr("pytest_vperf.results.run.datetime", date)
+    return made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -78,39 +79,45 @@ def test_in_one_line_per_file_each_test_has_one_letter(project: pytest.Pytester)
     result.stdout.no_fnmatch_line("*session*of 3*")
 
 
+@pytest.mark.usefixtures("clock")
 def test_the_record_says_when(project: pytest.Pytester) -> None:
     project.makepyfile(
         """
-        import time
-        from samplers import around
-        def test_it(claim): claim("start.quick").holds(around(350))
-        def test_1(): time.sleep(0.3)
-        def test_2(): time.sleep(0.3)
+        from samplers import around, pause
+        def test_it(claim): claim("start.quick").holds(around(350, sleep=0.01))
+        def test_1(): pause(20)
+        def test_2(): pause(20)
         """
     )
     result = project.runpytest("--claims-json=out.json")
     (record,) = records(project)
     first, second, third = record["sessions"]
     assert first["began_at_s"] == 0
-    assert second["began_at_s"] >= 0.3
-    assert third["began_at_s"] >= 0.6
-    assert first["started_at"] == record["started_at"] <= third["started_at"]
-    assert record["duration_s"] < 0.3  # sampling, not the time between
+    assert second["began_at_s"] == pytest.approx(first["duration_s"] + 20)
+    assert third["began_at_s"] == pytest.approx(second["began_at_s"] + second["duration_s"] + 20)
+    assert first["started_at"] == record["started_at"]
+    began = [datetime.fromisoformat(session["started_at"]) for session in record["sessions"]]
+    assert [(each - began[0]).seconds for each in began] == [0, 20, 40]
     observations = record["observations"]
+    # Sampling, not the time between.
+    assert record["duration_s"] == pytest.approx(0.01 * len(observations))
     for session in record["sessions"]:
         own = [each for each in observations if each["session"] == session["n"]]
         assert len(own) == session["samples"] >= 4
-        assert own[0]["at"] >= session["began_at_s"]
+        assert session["duration_s"] == pytest.approx(0.01 * len(own))
+        assert own[0]["at"] == session["began_at_s"]
     assert [each["order"] for each in observations] == list(range(len(observations)))
     assert len(record["noise"]["sessions"]) == 3
-    assert all(each["window_s"] > 0 for each in record["noise"]["sessions"])
+    assert [each["window_s"] for each in record["noise"]["sessions"]] == pytest.approx(
+        [session["duration_s"] for session in record["sessions"]]
+    )
     assert isinstance(record["noise"]["settings"], dict)
     assert record["plan"]["claims"] == 1
     assert record["plan"]["budget"] == record["budget_s"] == 60
     assert record["plan"]["origins"]["budget"] == "default"
     assert record["cause"] == ""
-    assert any(text.startswith("sessions only 0.") for text in record["warnings"])
-    result.stdout.re_match_lines([r"start\.quick: +sessions only 0\.\d+ s apart"])
+    assert "sessions only 40 s apart" in record["warnings"]
+    result.stdout.re_match_lines([r"start\.quick: +sessions only 40 s apart"])
 
 
 def test_junit_has_each_test_once_with_the_time_of_all_visits(project: pytest.Pytester) -> None:

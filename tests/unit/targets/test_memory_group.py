@@ -24,8 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MIB = 1 << 20
-#: Takes so many MiB, says so, and stays.
-TAKES = "import sys, time; x = b'x' * (int(sys.argv[1]) << 20); print('has', flush=True); time.sleep(60)"
+#: At the end of its input, takes so many MiB, says so, and stays.
+TAKES = (
+    "import sys, time; sys.stdin.read(); x = b'x' * (int(sys.argv[1]) << 20)\n"
+    "print('has', flush=True); time.sleep(60)"
+)
 
 
 @pytest.fixture
@@ -49,13 +52,18 @@ def group(run: Run) -> Iterator[MemoryGroup]:
 
 
 def taker(group: MemoryGroup, size: int) -> subprocess.Popen[bytes]:
+    """Takes nothing before `has_it` lets it."""
     return subprocess.Popen(
-        group.entered([sys.executable, "-S", "-c", TAKES, str(size)]), stdout=subprocess.PIPE
+        group.entered([sys.executable, "-S", "-c", TAKES, str(size)]),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     )
 
 
 def has_it(process: subprocess.Popen[bytes]) -> bool:
     assert process.stdout is not None
+    if process.stdin is not None:
+        process.stdin.close()
     return process.stdout.readline() == b"has\n"
 
 
@@ -142,7 +150,7 @@ def test_a_group_below_that_is_gone_counts(group: MemoryGroup) -> None:
     joined = ["sh", "-c", f'echo $$ >{inner}/cgroup.procs && exec "$@"', "sh"]
     for number in (1, 2):
         command = [*joined, sys.executable, "-S", "-c", TAKES, "150"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
             assert not has_it(process)
             assert process.wait(5) == -9
         if number == 1:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -70,7 +71,7 @@ def test_an_empty_command_is_an_error() -> None:
         run_process([], env=ENV)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15))
 @given(st.binary(max_size=300_000))
 def test_input_comes_out_whole(data: bytes) -> None:
     assert run_process(["cat"], input=data, env=ENV).stdout == data

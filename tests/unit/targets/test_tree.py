@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -143,7 +144,7 @@ members = st.lists(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(members)
 def test_nothing_leaves_the_folder_whatever_the_archive_says(entries: list[Member]) -> None:
     with tempfile.TemporaryDirectory() as temporary:

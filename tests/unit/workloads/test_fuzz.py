@@ -7,6 +7,7 @@ import random
 import golden_cases
 import hostile
 import pytest
+from examples import examples
 from golden_cases import Case
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -34,14 +35,14 @@ def test_truncated_output_is_an_error_or_has_no_made_up_zero(case: Case) -> None
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(seed=st.integers(0, 2**32))
 def test_mutated_output_is_a_result_or_an_error(case: Case, seed: int) -> None:
     hostile.judge(case, hostile.mutated(case, random.Random(seed)))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(stdout=st.text(), stderr=st.text())
 def test_any_text_is_a_result_or_an_error(case: Case, stdout: str, stderr: str) -> None:
     hostile.judge(case, Output(stdout, stderr))

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from passing_time import Clock
 
 from pytest_vperf.quantity import Quantity
 from pytest_vperf.targets.base import Facts
 from pytest_vperf.targets.host import Host
 from pytest_vperf.targets.scope import Scope
+from pytest_vperf.workloads import loaded
 from pytest_vperf.workloads.loaded import CONDITIONS, MOST_LOADERS, Loaded, loaders_for
 from pytest_vperf.workloads.netperf import RoundTrips
 
@@ -93,13 +95,15 @@ def test_a_setting_of_the_user_s_does_not_make_the_machine_smaller(
     scope.close_since()
 
 
-def test_the_processors_that_the_host_s_own_kernel_does_not_see_are_loaded_too() -> None:
-    hog, scope = Hog(), Scope()
-    began = time.monotonic()
+def test_the_processors_that_the_host_s_own_kernel_does_not_see_are_loaded_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hog, scope, clock = Hog(), Scope(), Clock()
+    monkeypatch.setattr(loaded, "time", clock)
     loader = SimpleNamespace(
         name="domu",
         facts=lambda: Facts("domu", "domu"),
-        usage=lambda: SimpleNamespace(cpu_time=4 * (time.monotonic() - began)),
+        usage=lambda: SimpleNamespace(cpu_time=4 * clock.now),
     )
     under = Loaded(hog, scope)(  # type: ignore[arg-type]
         "loaded_system", by=lambda vcpus: loader, on=Host(), cpus=24
@@ -109,9 +113,9 @@ def test_the_processors_that_the_host_s_own_kernel_does_not_see_are_loaded_too()
     assert facts.details["host_cpus"] == "24"
 
     def sample() -> Quantity:
-        time.sleep(0.2)
+        clock.sleep(0.2)
         return Quantity(1, "s")
 
     found = under.during(Host(), sample)()
-    assert dict(found.beside)["system_load"].values[0] == pytest.approx(100, abs=3)
+    assert dict(found.beside)["system_load"].values[0] == pytest.approx(100)
     scope.close_since()

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING
 
 import pytest
+from passing_time import Clock
 
 from pytest_vperf.load import Busy, Load
 from pytest_vperf.quantity import Quantity
 from pytest_vperf.targets.base import Completed, TargetError, Unavailable
+from pytest_vperf.workloads import processors
 from pytest_vperf.workloads.base import Output, ParseError
 from pytest_vperf.workloads.processors import (
     Look,
     Use,
     Watch,
     command,
-    look,
     named,
     uses,
     vhost,
@@ -93,6 +96,19 @@ def test_the_busiest_come_first() -> None:
     assert found[1].wanted == pytest.approx(95)
 
 
+def test_one_that_spins_wants_a_whole_processor() -> None:
+    """Also where it has to wait for its turn."""
+    (spinner,) = (use for use in uses(BEFORE, Look.parse(said(110, 6, 4))) if use.share)
+    assert (spinner.name, spinner.process) == ("CPU 0/KVM", 100)
+    assert spinner.share == pytest.approx(60)
+    assert spinner.wanted == pytest.approx(100)
+
+
+def test_one_that_sleeps_wants_none() -> None:
+    (sleeper,) = (use for use in uses(BEFORE, AFTER) if use.name == "qemu-system-x86")
+    assert (sleeper.share, sleeper.wanted) == (0, 0)
+
+
 def test_they_are_named() -> None:
     who = (
         virtual_cpu("the sender's processor", "vperf-1", source=True),
@@ -159,7 +175,11 @@ class Here:
 
     name = "here"
 
+    def __init__(self) -> None:
+        self.looks = threading.Semaphore(0)
+
     def run(self, argv: Sequence[str], **_: Any) -> Completed:
+        self.looks.release()
         done = subprocess.run(list(argv), capture_output=True, check=False)
         return Completed(tuple(argv), done.returncode, done.stdout, done.stderr, 0.0)
 
@@ -169,48 +189,47 @@ def here() -> Target:
     return Here()  # type: ignore[return-value]
 
 
-@pytest.fixture
-def spinning() -> Iterator[str]:
+@contextlib.contextmanager
+def program(text: str) -> Iterator[str]:
+    """Runs one that says when it has begun; gives a word of its command."""
     word = f"word-{time.monotonic_ns()}"
-    with subprocess.Popen([sys.executable, "-c", "while True: pass", word]) as process:
+    text = f"import time; print('begun', flush=True)\n{text}"
+    with subprocess.Popen([sys.executable, "-c", text, word], stdout=subprocess.PIPE) as process:
         try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"begun\n"
             yield word
         finally:
             process.kill()
 
 
-def test_one_that_spins_wants_a_whole_processor(here: Target, spinning: str) -> None:
-    with Watch(here, [command("the spinner", spinning)], after=0.2, window=0.6) as watch:
-        time.sleep(1.5)
-    (spinner, *_) = watch.busy()
-    assert spinner.name == "the spinner"
-    assert 85 < spinner.wanted < 115
+def test_one_that_spins_is_busier_than_one_that_sleeps() -> None:
+    here = Here()
+    with program("while True: pass") as spins, program("time.sleep(1000)") as sleeps:
+        who = [command("the spinner", spins), command("the sleeper", sleeps)]
+        with Watch(here, who, after=0.2, window=0.6) as watch:  # type: ignore[arg-type]
+            for _ in range(2):
+                assert here.looks.acquire(timeout=60)
+    spinner, sleeper, *_ = watch.busy()
+    assert (spinner.name, sleeper.name) == ("the spinner", "the sleeper")
+    # How much it gets, and how long one look takes, is for the other programs on this machine to say.
+    assert spinner.share > sleeper.share
+    assert spinner.wanted > sleeper.wanted
     assert 0 < spinner.share <= spinner.wanted
 
 
-def test_one_that_sleeps_wants_none(here: Target) -> None:
-    import os
-
-    found = [use for use in _between(here) if use.process == os.getpid()]
-    assert found
-    assert max(use.wanted for use in found) < 50
-
-
-def _between(here: Target) -> list[Use]:
-    before = look(here)
-    time.sleep(0.4)
-    return uses(before, look(here))
-
-
 def test_what_goes_wrong_while_looking_is_told_afterwards() -> None:
+    looked_at = threading.Event()
+
     class Gone:
         name = "gone"
 
         def run(self, argv: Sequence[str], **_: Any) -> Completed:
+            looked_at.set()
             raise TargetError("it is gone")
 
     with Watch(Gone(), (), after=0, window=0) as watch:  # type: ignore[arg-type]
-        time.sleep(0.3)
+        assert looked_at.wait(60)
     with pytest.raises(TargetError, match="it is gone"):
         watch.busy()
 
@@ -238,21 +257,35 @@ def test_a_window_that_what_was_watched_did_not_fill_tells_nothing(
         watch.busy()
 
 
-def test_the_window_ends_when_it_should_however_long_a_look_takes() -> None:
+def test_the_window_ends_when_it_should_however_long_a_look_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     moments: list[float] = []
+    clock = Clock()
+    monkeypatch.setattr(processors, "time", clock)
+
+    class Longer(threading.Event):
+        """What is watched does not end before the window, and waiting takes no time of this machine's."""
+
+        def wait(self, timeout: float | None = None) -> bool:
+            clock.sleep(timeout or 0)
+            return False
 
     class Far:
         name = "far"
 
         def run(self, argv: Sequence[str], **_: Any) -> Completed:
-            moments.append(time.monotonic())
-            time.sleep(0.4)
+            moments.append(clock.now)
+            clock.sleep(0.4)
             return Completed((), 0, said(len(moments), len(moments)).stdout.encode(), b"", 0.4)
 
-    with Watch(Far(), (), after=0.1, window=0.6) as watch:  # type: ignore[arg-type]
-        time.sleep(1.5)
+    began = clock.now
+    watch = Watch(Far(), (), after=0.1, window=0.6)  # type: ignore[arg-type]
+    watch._ended = Longer()
+    with watch:
+        pass
     assert watch.busy()[0].name == "CPU 0/KVM"
-    assert moments[1] - moments[0] == pytest.approx(0.6, abs=0.25)
+    assert [moment - began for moment in moments] == pytest.approx([0.1, 0.7])
 
 
 def test_who_was_held_back() -> None:

@@ -7,8 +7,8 @@ import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -161,7 +161,7 @@ def test_a_clock_that_was_set_back_is_not_waited_for(
 ) -> None:
     made(1, started="2999-01-01T00:00:00+00:00")
     waited: list[float] = []
-    monkeypatch.setattr(time, "sleep", waited.append)
+    monkeypatch.setattr(quiet, "time", SimpleNamespace(sleep=waited.append))
     monkeypatch.setattr(Runs, "measure", lambda runs, number, noise: made(number))
     assert vperf(*KEPT, "--apart=1 h").returncode == 0
     assert waited[0] == 3600
@@ -201,7 +201,7 @@ def test_a_machine_that_becomes_noisy_between_two_runs_is_refused(
         return noise.Snapshot(at=next(clock), stalled={"cpu": {"some": next(pressure)}})
 
     monkeypatch.setattr(noise, "snapshot", snapshot)
-    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(quiet, "time", SimpleNamespace(sleep=lambda seconds: None))
     monkeypatch.setattr(Runs, "measure", lambda runs, number, noise: made_noisily(number, noise))
     done = vperf(*KEPT, "--apart=1 h")
     assert done.returncode == 1

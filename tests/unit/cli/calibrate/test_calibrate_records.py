@@ -8,9 +8,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
+
+from pytest_vperf.calibration import quiet
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
 def test_runs_are_apart(vperf: Vperf, monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
-    monkeypatch.setattr(time, "sleep", waited.append)
+    monkeypatch.setattr(quiet, "time", SimpleNamespace(sleep=waited.append))
     done = vperf("--hw=desk", "--runs=3", "-k", "rate", "--apart=1 h")
     assert len(waited) == 2
     assert all(3500 < seconds <= 3600 for seconds in waited)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
+import threading
 from typing import TYPE_CHECKING
 
 import psutil
@@ -24,23 +26,59 @@ def host(ssh_in_place: Path) -> Iterator[SshHost]:
         yield host
 
 
-def interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
+def written(note: Path) -> bool:
+    return note.exists() and note.read_text().endswith("\n")
 
 
-@pytest.mark.parametrize("interrupted", [True, False])
-def test_nothing_goes_on_there(host: SshHost, tmp_path: Path, interrupted: bool) -> None:
-    note = tmp_path / "pid"
-    # Nobody's child: what waits here does not know of it.
-    script = '(setsid sh -c "echo \\$\\$ >$1; exec sleep 60" <&- >&- 2>&- &); sleep 60'
-    before = signal.signal(signal.SIGALRM, interrupt)
+@contextlib.contextmanager
+def interrupted_when(note: Path) -> Iterator[None]:
+    """Ctrl-C in the block, as soon as the note is written; that may be long after it was begun."""
+    main, over = threading.get_ident(), threading.Event()
+
+    def interrupt() -> None:
+        while not over.wait(0.01):
+            if written(note):
+                signal.pthread_kill(main, signal.SIGINT)
+                return
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    thread = threading.Thread(target=interrupt)
+    thread.start()
     try:
-        if interrupted:
-            signal.setitimer(signal.ITIMER_REAL, 0.7)
-        with pytest.raises(KeyboardInterrupt if interrupted else TimedOut):
-            host.run(["sh", "-c", script, "sh", str(note)], timeout=1.0)
+        yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        over.set()
+        thread.join()
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def note(tmp_path: Path) -> Path:
+    return tmp_path / "pid"
+
+
+def wait_there(host: SshHost, note: Path, timeout: float) -> None:
+    """Run what nobody there waits for, for it is nobody's child; it notes its number."""
+    script = '(setsid sh -c "echo \\$\\$ >$1; exec sleep 600" <&- >&- 2>&- &); sleep 600'
+    host.run(["sh", "-c", script, "sh", str(note)], timeout=timeout)
+
+
+def check_ended(note: Path) -> None:
     pid = int(note.read_text())
     assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def test_nothing_goes_on_there_after_an_interrupt(host: SshHost, note: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), interrupted_when(note):
+        wait_there(host, note, timeout=60)
+    check_ended(note)
+
+
+def test_nothing_goes_on_there_after_the_time_limit(host: SshHost, note: Path) -> None:
+    # On a busy machine a limit may be over before anything was begun, which tells nothing.
+    for limit in (1, 4, 16, 60):
+        with pytest.raises(TimedOut):
+            wait_there(host, note, timeout=limit)
+        if written(note):
+            break
+    check_ended(note)

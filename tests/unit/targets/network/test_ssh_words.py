@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -47,7 +48,7 @@ def test_other_urls_are_refused(url: str) -> None:
         parse_url(url)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(WORDS, max_size=4))
 def test_words_arrive_whole(words: list[str]) -> None:
     line = remote_line(["printf", "%s|", "first", *words], {"A": "b c"}, "/", "mark")
