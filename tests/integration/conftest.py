@@ -31,8 +31,19 @@ if TYPE_CHECKING:
     from xdist.scheduler import Scheduling
 
 
+#: Seconds that a test in one of these folders may take, and any other one that is patient: hosts that start, limits
+#: that are measured.
+LONGER = {"guests": 300, "labs": 600, "metrology": 600}
+PATIENT = 600
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests with shared hosts of a lab come last: one that is up takes time from what others measure."""
+    for item in items:
+        parts = item.path.relative_to(Path(__file__).parent).parts
+        limit = LONGER.get(parts[0], PATIENT if item.get_closest_marker("patient") else 0)
+        if limit and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(limit))
     items.sort(key=lambda item: "shared_labs" in getattr(item, "fixturenames", ()))
 
 

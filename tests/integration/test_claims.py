@@ -109,6 +109,7 @@ def test_a_container_claim_is_measured_and_held(project, pytester):
         assert sum(observation["parts"].values()) == pytest.approx(observation["value"])
 
 
+@pytest.mark.patient
 @pytest.mark.usefixtures("pod_here")
 def test_a_pod_claim_is_measured_and_held(project, pytester):
     result = project(POD)

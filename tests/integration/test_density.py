@@ -31,10 +31,13 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.container import Containers
     from pytest_vperf.targets.pod.assets import Assets
 
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0,
-    reason="to hold many targets to a memory needs root (to mend it: run as root)",
-)
+pytestmark = [
+    pytest.mark.patient,
+    pytest.mark.skipif(
+        os.geteuid() != 0,
+        reason="to hold many targets to a memory needs root (to mend it: run as root)",
+    ),
+]
 MIB = 1 << 20
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pytest_vperf.machine.preflight import Readiness
     from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
 
+pytestmark = pytest.mark.patient
+
 THRESHOLDS = """
 hardware: {name: any, match: {}}
 judge: {tolerance: 80 %, pairs: 40, budget: 10 min}

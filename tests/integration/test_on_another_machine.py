@@ -181,6 +181,7 @@ def test_what_cannot_be_there_is_not_measured(there: There) -> None:
     assert "failed" not in said.splitlines()[-1], said
 
 
+@pytest.mark.patient
 def test_a_claim_says_where_it_was_measured(there: There) -> None:
     record = there.folder / "record.json"
     said = there.pytest(
@@ -207,6 +208,7 @@ def test_a_claim_says_where_it_was_measured(there: There) -> None:
     assert any(where in json.dumps(value) for value in claim.values())
 
 
+@pytest.mark.patient
 def test_a_lock_that_is_lost_ends_the_measurement(there: There) -> None:
     said = there.pytest(
         f"""
@@ -295,6 +297,7 @@ def ended(process: psutil.Process, seconds: float = 20.0) -> bool:
     return True
 
 
+@pytest.mark.patient
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_nothing_stays_there(there: There, how: signal.Signals) -> None:
     before = there.traces()
@@ -317,6 +320,7 @@ def said_by(user: subprocess.Popen[str]) -> str:
     return text
 
 
+@pytest.mark.patient
 def test_a_machine_that_is_killed_there_is_told(there: There) -> None:
     with a_pod(there) as (user, qemu):
         qemu.kill()
@@ -325,6 +329,7 @@ def test_a_machine_that_is_killed_there_is_told(there: There) -> None:
     assert "1 failed" in said
 
 
+@pytest.mark.patient
 def test_a_connection_that_breaks_is_told_and_ends_what_was_there(there: There) -> None:
     with a_pod(there) as (user, qemu):
         for process in psutil.Process(there.server.process.pid).children():

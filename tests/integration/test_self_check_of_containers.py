@@ -7,15 +7,17 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from pytest_vperf.targets import engine as engines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    import pytest
-
     from pytest_vperf.machine.preflight import Readiness
+
+pytestmark = pytest.mark.patient
 
 THRESHOLDS = """
 hardware: {name: any, match: {}}

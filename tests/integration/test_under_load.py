@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.network.switch import Switch
     from pytest_vperf.targets.running_container import Container
 
+pytestmark = pytest.mark.patient
+
 
 @pytest.fixture(scope="module")
 def tools(require: Callable[[str, Readiness], None]) -> Rootfs:

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("folder", [".", "docs", "src/pytest_vperf", "tests/unit/stats", "tests"])
+@pytest.mark.parametrize("folder", [".", "docs", "tests/unit/stats"])
 def test_the_startup_claims_are_collected_and_nothing_else(folder: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-m", "startup", "--hw=type1", "--collect-only", "-q"],

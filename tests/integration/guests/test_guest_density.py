@@ -14,10 +14,13 @@ from pytest_vperf.machine import cgroups
 if TYPE_CHECKING:
     from guests_here import Place
 
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0,
-    reason="to hold many targets to a memory needs root (to mend it: run as root)",
-)
+pytestmark = [
+    pytest.mark.patient,
+    pytest.mark.skipif(
+        os.geteuid() != 0,
+        reason="to hold many targets to a memory needs root (to mend it: run as root)",
+    ),
+]
 
 
 def test_guests_share_a_group(guest_place: Place) -> None:

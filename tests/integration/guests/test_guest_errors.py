@@ -118,6 +118,7 @@ def test_a_socket_that_is_not_there(session_run: Run, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.patient
 def test_a_port_that_accepts_and_says_nothing(session_run: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         uri = f"qemu+tcp://127.0.0.1:{server.getsockname()[1]}/system"
@@ -147,6 +148,7 @@ def test_a_daemon_that_is_killed_while_a_command_runs(own_place: Place) -> None:
         guest.close()
 
 
+@pytest.mark.patient
 def test_a_daemon_that_hangs_is_noticed_by_its_missing_signs_of_life(own_place: Place) -> None:
     guest = own_place.guests().start(init="small")
     stopped = [pid for pid in children(own_place.own.pid) if name_of(pid) == "libvirtd"]

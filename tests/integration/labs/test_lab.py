@@ -51,7 +51,7 @@ def usable(require: Callable[[str, Readiness], None]) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module", params=["kvm", "xen"])
+@pytest.fixture(scope="module", params=["kvm", pytest.param("xen", marks=pytest.mark.patient)])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -214,6 +214,7 @@ def test_one_whose_starter_was_killed_is_found_and_ended(runs_dir: Path, owned: 
     assert not [path for path in runs_dir.iterdir() if path.is_dir()]
 
 
+@pytest.mark.patient
 def test_user_s_own_that_does_not_answer_is_ended_by_clean(runs_dir: Path) -> None:
     """Frozen, as one on which the machine's memory ran out. It is a small one, which was asked for."""
     host = labs.up("kvm", timeout=START, memory=2048, vcpus=1)
@@ -230,6 +231,7 @@ def test_user_s_own_that_does_not_answer_is_ended_by_clean(runs_dir: Path) -> No
         labs.end(host)
 
 
+@pytest.mark.patient
 def test_one_of_a_run_ends_with_it(runs_dir: Path, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
@@ -246,6 +248,7 @@ def test_one_of_a_run_ends_with_it(runs_dir: Path, pytester: pytest.Pytester) ->
     assert lab_processes(runs_dir) == []
 
 
+@pytest.mark.patient
 def test_one_that_does_not_come_up_in_time_leaves_nothing(runs_dir: Path) -> None:
     with pytest.raises(TimedOut) as error:
         labs.up("kvm", timeout=5)

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.scope import Scope
     from pytest_vperf.targets.virt.daemon import Daemon
 
+pytestmark = pytest.mark.patient
+
 
 @pytest.fixture
 def domus(daemon_of: Callable[[str], Daemon], tools: Rootfs) -> Iterator[Domus]:

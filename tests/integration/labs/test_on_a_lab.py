@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from labs_here import SharedLabs
 
 
-@pytest.mark.parametrize("kind", ["kvm", "xen"])
+@pytest.mark.parametrize("kind", ["kvm", pytest.param("xen", marks=pytest.mark.patient)])
 def test_pods_of_a_labs_host(shared_labs: SharedLabs, tmp_path: Path, kind: str) -> None:
     shared_labs.get(kind)
     (tmp_path / "test_it.py").write_text(

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.guest.guests import Guests
     from pytest_vperf.targets.virt.daemon import Daemon
 
+pytestmark = pytest.mark.patient
+
 ASK = ("ovs-vsctl", "--timeout=10")
 
 

@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize(
-    ("kind", "words"), [("kvm", ("lab", "down", "kvm")), ("xen", ("clean", "--labs"))]
+    ("kind", "words"),
+    [
+        ("kvm", ("lab", "down", "kvm")),
+        pytest.param("xen", ("clean", "--labs"), marks=pytest.mark.patient),
+    ],
 )
 def test_one_that_is_up_is_ended_where_asked_for(
     shared_labs: SharedLabs, kind: str, words: tuple[str, ...]

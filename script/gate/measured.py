@@ -1,4 +1,4 @@
-"""Checks that a run really measured: `check_measured.py CLAIMS.json`; docs/results.md has the keys.
+"""Checks that a run really measured: `python -m gate.measured CLAIMS.json`; docs/results.md has the keys.
 
 An advisory run passes whatever the verdicts are; one in which nothing could start would pass too.
 So here: the starts of emulated pods with each firmware, and of containers with each runtime, were measured

@@ -1,4 +1,4 @@
-"""The two checks that `.ci/run` makes after the tests: on runs that measured, and on runs that did not."""
+"""The check that claims were really measured: on runs that did, and on runs that did not."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-CI = Path(__file__).parents[2] / ".ci"
+MEASURED = Path(__file__).parents[3] / "script" / "gate" / "measured.py"
 
 
-def _run(script: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(CI / script), *map(str, arguments)]
+def _run(record: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(MEASURED), str(record)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -47,7 +47,7 @@ FAULT = "FAULT startup.pod.tcg.qboot does not have 5 samples of pod tcg qboot"
 def _check(folder: Path, *claims: dict[str, Any]) -> tuple[int, list[str]]:
     record = folder / "claims.json"
     record.write_text(json.dumps({"claims": claims}))
-    done = _run("check_measured.py", record)
+    done = _run(record)
     assert done.stderr == ""
     return done.returncode, done.stdout.splitlines()
 
@@ -92,29 +92,6 @@ def test_a_run_that_did_not(tmp_path: Path, claims: list[dict[str, Any]], fault:
 
 
 def test_no_record_is_a_fault(tmp_path: Path) -> None:
-    done = _run("check_measured.py", tmp_path / "none.json")
+    done = _run(tmp_path / "none.json")
     assert done.returncode == 1
     assert done.stdout.startswith(f"FAULT {tmp_path / 'none.json'}: no record of claims: ")
-
-
-SUITE = '<testsuites><testsuite tests="{}" failures="{}" errors="{}" skipped="{}"/></testsuites>'
-
-
-def test_counts_are_added_up(tmp_path: Path) -> None:
-    (tmp_path / "unit.xml").write_text(SUITE.format(10, 0, 0, 1))
-    (tmp_path / "claims.xml").write_text(SUITE.format(4, 0, 0, 3))
-    done = _run("count_tests.py", tmp_path, "unit", "claims")
-    assert (done.returncode, done.stdout) == (0, "vperf: 10 passed, 0 failed, 4 skipped\n")
-
-
-def test_a_failure_and_an_error_are_failures(tmp_path: Path) -> None:
-    (tmp_path / "unit.xml").write_text(SUITE.format(10, 1, 2, 0))
-    done = _run("count_tests.py", tmp_path, "unit")
-    assert (done.returncode, done.stdout) == (1, "vperf: 7 passed, 3 failed, 0 skipped\n")
-
-
-def test_a_missing_file_is_a_failure_with_a_count(tmp_path: Path) -> None:
-    (tmp_path / "unit.xml").write_text(SUITE.format(2, 0, 0, 0))
-    done = _run("count_tests.py", tmp_path, "unit", "claims")
-    assert (done.returncode, done.stdout) == (1, "vperf: 2 passed, 0 failed, 0 skipped\n")
-    assert "claims: no test results: " in done.stderr

@@ -1,0 +1,129 @@
+"""The steps of the landing gate and of the patient suite: what each runs, and how long it may take."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Kinds of targets that fail where they are missing. A skip would be a check that nobody made.
+REQUIRED = "host,container,pod,guest,domu"
+
+_BY_FOLDER = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step.
+
+    Attributes:
+        name: names it on the command line and in what is printed.
+        commands: run one after the other until one fails; each without its interpreter.
+        limit: seconds for all of them.
+        tests: whether the one command is pytest, whose tests are counted.
+        again: whether tests that fail are run once more, alone: those with real targets, which a busy machine can
+            upset.
+        patient: only ``--all`` runs it.
+        selects: options by which the step leaves out tests; not used where arguments for pytest are given.
+        needs: a step without which this one is not run.
+        offline: tests that must not fetch anything.
+    """
+
+    name: str
+    commands: tuple[tuple[str, ...], ...]
+    limit: float
+    tests: bool = False
+    again: bool = False
+    patient: bool = False
+    selects: tuple[str, ...] = ()
+    needs: str = ""
+    offline: bool = False
+
+
+def _pytest(name: str, *arguments: str, limit: float, **more: object) -> Step:
+    command = ("-m", "pytest", *arguments)
+    return Step(name, (command,), limit, tests=True, **more)  # type: ignore[arg-type]
+
+
+def steps(work: Path) -> Sequence[Step]:
+    """All steps, in their order: what is red most often, and what is quick, comes first.
+
+    Args:
+        work: a folder for what a step leaves to a later one.
+    """
+    claims = str(work / "claims.json")
+    return (
+        Step("lint", (("-m", "ruff", "check", "."), ("-m", "ruff", "format", "--check", ".")), 120),
+        Step("types", (("-m", "mypy"),), 300),
+        _pytest("unit", "tests/unit", "-n", "auto", limit=900, offline=True),
+        Step("prepare", (("-m", "gate.prepare", "kvm"),), 1500),
+        _pytest(
+            "integration",
+            "tests/integration",
+            "--ignore=tests/integration/metrology",
+            *_BY_FOLDER,
+            limit=1200,
+            again=True,
+            selects=("-m", "not patient"),
+            needs="prepare",
+            offline=True,
+        ),
+        _pytest(
+            "claims",
+            "tests/claims",
+            *("-m", "startup", "--hw=type1", "--claims-advisory"),
+            *("--claims-budget=20 s", "--claims-sessions=1", f"--claims-json={claims}"),
+            limit=600,
+            needs="prepare",
+            offline=True,
+        ),
+        Step("measured", (("-m", "gate.measured", claims),), 60, needs="claims"),
+        Step("verdicts", (("benchmarks/verdicts", "--quick", "--gate"),), 300),
+        _pytest(
+            "random",
+            *("tests/unit", "-m", "hypothesis", "--hypothesis-profile=patient"),
+            *("-n", "auto", "--timeout=1800"),
+            limit=3600,
+            patient=True,
+        ),
+        Step("prepare-all", (("-m", "gate.prepare", "kvm", "xen"),), 2400, patient=True),
+        _pytest(
+            "patient",
+            "tests/integration",
+            "--ignore=tests/integration/metrology",
+            *_BY_FOLDER,
+            limit=3600,
+            again=True,
+            patient=True,
+            selects=("-m", "patient"),
+            needs="prepare-all",
+        ),
+        _pytest(
+            "metrology",
+            "tests/integration/metrology",
+            *_BY_FOLDER,
+            limit=1800,
+            again=True,
+            patient=True,
+            needs="prepare",
+        ),
+        _pytest(
+            "tools",
+            *("tests/tools", "-n", "2"),
+            limit=1800,
+            again=True,
+            patient=True,
+            needs="prepare",
+        ),
+        Step("mutants", (("script/mutants",),), 1500, patient=True),
+    )
+
+
+def interpreter() -> str:
+    """What runs each command."""
+    return sys.executable
