@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
+import sys
 import tarfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
@@ -22,6 +23,7 @@ from pytest_vperf.targets.private_engine import PrivateEngine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @pytest.fixture
@@ -200,11 +202,55 @@ def test_a_tar_file_stands_for_an_image(engine: Engine, tmp_path: Path) -> None:
         image.export(engine.client, str(path))
 
 
-@pytest.mark.usefixtures("root")
-def test_nothing_of_the_host_s_network_is_touched(engine: Engine) -> None:
-    if not engine.private:
-        pytest.skip("the engine that answers is not ours")
-    links = [path.name for path in Path("/sys/class/net").iterdir()]
-    assert "docker0" not in links
-    rules = subprocess.run(["iptables-save"], capture_output=True, text=True, check=False)
-    assert "DOCKER" not in rules.stdout
+#: Starts and stops an engine where another one has left its bridge and its chains, and says what was there meanwhile.
+BESIDE_ANOTHER = """
+import json, subprocess
+from pathlib import Path
+from pytest_vperf.machine.runs import Run
+from pytest_vperf.targets.private_engine import PrivateEngine
+
+forward = Path("/proc/sys/net/ipv4/ip_forward")
+
+def said(*words):
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    return [line for line in done.stdout.splitlines() if not line.startswith("#")]
+
+def network():
+    return {
+        "links": said("ip", "-o", "link"),
+        "addresses": said("ip", "-o", "address"),
+        "rules": said("iptables-save"),
+        "forward": forward.read_text(),
+    }
+
+forward.write_text("0")
+said("ip", "link", "add", "docker0", "type", "bridge")
+said("ip", "address", "add", "172.17.0.1/16", "dev", "docker0")
+said("iptables", "-N", "DOCKER")
+seen = [network()]
+with Run.begin() as run:
+    engine = PrivateEngine.start(run)
+    try:
+        seen.append(network())
+    finally:
+        engine.stop()
+    seen.append(network())
+print(json.dumps(seen))
+"""
+
+
+@pytest.mark.usefixtures("root", "runs_dir")
+def test_nothing_of_the_host_s_network_is_touched() -> None:
+    # In a namespace for this test, where nobody else adds or removes anything meanwhile.
+    done = subprocess.run(
+        ["unshare", "--net", sys.executable, "-c", BESIDE_ANOTHER],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    before, meanwhile, after = json.loads(done.stdout)
+    assert any("docker0" in line for line in before["links"])
+    assert any("DOCKER" in line for line in before["rules"])
+    assert meanwhile == before
+    assert after == before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,7 +22,6 @@ from pytest_vperf.workloads import programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from pytest_vperf.machine.preflight import Readiness
     from pytest_vperf.machine.runs import Run
@@ -125,9 +125,16 @@ def engine_works(target: Target, engine: str) -> None:
 
 def test_the_host_runs_the_tools_in_place(host: Target, rootfs: Rootfs) -> None:
     runs_the_tools(host, rootfs)
-    for engine in ("psync", "libaio", "io_uring"):
+    for engine in ("psync", "libaio"):
         engine_works(host, engine)
     assert host.facts().details["rootfs_sha256"] == rootfs.sha256
+
+
+def test_the_host_runs_fio_with_io_uring(host: Target) -> None:
+    setting = Path("/proc/sys/kernel/io_uring_disabled")  # not there before Linux 6.6
+    if setting.exists() and setting.read_text().strip() != "0":
+        pytest.skip(f"this kernel has io_uring switched off ({setting})")
+    engine_works(host, "io_uring")
 
 
 def test_containers_run_the_same_bytes(container: Target, host: Target, rootfs: Rootfs) -> None:
@@ -188,9 +195,10 @@ def test_it_is_taken_from_the_cache_and_small(rootfs: Rootfs) -> None:
     said: list[str] = []
     assert debian_image.tools_rootfs(programs.build(), say=said.append) == rootfs
     assert said == []
-    assert rootfs.path.stat().st_size < 300e6
+    assert rootfs.path.stat().st_size < 1e9
 
 
+@pytest.mark.patient
 def test_another_build_has_the_same_bytes(
     rootfs: Rootfs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -114,9 +114,9 @@ def test_three_tools_measure_between_two_targets(
     answered = Netperf(bench).tcp_rr(one, to=other, time=1)
     assert moved.throughput.to("Mbit/s").value > 1
     assert 0 < arrived.packets.value <= arrived.sent.value * 1.1
-    # One at a time: the mean time of a transaction and their rate say the same.
+    # One at a time: together they take no longer than the second in which they were made.
     assert answered.mean is not None
-    assert answered.rate.value * answered.mean.value == pytest.approx(1e6, rel=0.1)
+    assert 0 < answered.rate.value * answered.mean.value <= 1.1e6
     # Both ends ran the same bytes.
     used = {(use.program.name, use.program.sha256) for use in scope.take_tools()}
     assert sorted(name for name, _ in used) == ["iperf", "iperf3", "netperf", "netserver"]

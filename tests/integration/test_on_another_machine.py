@@ -70,18 +70,6 @@ class There:
         )
         return done.stdout + done.stderr
 
-    def traces(self) -> set[str]:
-        """What runs have there: folders, what is mounted below them, and loop devices on their files."""
-        folders = {str(path) for path in Path("/var/tmp").glob("vperf-????????")}
-        mounted = {
-            line.split()[1]
-            for line in Path("/proc/mounts").read_text().splitlines()
-            if re.search(r" /var/tmp/vperf-\w{8}/", line)
-        }
-        said = subprocess.run(["losetup", "--list", "--noheadings"], capture_output=True, text=True)
-        loops = set(re.findall(r"/dev/loop\d+ .*/var/tmp/vperf-\w{8}/\S+", said.stdout))
-        return folders | mounted | loops
-
 
 @pytest.fixture(scope="module")
 def there(
@@ -212,6 +200,7 @@ def test_a_claim_says_where_it_was_measured(there: There) -> None:
 def test_a_lock_that_is_lost_ends_the_measurement(there: There) -> None:
     said = there.pytest(
         f"""
+        import time
         import psutil
 
         def test_it(host):
@@ -223,8 +212,10 @@ def test_a_lock_that_is_lost_ends_the_measurement(there: There) -> None:
                     continue
                 if words[0] == "sh" and "vperf-measuring.lock" in " ".join(words):
                     process.kill()
-            host.run(["sleep", "1"])
-            host.run(["true"])
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline:
+                time.sleep(0.1)
+                host.run(["true"])
         """.replace("\n        ", "\n"),
     )
     assert re.search(
@@ -257,16 +248,17 @@ A_POD = """
 import os, time
 def test_pod(pods_on, disks, host):
     disk = disks.make("8 MiB", format="ext4")
-    host.run([*host.program("busybox").argv, "ls", disk.where(host)])
+    program = host.program("busybox").argv
+    host.run([*program, "ls", disk.where(host)])
     pod = pods_on("tcg").start()
-    print("pid", pod.pid, flush=True)
+    print("pid", pod.pid, "folder", "/".join(program[0].split("/")[:4]), flush=True)
     pod.run(["sleep", "60"])
 """
 
 
 @contextlib.contextmanager
-def a_pod(there: There) -> Iterator[tuple[subprocess.Popen[str], psutil.Process]]:
-    """pytest with a pod there that runs a command; and its QEMU."""
+def a_pod(there: There) -> Iterator[tuple[subprocess.Popen[str], psutil.Process, str]]:
+    """pytest with a pod there that runs a command; its QEMU; and the run's folder there."""
     file = there.folder / "test_pod.py"
     file.write_text(A_POD)
     with subprocess.Popen(
@@ -280,13 +272,20 @@ def a_pod(there: There) -> Iterator[tuple[subprocess.Popen[str], psutil.Process]
         assert user.stdout is not None
         try:
             for line in user.stdout:
-                if found := re.search(r"pid (\d+)", line):
+                if found := re.search(r"pid (\d+) folder (/var/tmp/vperf-\w{8})$", line):
                     break
             else:
                 raise AssertionError("no pod")
-            yield user, psutil.Process(int(found[1]))
+            yield user, psutil.Process(int(found[1])), found[2]
         finally:
             user.kill()
+
+
+def traces(folder: str) -> list[str]:
+    """What there is of a run's folder there: itself, what is mounted below it, and loop devices on its files."""
+    said = subprocess.run(["losetup", "--list", "--noheadings"], capture_output=True, text=True)
+    lines = [*Path("/proc/mounts").read_text().splitlines(), *said.stdout.splitlines()]
+    return [*([folder] if Path(folder).exists() else []), *(x for x in lines if f"{folder}/" in x)]
 
 
 def ended(process: psutil.Process, seconds: float = 20.0) -> bool:
@@ -300,17 +299,16 @@ def ended(process: psutil.Process, seconds: float = 20.0) -> bool:
 @pytest.mark.patient
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_nothing_stays_there(there: There, how: signal.Signals) -> None:
-    before = there.traces()
-    with a_pod(there) as (user, qemu):
+    with a_pod(there) as (user, qemu, folder):
         # The folder; the image, the disk, and their loop devices.
-        assert len(there.traces() - before) >= 4
+        assert len(traces(folder)) >= 4
         user.send_signal(how)
         user.wait(60)
         assert ended(qemu)
     deadline = time.monotonic() + 20
-    while there.traces() - before and time.monotonic() < deadline:
+    while traces(folder) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not there.traces() - before
+    assert traces(folder) == []
 
 
 def said_by(user: subprocess.Popen[str]) -> str:
@@ -322,7 +320,7 @@ def said_by(user: subprocess.Popen[str]) -> str:
 
 @pytest.mark.patient
 def test_a_machine_that_is_killed_there_is_told(there: There) -> None:
-    with a_pod(there) as (user, qemu):
+    with a_pod(there) as (user, qemu, _):
         qemu.kill()
         said = said_by(user)
     assert re.search(r"CannotConnect: pod tcg qboot \(.*\)", said), said
@@ -331,7 +329,7 @@ def test_a_machine_that_is_killed_there_is_told(there: There) -> None:
 
 @pytest.mark.patient
 def test_a_connection_that_breaks_is_told_and_ends_what_was_there(there: There) -> None:
-    with a_pod(there) as (user, qemu):
+    with a_pod(there) as (user, qemu, _):
         for process in psutil.Process(there.server.process.pid).children():
             process.kill()  # the sessions; the server stays
         said = said_by(user)

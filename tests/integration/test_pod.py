@@ -41,7 +41,7 @@ def assets(require):
 
 
 @pytest.fixture
-def run():
+def run(runs_dir):
     with Run.begin() as run:
         yield run
         assert processes_of(run) == []
@@ -195,34 +195,50 @@ def test_what_one_pod_writes_no_other_sees(assets, run):
         assert 150_000 < total < 256 * 1024
 
 
-def kill_after(run, seconds):
+@contextlib.contextmanager
+def killing(run, when):
+    """Kill the run's processes as soon as it is time, while the block runs."""
+
     def kill():
-        time.sleep(seconds)
+        deadline = time.monotonic() + LIMIT
+        while not when() and time.monotonic() < deadline:
+            time.sleep(0.01)
         for pid in processes_of(run):
             os.kill(pid, signal.SIGKILL)
 
     thread = threading.Thread(target=kill)
     thread.start()
-    return thread
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+def qemu_runs(run):
+    # Before it is QEMU, a process is a copy of this one.
+    names = [psutil.Process(pid).name() for pid in processes_of(run)]
+    return any(name.startswith("qemu") for name in names)
 
 
 def test_qemu_killed_during_boot(assets, run):
-    thread = kill_after(run, 0.5)
-    with pytest.raises(
-        CannotStart, match=r"^pod tcg qboot: QEMU was killed by signal 9 in the phase '\w+'"
+    with (
+        killing(run, lambda: qemu_runs(run)),
+        pytest.raises(
+            CannotStart, match=r"^pod tcg qboot: QEMU was killed by signal 9 in the phase '\w+'"
+        ),
     ):
         start(assets, run)
-    thread.join()
 
 
 def test_qemu_killed_while_a_command_runs(assets, run):
     with start(assets, run) as pod:
-        thread = kill_after(run, 0.3)
-        with pytest.raises(
-            CannotConnect, match="pod tcg qboot is gone: it ended while sleep 60 ran"
+        with (
+            killing(run, pod._lock.locked),
+            pytest.raises(
+                CannotConnect, match="pod tcg qboot is gone: it ended while sleep 60 ran"
+            ),
         ):
             pod.run(["sleep", "60"])
-        thread.join()
         with pytest.raises(CannotConnect):
             pod.run(["true"])
         with pytest.raises(CannotConnect):
@@ -356,7 +372,7 @@ time.sleep(600)
 """
 
 
-def test_a_pod_whose_owner_was_killed_ends_itself(assets):
+def test_a_pod_whose_owner_was_killed_ends_itself(assets, runs_dir):
     owner = subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True)
     assert owner.stdout is not None
     pid, folder = owner.stdout.readline().split()

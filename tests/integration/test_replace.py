@@ -70,10 +70,22 @@ def pod(assets: Assets, run: Run) -> Iterator[Pod]:
         yield pod
 
 
-def available(pod: Pod) -> int:
-    """MemAvailable, in MiB."""
-    text = pod.run(["cat", "/proc/meminfo"]).text
-    return next(int(line.split()[1]) for line in text.splitlines() if "MemAvailable" in line) >> 10
+def available(pod: Pod) -> list[int]:
+    """MemAvailable at several moments, in MiB."""
+    found = []
+    for _ in range(5):
+        text = pod.run(["cat", "/proc/meminfo"]).text
+        found += [
+            int(line.split()[1]) >> 10 for line in text.splitlines() if "MemAvailable" in line
+        ]
+        time.sleep(0.2)
+    return found
+
+
+def lost(before: list[int], after: list[int]) -> int:
+    """MiB that are gone beyond what readings differ by anyhow; negative where none are."""
+    spread = max(before) - min(before) + max(after) - min(after)
+    return min(before) - max(after) - spread
 
 
 def test_nothing_of_the_container_before_is_left(pod: Pod, other: Rootfs) -> None:
@@ -81,7 +93,7 @@ def test_nothing_of_the_container_before_is_left(pod: Pod, other: Rootfs) -> Non
     before = available(pod)
     pod.run(["dd", "if=/dev/urandom", "of=/left", "bs=1M", "count=64"])
     pod.run(["sh", "-c", "echo mine > /etc/passwd; sleep 4321 >/dev/null 2>&1 & exit 0"])
-    assert available(pod) < before - 50
+    assert lost(before, available(pod)) > 0
     assert "4321" in pod.run(["ps"]).text
     began = time.perf_counter()
     took = pod.replace(other, command=("sleep", "1000000"))
@@ -99,7 +111,7 @@ def test_nothing_of_the_container_before_is_left(pod: Pod, other: Rootfs) -> Non
     assert "4321" not in processes
     assert "sleep infinity" not in processes
     assert "sleep 1000000" in processes
-    assert available(pod) > before - 8
+    assert lost(before, available(pod)) < 8
     assert pod.facts().details["rootfs_sha256"] == other.sha256
     # Of the disks only the new one is there.
     assert pod.run(["sh", "-c", "cat /sys/block/vd*/serial"]).text == "vperf-image1"
@@ -111,16 +123,17 @@ def test_it_can_be_replaced_again_and_again(pod: Pod, assets: Assets) -> None:
         pod.replace(assets.rootfs)
         assert len(pod.run(["sh", "-c", "ls -d /sys/block/vd*"]).text.split()) == 1
     assert pod.run(["cat", "/of-the-other"], check=False).returncode == 1
-    assert available(pod) > first - 8
+    assert lost(first, available(pod)) < 8
 
 
 def test_what_changes_nothing(pod: Pod, tmp_path: Path) -> None:
     pod.run(["touch", "/kept"])
     with pytest.raises(CannotStart, match=r"missing\.tar"):
         pod.replace(tmp_path / "missing.tar")
-    running = threading.Thread(target=pod.run, args=(["sleep", "2"],))
+    running = threading.Thread(target=pod.run, args=(["sleep", "5"],))
     running.start()
-    time.sleep(0.5)
+    while not pod._lock.locked():
+        time.sleep(0.01)
     with pytest.raises(TargetError, match="cannot be replaced while a command runs in it"):
         pod.replace()
     running.join()
@@ -152,11 +165,20 @@ def test_other_machines(
 def test_a_machine_that_dies_meanwhile(pod: Pod) -> None:
     """The end of the machine that all tests above had."""
     os.kill(pod.pid, signal.SIGSTOP)  # it cannot answer before it dies
-    threading.Timer(0.5, os.kill, (pod.pid, signal.SIGKILL)).start()
+
+    def kill() -> None:
+        while not pod._lock.locked():
+            time.sleep(0.01)
+        time.sleep(0.5)  # it waits for the answer
+        os.kill(pod.pid, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
     with pytest.raises(
         CannotStart, match="was killed by signal 9 in the phase 'disk of a replacement'"
     ):
         pod.replace()
+    killer.join()
     with pytest.raises(CannotConnect, match="its container cannot be replaced"):
         pod.replace()
 
@@ -166,13 +188,19 @@ def test_the_least_memory_of_a_pod(assets: Assets, run: Run) -> None:
     pods = Pods(lambda: assets, run, scope, accelerator="tcg")
     try:
         least = Footprint({}).least(pods, top="128 MiB")
-        tries = {each.size: each.answer for each in least.found.tries}
         size = round(least.memory.value)
-        assert tries[size].works
-        assert not tries[size - 1].works
-        assert tries[size - 1].words.startswith(("panic: ", "no boot: ", "out of memory: "))
+        at_border = [each.answer for each in least.found.tries if each.size == size]
+        below = [each.answer for each in least.found.tries if each.size == size - 1]
+        assert [answer.works for answer in at_border[-2:]] == [True, True]
+        # Near the border a start may fail by chance, so one below it may work as well.
+        failed = [answer.words for answer in below if not answer.works]
+        assert failed
+        kinds = ("panic: ", "no boot: ", "out of memory: ")
+        assert all(words.startswith(kinds) for words in failed)
         facts = scope.facts[-1]
         assert facts.details["memory"] == f"{size} MiB"
+        told = f"contradiction (MiB): {size - 1} worked and failed"
+        assert (told in facts.details["memory_search"]) == (len(failed) < len(below))
         assert facts.details["memory_search"].startswith("128 MiB starts; 64 MiB ")
     finally:
         scope.close_since()

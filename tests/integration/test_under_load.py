@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import threading
@@ -188,13 +189,19 @@ def test_five_containers_work_at_once(
 def test_nothing_is_left_where_the_start_of_many_is_interrupted(
     engine: Engine, session_run: Run, containers: Containers, scope: Scope
 ) -> None:
-    timer = threading.Timer(2.0, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            start_many(containers.start, 200, scope)
-        assert 0 < len(running(engine, session_run)) < 200
-    finally:
-        timer.cancel()
+    main = threading.main_thread().ident
+    assert main is not None
+    numbers = itertools.count(1)
+
+    def start() -> Container:
+        started = containers.start()
+        # All others wait for their turn, and the main thread for them.
+        if next(numbers) == 10:
+            signal.pthread_kill(main, signal.SIGINT)
+        return started
+
+    with pytest.raises(KeyboardInterrupt):
+        start_many(start, 200, scope)
+    assert 0 < len(running(engine, session_run)) < 200
     scope.close_since()
     assert running(engine, session_run) == []

@@ -201,7 +201,10 @@ def _insides(targets: Sequence[Target], guestmem: GuestMem, at_once: int) -> dic
 
 
 def _cost(curve: Sequence[Reading], taken: Callable[[Reading], int | None]) -> Cost | None:
-    """What one further target takes; ``None`` where there are too few readings, or none of this."""
+    """What one further target takes; ``None`` where the readings do not say it: too few, or none of this.
+
+    Nor where they say that it takes nothing or gives some: then others gave back more meanwhile than it took.
+    """
     rising: list[tuple[int, int]] = []
     for reading in curve:
         value = taken(reading)
@@ -213,6 +216,8 @@ def _cost(curve: Sequence[Reading], taken: Callable[[Reading], int | None]) -> C
         return None
     numbers, values = [n for n, _ in rising], [value / _MIB for _, value in rising]
     found = growth(numbers, values, 1 - _CONFIDENCE)
+    if found.estimate <= 0:
+        return None
     return Cost(estimate=found.estimate, low=found.low, high=found.high, confidence=_CONFIDENCE)
 
 

@@ -85,9 +85,16 @@ def attach(
         target: the container's name, for messages.
 
     Raises:
-        Unavailable: the engine's containers cannot be plugged in from here.
+        Unavailable: the engine's containers cannot be plugged in from here, or cannot have the host's network.
         CannotStart: the container that is to hold the namespace did not start; with runc's words.
     """
+    if network == "host" and engine.private:
+        # It would be the daemon's own namespace, with nothing in it.
+        raise Unavailable(
+            "the Docker engine that is private to the run is apart from the host's network",
+            remedy='start the Docker engine of this machine, or leave out network="host"',
+            target=target,
+        )
     if isinstance(network, str):
         return Attachment(network, runtime)
     if runtime in oci_runtimes.SHARES_FILES:

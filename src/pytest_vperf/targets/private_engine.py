@@ -1,8 +1,9 @@
 """A Docker engine of our own, for a machine where none answers: started, stopped, and removed with the run.
 
 It shares nothing with an installed engine: its own containerd (an installed one may be running although
-its dockerd is not), its own folders, socket and control group; no bridge and no firewall rule, so that
-nothing of the host's network is touched.
+its dockerd is not), its own folders, socket and control group; no bridge and no firewall rule. dockerd is
+in a network namespace of its own: in the host's it would switch forwarding on, and where it is told to make
+no bridge, it removes the ``docker0`` of another engine.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 #: The variable that marks the processes of one engine, beside the run's own mark.
 ENGINE_MARK = "VPERF_ENGINE"
+_OWN_NETWORK = ("unshare", "--net")
 _START_TIMEOUT = 60.0
 _STOP_TIMEOUT = 15.0
 
@@ -85,7 +87,9 @@ class PrivateEngine:
         )
         (folder / "dockerd.json").write_text(json.dumps(self._configuration(dockerd), indent=1))
         self._launch("containerd", [containerd, "--config", str(folder / "containerd.toml")])
-        self._launch("docker", [dockerd, "--config-file", str(folder / "dockerd.json")])
+        self._launch(
+            "docker", [dockerd, "--config-file", str(folder / "dockerd.json")], _OWN_NETWORK
+        )
 
     def _configuration(self, dockerd: str) -> dict[str, object]:
         folder = self._folder
@@ -108,15 +112,15 @@ class PrivateEngine:
             configuration["deprecated-key-path"] = str(folder / "key.json")
         return configuration
 
-    def _launch(self, name: str, argv: Sequence[str]) -> None:
-        """Start a daemon and wait until its socket takes connections."""
+    def _launch(self, name: str, argv: Sequence[str], inside: Sequence[str] = ()) -> None:
+        """Start a daemon, inside of namespaces that a command makes, and wait until its socket takes connections."""
         log = self._folder / f"{name}.log"
         # TMPDIR stays as it is: gVisor's sandbox, which is nobody, must be able to enter it.
         environment = {**self._run.environment, ENGINE_MARK: str(self._folder)}
         environment.pop("NOTIFY_SOCKET", None)
         with log.open("wb") as stream:
             daemon = subprocess.Popen(
-                argv,
+                [*inside, *argv],
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=subprocess.STDOUT,

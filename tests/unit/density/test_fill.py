@@ -161,6 +161,16 @@ def test_a_cost_is_of_the_first_reading_of_each_number() -> None:
         assert cost["estimate"] == 100
 
 
+def test_readings_that_say_nothing_of_a_cost_give_none() -> None:
+    """What others gave back meanwhile was more than all of these took."""
+    readings = [(0, 0), (2, -3716), (3, -3600)]
+    curve = [
+        Reading(n=n, at_s=0.0, available=-used * MIB, group_used=used * MIB) for n, used in readings
+    ]
+    assert filling_module._cost(curve, lambda reading: -reading["available"]) is None
+    assert filling_module._cost(curve[:1], lambda reading: reading["group_used"]) is None
+
+
 @pytest.mark.parametrize(
     ("bounds", "remedy"),
     [

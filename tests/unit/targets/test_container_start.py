@@ -92,6 +92,7 @@ def starting(api: Api, run: Run, runtime: str) -> Containers:
         runtime_version=lambda _: "",
         read=Path.read_text,
         require_runtime=lambda _: None,
+        private=True,
     )
     return Containers(lambda: engine, run, Scope(), runtime=runtime, rootfs=lambda _: "image")
 
@@ -137,3 +138,9 @@ def test_the_container_is_refused_and_its_holder_goes(run: Run) -> None:
         starting(api, run, "runsc").start(network=network)
     assert api.there == set()
     assert link.closed
+
+
+def test_an_engine_of_ours_cannot_give_the_host_s_network(run: Run) -> None:
+    with pytest.raises(Unavailable, match="is apart from the host's network") as caught:
+        starting(Api(), run, "runc").start(network="host")
+    assert caught.value.target == "container runc"
