@@ -69,6 +69,9 @@ void container_leave(void);
 int container_join(const char **what);
 
 /* disks.c: disks that come while the machine runs. */
+/* Whether a disk can be used. Its node and its serial number are there some time before: until the kernel has added
+ * the device behind them (device_add_disk()), opening it fails with ENXIO. */
+int disk_opens(const char *node);
 void disk_await(uint16_t stream, const char *serial, size_t length);
 /* What tells that a disk may have come: a descriptor to wait for, -1 where none is awaited. */
 int disk_events(void);

@@ -39,8 +39,8 @@ static const char *image_disk(void) {
     const char *named = disk_asked_for();
     if (named) return named;
     for (int tries = 0; tries < 10000; tries++) {
-        if (access("/dev/vda", F_OK) == 0) return "/dev/vda";
-        if (access("/dev/xvda", F_OK) == 0) return "/dev/xvda";
+        if (disk_opens("/dev/vda")) return "/dev/vda";
+        if (disk_opens("/dev/xvda")) return "/dev/xvda";
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
     return "/dev/vda";

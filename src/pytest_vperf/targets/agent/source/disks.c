@@ -51,6 +51,12 @@ static int has_serial(const char *name) {
     return !strcmp(serial, wanted);
 }
 
+int disk_opens(const char *node) {
+    int file = open(node, O_RDONLY | O_CLOEXEC);
+    if (file >= 0) close(file);
+    return file >= 0;
+}
+
 void disk_await(uint16_t stream, const char *serial, size_t length) {
     found[0] = '\0';
     snprintf(wanted, sizeof wanted, "%.*s", (int)strnlen(serial, length), serial);
@@ -76,7 +82,7 @@ int disk_look(void) {
         if (item->d_name[0] != '.' && has_serial(item->d_name)) {
             char node[sizeof found];
             snprintf(node, sizeof node, "/dev/%.64s", item->d_name);
-            if (access(node, F_OK) == 0) memcpy(found, node, sizeof found);
+            if (disk_opens(node)) memcpy(found, node, sizeof found);
         }
     if (blocks) closedir(blocks);
     if (!found[0]) return 0;
