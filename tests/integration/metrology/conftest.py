@@ -18,10 +18,8 @@ if str(FOLDER) not in sys.path:
 from known_truth import CPU, ROW, Row, Table  # noqa: E402 - found beside this file
 from lab import Lab  # noqa: E402
 
-from pytest_vperf import tools_image  # noqa: E402
 from pytest_vperf.machine import cgroups, lock  # noqa: E402
 from pytest_vperf.targets import image  # noqa: E402
-from pytest_vperf.targets.base import Unavailable  # noqa: E402
 from pytest_vperf.targets.container import Containers  # noqa: E402
 from pytest_vperf.targets.control_group import ControlGroup  # noqa: E402
 from pytest_vperf.targets.engine import check as check_engine  # noqa: E402
@@ -99,15 +97,6 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.section("known truth")
         for line in Table(rows).lines():
             terminalreporter.line(line)
-
-
-@pytest.fixture(scope="session")
-def tools() -> Rootfs:
-    """The image with the tools: the one that the fixtures give."""
-    try:
-        return tools_image.make()
-    except Unavailable as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")

@@ -53,5 +53,5 @@ def test_limited_link_moves_its_rate(
             within=0.03,
             scale=RATE,
             unit="Mbit/s",
-            most_stolen=MOST_STOLEN,
+            bearable=MOST_STOLEN,
         )

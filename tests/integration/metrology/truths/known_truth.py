@@ -108,15 +108,14 @@ def judge(
     setting: str,
     target: str,
     read_back: str,
-    measured: Callable[[], float],
-    reference: Callable[[], float] = lambda: 1.0,
+    measured: Callable[[], float | None],
+    reference: Callable[[], float | None] = lambda: 1.0,
     expected: float,
     within: float,
     scale: float = 1.0,
     unit: str = "",
     bearable: float = STOLEN,
     budget: float = BUDGET,
-    most_stolen: float = STOLEN,
 ) -> None:
     """Sample both in turn until the ratio is shown to lie within, or outside of, the band; fails unless within.
 
@@ -130,15 +129,15 @@ def judge(
         setting: for the row.
         target: likewise.
         read_back: likewise.
-        measured: takes a sample of what is limited.
+        measured: takes a sample of what is limited; ``None`` is one that was disturbed.
         reference: takes a sample of what it is compared with; nothing for a known number.
         expected: the ratio of the two.
         within: how far it may be off, in the same unit.
         scale: what a ratio of 1 is in the row's unit.
         unit: of the row.
-        bearable: instead of `STOLEN`, for what is less moved by it.
+        bearable: instead of `STOLEN`, for what is less moved by it: the most that the hypervisor may take of the
+            CPU's time in a sample that counts.
         budget: seconds, after which it is undecided.
-        most_stolen: of the CPU's time, in a sample that counts.
     """
     rule = PairRule.near(expected, within / expected)
     samplers = {"a": measured, "b": reference}
@@ -148,7 +147,7 @@ def judge(
         while not rule.decided:
             before = _account()
             value = samplers[rule.next()]()
-            if _stolen(before, _account()) > most_stolen:
+            if value is None or _stolen(before, _account()) > bearable:
                 disturbed += 1
             else:
                 counted += 1
@@ -165,8 +164,8 @@ def judge(
     table.add(Row(setting, target, read_back, plus, text, state.samples, verdict, disturbed))
     if stolen:
         pytest.skip(
-            f"the hypervisor took more than {most_stolen:.0%} of CPU {CPU} during {disturbed} of"
-            f" {disturbed + counted} samples: {state.reason}"
+            f"{disturbed} of {disturbed + counted} samples were disturbed, by a hypervisor that took more than"
+            f" {bearable:.0%} of CPU {CPU} or by a late start: {state.reason}"
         )
     if rule.decision == "inconclusive":
         pytest.skip(f"{setting}, {target}: not decided: {text}, expected {plus}: {state.reason}")
