@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 #: Reasons of skips that are expected: a regular expression a line. Any other skip is a fault.
-KNOWN_SKIPS = Path(__file__).with_name("known_skips.txt")
+KNOWN_SKIPS = "known_skips.txt"
 #: How many names a message gives.
 NAMED = 5
 
@@ -66,18 +66,19 @@ def _worst(outcomes: set[str]) -> str:
     return next(each for each in ("failed", "skipped", "passed") if each in outcomes)
 
 
-def known_skips() -> list[re.Pattern[str]]:
-    """The expected reasons."""
-    lines = KNOWN_SKIPS.read_text("utf-8").splitlines()
+def known_skips(file: str) -> list[re.Pattern[str]]:
+    """The expected reasons, of a file beside this one."""
+    lines = Path(__file__).with_name(file).read_text("utf-8").splitlines()
     return [re.compile(line) for line in lines if line and not line.startswith("#")]
 
 
-def faults(outcome: Outcome, status: int) -> list[str]:
+def faults(outcome: Outcome, status: int, skips: str = KNOWN_SKIPS) -> list[str]:
     """What is wrong with a run besides tests that failed, in words.
 
     Args:
         outcome: of the run.
         status: its exit status.
+        skips: the file of the reasons that are expected.
     """
     found: list[str] = []
     if status not in (0, 1):
@@ -91,7 +92,7 @@ def faults(outcome: Outcome, status: int) -> list[str]:
             f"{len(outcome.unfinished)} of {len(outcome.collected)} collected tests did not end: "
             + named(outcome.unfinished)
         )
-    known = known_skips()
+    known = known_skips(skips)
     for test in outcome.of("skipped"):
         reason = outcome.reasons.get(test, "")
         if not any(each.search(reason) for each in known):

@@ -66,7 +66,7 @@ def _run_tests(
     chosen = arguments or step.selects
     pytest = [*command, *chosen, "-o", f"cache_dir={work / step.name}-cache"]
     result.outcome, status = _pytest(step, pytest, step.name, work, began)
-    result.faults += outcome.faults(result.outcome, status)
+    result.faults += outcome.faults(result.outcome, status, step.skips)
     if status == process.LIMIT_STATUS:
         running = outcome.named(result.outcome.running) or "none"
         result.faults[:0] = [f"ended after the time limit of {step.limit:g} s; running: {running}"]
@@ -84,7 +84,7 @@ def _run_tests(
         work,
         began,
     )
-    result.faults += outcome.faults(again, status)
+    result.faults += outcome.faults(again, status, step.skips)
     for test in failed:
         if again.ended.get(test) == "passed":
             result.alone.append(test)

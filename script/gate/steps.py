@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gate.outcome import KNOWN_SKIPS
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -32,6 +34,7 @@ class Step:
         selects: options by which the step leaves out tests; not used where arguments for pytest are given.
         needs: a step without which this one is not run.
         offline: tests that must not fetch anything.
+        skips: a file of the reasons for which a test may be skipped.
     """
 
     name: str
@@ -43,6 +46,7 @@ class Step:
     selects: tuple[str, ...] = ()
     needs: str = ""
     offline: bool = False
+    skips: str = KNOWN_SKIPS
 
 
 def _pytest(name: str, *arguments: str, limit: float, **more: object) -> Step:
@@ -81,6 +85,7 @@ def steps(work: Path) -> Sequence[Step]:
             limit=600,
             needs="prepare",
             offline=True,
+            skips="known_not_measured.txt",
         ),
         Step("measured", (("-m", "gate.measured", claims),), 60, needs="claims"),
         Step("verdicts", (("benchmarks/verdicts", "--quick", "--gate"),), 300),

@@ -7,11 +7,12 @@ import shutil
 import signal
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 from session_folder import LABS, session_folder
 
+from pytest_vperf import tools_image
 from pytest_vperf.machine import cache
 from pytest_vperf.machine.preflight import Readiness
 from pytest_vperf.machine.runs import Run
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import Scheduling
 
+    from pytest_vperf.targets.image import Rootfs
+
+
+T = TypeVar("T")
 
 #: Seconds that a test in one of these folders may take, and any other one that is patient: hosts that start, limits
 #: that are measured.
@@ -67,6 +72,14 @@ def _signals_arrive() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _one_cache() -> Iterator[None]:
+    """Runs that pytester starts have another home folder, and would fetch anew there what is in the cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VPERF_CACHE_DIR", str(cache.root()))
+        yield
+
+
 def require(kind: str, readiness: Readiness) -> None:
     """Skip the test, with the reason, unless what it needs is usable here.
 
@@ -81,6 +94,15 @@ def require(kind: str, readiness: Readiness) -> None:
     if named & {kind, "all"}:
         pytest.fail(f"VPERF_REQUIRE names {kind}, but {reason}", pytrace=False)
     pytest.skip(reason)
+
+
+def had(kind: str, make: Callable[[], T]) -> T:
+    """What is made, or the test does without it as `require` says."""
+    try:
+        return make()
+    except Unavailable as error:
+        require(kind, Readiness(kind, False, error.reason, error.remedy))
+        raise
 
 
 @pytest.fixture(scope="session", name="require")
@@ -138,18 +160,13 @@ def guest_place(short_folder: Path, session_run: Run) -> Iterator[Place]:
     """A libvirt daemon of the tests' own, with what guests are started from."""
     from guests_here import Place, start_daemon
 
-    from pytest_vperf import tools_image
     from pytest_vperf.targets.guest import preflight
     from pytest_vperf.targets.kernel.guest_kernel import distribution_kernel
     from pytest_vperf.targets.virt import private_daemon
 
     require("guest", preflight.needs())
     require("guest", private_daemon.check())
-    try:
-        image, kernel = tools_image.make(), distribution_kernel()
-    except Unavailable as error:
-        require("guest", Readiness("guest", False, error.reason, error.remedy))
-        raise
+    image, kernel = had("guest", tools_image.make), had("guest", distribution_kernel)
     own, daemon = start_daemon(session_run, cache.root() / "libvirt")
     try:
         yield Place(session_run, daemon, own, image, kernel)
@@ -176,11 +193,14 @@ def shared_labs(short_folder: Path) -> Iterator[SharedLabs]:
 
 @pytest.fixture(scope="session")
 def rootfs(engine: Engine) -> str:
-    """The ID of the image built here, in the engine."""
-    try:
-        return image.import_into(engine.client, image.default_rootfs())
-    except Unavailable as error:
-        pytest.skip(str(error))
+    """The ID of the small image, in the engine."""
+    return image.import_into(engine.client, had("container", image.default_rootfs))
+
+
+@pytest.fixture(scope="session")
+def tools() -> Rootfs:
+    """The image with the tools: the one that the fixtures give."""
+    return had("container", tools_image.make)
 
 
 @pytest.fixture

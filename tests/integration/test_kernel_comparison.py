@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_vperf.machine.preflight import Readiness
 from pytest_vperf.targets.base import Unavailable
 from pytest_vperf.targets.kernel.guest_kernel import distribution_kernel, from_file
 from pytest_vperf.targets.pod import preflight
@@ -19,7 +20,6 @@ from pytest_vperf.targets.pod import preflight
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_vperf.machine.preflight import Readiness
     from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
 
 pytestmark = pytest.mark.patient
@@ -73,7 +73,8 @@ def kernels(require: Callable[[str, Readiness], None]) -> tuple[GuestKernel, Gue
     try:
         usual = distribution_kernel()
     except Unavailable as error:
-        pytest.skip(str(error))
+        require("pod", Readiness("guest kernel", False, error.reason, error.remedy))
+        raise
     named = os.environ.get("VPERF_TEST_KERNEL")
     return (from_file(Path(named)) if named else usual), usual
 

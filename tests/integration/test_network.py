@@ -15,7 +15,7 @@ import pytest
 
 from pytest_vperf.machine import leftovers, networks
 from pytest_vperf.machine.runs import Run
-from pytest_vperf.targets import debian_image, image
+from pytest_vperf.targets import image
 from pytest_vperf.targets.base import TargetError, Unavailable
 from pytest_vperf.targets.container import Containers
 from pytest_vperf.targets.engine import check
@@ -42,15 +42,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0, reason="only root can make network namespaces and links"
 )
-
-
-@pytest.fixture(scope="module")
-def tools() -> Rootfs:
-    """The image with the tools."""
-    try:
-        return debian_image.tools_rootfs()
-    except Unavailable as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture

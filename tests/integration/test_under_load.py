@@ -13,10 +13,9 @@ import pytest
 
 from pytest_vperf.machine.runs import LABEL_RUN
 from pytest_vperf.quantity import Quantity
-from pytest_vperf.targets import debian_image, image
-from pytest_vperf.targets.base import CannotConnect, TargetError, Unavailable
+from pytest_vperf.targets import image
+from pytest_vperf.targets.base import CannotConnect, TargetError
 from pytest_vperf.targets.container import Containers
-from pytest_vperf.targets.engine import check
 from pytest_vperf.targets.host import Host
 from pytest_vperf.targets.load_host import EmbeddedHost
 from pytest_vperf.targets.many import start_many
@@ -31,7 +30,6 @@ from pytest_vperf.workloads.sysbench import SysbenchCpu
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_vperf.machine.preflight import Readiness
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.engine import Engine
     from pytest_vperf.targets.image import Rootfs
@@ -39,16 +37,6 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.running_container import Container
 
 pytestmark = pytest.mark.patient
-
-
-@pytest.fixture(scope="module")
-def tools(require: Callable[[str, Readiness], None]) -> Rootfs:
-    """The image with the tools."""
-    require("container", check(["runc"])[1])
-    try:
-        return debian_image.tools_rootfs()
-    except Unavailable as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture

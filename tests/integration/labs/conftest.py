@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 from labs_here import leaving_nothing
 
-from pytest_vperf import tools_image
 from pytest_vperf.targets.guest.guests import Guests
 from pytest_vperf.targets.kernel.guest_kernel import distribution_kernel
 from pytest_vperf.targets.virt import connect
@@ -41,11 +40,6 @@ def daemon_of(session_run: Run, shared_labs: SharedLabs) -> Iterator[Callable[[s
     yield get
     for daemon in found.values():
         daemon.close()
-
-
-@pytest.fixture(scope="module")
-def tools() -> Rootfs:
-    return tools_image.make()
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from labs_here import START, vperf
 
 from pytest_vperf.lab import host_image, labs, state
 from pytest_vperf.lab.kinds import KINDS
-from pytest_vperf.machine import cache, marks
+from pytest_vperf.machine import marks
 from pytest_vperf.targets.base import TimedOut
 from pytest_vperf.targets.ssh_host import SshHost
 
@@ -43,12 +43,8 @@ labs.up("kvm", run=run)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def usable(require: Callable[[str, Readiness], None]) -> Iterator[None]:
+def usable(require: Callable[[str, Readiness], None]) -> None:
     require("domu", labs.check())
-    with pytest.MonkeyPatch.context() as patch:
-        # pytester has another home folder, in which a host would be built anew.
-        patch.setenv("VPERF_CACHE_DIR", str(cache.root()))
-        yield
 
 
 @pytest.fixture(scope="module", params=["kvm", pytest.param("xen", marks=pytest.mark.patient)])

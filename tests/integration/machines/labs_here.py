@@ -12,7 +12,6 @@ import pytest
 
 from pytest_vperf.lab import labs
 from pytest_vperf.lab.kinds import KINDS
-from pytest_vperf.machine import cache
 from pytest_vperf.targets.scope import Scope
 
 if TYPE_CHECKING:
@@ -38,12 +37,7 @@ class SharedLabs:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        # Of now: later tests may have another home folder, in which a host would be built anew.
-        self._environment = {
-            **os.environ,
-            "VPERF_RUNS_DIR": str(folder),
-            "VPERF_CACHE_DIR": str(cache.root()),
-        }
+        self._environment = {**os.environ, "VPERF_RUNS_DIR": str(folder)}
         self.said: dict[str, subprocess.CompletedProcess[str]] = {}
 
     def get(self, kind: str) -> LabHost:
