@@ -6,7 +6,7 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING
 
-from pytest_vperf.interrupt import sigterm_as_interrupt
+from pytest_vperf.interrupt import ending_in_order
 from pytest_vperf.machine.lock import LockTimeout, measuring
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def interruptible(name: str, main: Callable[[], int]) -> int:
         its exit status, or 130.
     """
     try:
-        with sigterm_as_interrupt():
+        with ending_in_order():
             return main()
     except KeyboardInterrupt:
         print(f"{name}: interrupted", file=sys.stderr)

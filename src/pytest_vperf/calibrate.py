@@ -5,7 +5,6 @@ pytest runs the tests, each time in a process of its own, with the plug-in `pyte
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -23,6 +22,7 @@ from pytest_vperf.calibration.runs import Runs, RunsProblem
 from pytest_vperf.calibration.same_machine import differences
 from pytest_vperf.claims.calibratable import why_left_alone
 from pytest_vperf.claims.thresholds import ThresholdError, load_profile, shipped_folder, shown_path
+from pytest_vperf.console import say, tell
 from pytest_vperf.machine import cache, fingerprint
 
 if TYPE_CHECKING:
@@ -270,7 +270,7 @@ def _write(asked: Asked, runs: Runs, path: Path, machine: Fingerprint, noise: Se
         _say(f"once that is mended, repeat the command with --records={runs.folder}")
         return INCOMPLETE
     written = f"written: {shown_path(path)}" if limits else "nothing to write"
-    print(f"{written}; records in {runs.folder}")
+    tell(f"{written}; records in {runs.folder}")
     return status
 
 
@@ -282,4 +282,4 @@ def _profile_now(path: Path) -> HardwareProfile | None:
 
 
 def _say(text: str) -> None:
-    print(f"vperf calibrate: {text}", file=sys.stderr, flush=True)
+    say("vperf calibrate", text)

@@ -6,16 +6,21 @@ Running claims is pytest's business; this command is for before and after.
 from __future__ import annotations
 
 import argparse
+import errno
 import io
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_vperf.console import say, tell
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 INTERRUPTED = 130  # as a shell has it: 128 + SIGINT
+#: A disk or a quota is full, a file is as large as it may be, a disk does not answer.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -27,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: ``--help``, ``--version``, or arguments that are not understood (status 2).
     """
-    from pytest_vperf.interrupt import sigterm_as_interrupt
+    from pytest_vperf.interrupt import ending_in_order
 
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Tables have ≤ in them, and a locale may not.
@@ -37,20 +42,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments.words = words
     arguments.words_after = command  # no parser's business
     try:
-        with sigterm_as_interrupt():
+        with ending_in_order():
             status: int = arguments.command(arguments)
             sys.stdout.flush()
     except KeyboardInterrupt:
-        print("vperf: interrupted", file=sys.stderr)
+        say("vperf", "interrupted")
         return INTERRUPTED
     except PermissionError as error:  # such as the folder of the runs, which must be the user's own
-        print(f"vperf: {error}", file=sys.stderr)
+        say("vperf", str(error))
         return 1
     except BrokenPipeError:
-        # The reader (head, a pager) has seen enough. Python must not complain again when it closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _close_stdout()  # the reader (head, a pager) has seen enough
         return 0
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        say("vperf", f"{error.filename or 'standard output'}: {error.strerror}")
+        _close_stdout()
+        return 1
     return status
+
+
+def _close_stdout() -> None:
+    """What was printed and not written goes nowhere: Python must not complain again when it closes the stream."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _split_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -298,26 +313,25 @@ def _clean(arguments: argparse.Namespace) -> int:
     if arguments.labs and not arguments.dry_run:
         try:
             for line in clean.end_labs():
-                print(line)
+                tell(line)
         except TargetError as error:
-            print(f"vperf clean: {error}", file=sys.stderr)
+            say("vperf clean", str(error))
             return 1
     return clean.run(dry_run=arguments.dry_run)
 
 
 def _schema(arguments: argparse.Namespace) -> int:
-    import json
-
     from pytest_vperf.claims.thresholds import json_schema
-    from pytest_vperf.results.run import write_whole
+    from pytest_vperf.foreign_text import to_json
+    from pytest_vperf.machine.whole_file import write_whole
 
-    text = json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+    text = to_json(json_schema(), indent=2) + "\n"
     if arguments.output is None:
         sys.stdout.write(text)
         return 0
     try:
         write_whole(arguments.output, text)
     except OSError as error:
-        print(f"vperf schema: {arguments.output}: {error.strerror or error}", file=sys.stderr)
+        say("vperf schema", f"{arguments.output}: {error.strerror or error}")
         return 1
     return 0

@@ -1,4 +1,4 @@
-"""Tables on a terminal, and the same tables readable in a pipe."""
+"""What the commands print: tables and lines, on a terminal and in a pipe alike, and no text as more than a text."""
 
 from __future__ import annotations
 
@@ -6,25 +6,34 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from pytest_vperf import foreign_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from rich.text import Text
 
 #: The least width of a table that no terminal limits: reasons and commands then mostly fit on a line.
 PLAIN_WIDTH = 120
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
-    """Print a table to standard output. Cells are wrapped, never cut, and are not read as markup."""
+    """Print a table to standard output. Cells are wrapped, never cut, and are not read as markup.
+
+    A cell that is a `Text` has a style of its own; what it says has been through `foreign_text` already.
+    """
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
+        table.add_row(
+            *(cell if isinstance(cell, Text) else Text(foreign_text.lines(cell)) for cell in row)
+        )
     console = Console(file=sys.stdout, highlight=False)
     if not console.is_terminal:
         console.width = max(PLAIN_WIDTH, console.width)
@@ -32,6 +41,16 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) ->
         console.print(table)
     # rich fills each line up to the width of the table, which a pipe, a log or a paste has no use for.
     sys.stdout.writelines(f"{line.rstrip()}\n" for line in capture.get().splitlines())
+
+
+def tell(text: str = "") -> None:
+    """Print a line, or several, to standard output."""
+    print(foreign_text.lines(text))
+
+
+def say(program: str, text: str) -> None:
+    """Print a line, or several, to standard error, with the program's name before it: ``vperf claims: …``."""
+    print(f"{program}: {foreign_text.lines(text)}", file=sys.stderr, flush=True)
 
 
 @contextmanager

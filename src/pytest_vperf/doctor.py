@@ -7,12 +7,12 @@ doctor's. Only the checks that were asked for are made.
 from __future__ import annotations
 
 import difflib
-import json as json_module
 import sys
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from pytest_vperf.machine import hazards, tools
+from pytest_vperf import foreign_text
+from pytest_vperf.machine import cache, hazards, tools
 from pytest_vperf.machine.preflight import Readiness
 
 if TYPE_CHECKING:
@@ -71,6 +71,9 @@ def run(
     Returns:
         With names: 0 if all are usable. Without: 0 if containers or pods are. Else 1; 2 for a name that is
         not known.
+
+    Raises:
+        PermissionError: the cache folder is not this user's.
     """
     checks = all_checks(guest_kernel, runtimes)
     known = [name for check in checks for name in check.names]
@@ -78,14 +81,15 @@ def run(
     for name in names:
         meant = full_names(name, known, runtimes or (DEFAULT_RUNTIME,))
         if not meant:
-            print(_unknown(name, known), file=sys.stderr)
+            print(foreign_text.lines(_unknown(name, known)), file=sys.stderr)
             return USAGE_ERROR
         wanted += [full for full in meant if full not in wanted]
+    cache.root()  # where nothing can be kept, no check says anything that is of use
     answers = ask(checks, wanted)
     usable = is_well(answers, wanted)
     if json:
         document = {"usable": usable, "checks": [asdict(answer) for answer in answers]}
-        print(json_module.dumps(document, indent=1, ensure_ascii=False))
+        print(foreign_text.to_json(document, indent=1))
     else:
         _print(answers)
     return USABLE if usable else NOT_USABLE

@@ -113,22 +113,21 @@ def asks_for_claim(item: pytest.Item) -> bool:
 
 
 @pytest.fixture(scope="session")
-def vperf_run() -> Iterator[Run]:
+def vperf_run(request: pytest.FixtureRequest) -> Iterator[Run]:
     """The run that owns every process, container and file this session starts.
 
     What runs that were killed have left behind is removed first; what nobody closed, last.
     """
-    from pytest_vperf.interrupt import sigterm_as_interrupt
     from pytest_vperf.machine import leftovers
     from pytest_vperf.machine.runs import Run
 
-    with sigterm_as_interrupt():
-        leftovers.sweep()
-        with Run.begin() as run:
-            try:
-                yield run
-            finally:
-                run.close(keep=bool(leftovers.end_of_run(run.folder)))
+    claims_session(request.config).end_in_order()
+    leftovers.sweep()
+    with Run.begin() as run:
+        try:
+            yield run
+        finally:
+            run.close(keep=bool(leftovers.end_of_run(run.folder)))
 
 
 @pytest.fixture

@@ -1,36 +1,145 @@
-"""SIGTERM ends a run the way Ctrl-C does: what was started is stopped, what was measured is kept."""
+"""Ctrl-C, SIGTERM and SIGHUP end a run in order, and once: what was started is stopped, what was measured is kept.
+
+SIGHUP is what a closed terminal or a lost SSH connection sends (signal(7)); under nohup(1) it stays ignored. One end
+often tells more than one signal: the kernel and the shell both send SIGHUP, timeout(1) signals the process and then
+its group. So nothing but an impatient Ctrl-C cuts short an ending that is under way.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import select
 import signal
+import stat
+import sys
 import threading
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
+#: What ends a run, and the handler that each has while nobody else has set one.
+_ENDING = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGHUP: signal.SIG_DFL,
+}
+#: Seconds within which signals are one and the same: no finger is faster.
+_ONE = 0.5
+#: Seconds until an interrupt that Python could only report, as in a finaliser, is raised again.
+_AGAIN = 0.05
+_INSIST = b"\nvperf: ending what was started; another Ctrl-C leaves it to the next run, which removes it\n"
+
+
+class Endings:
+    """The handlers of one process, and whether its end has begun. Made by `ending_in_order`."""
+
+    def __init__(self) -> None:
+        self._raised: KeyboardInterrupt | None = None
+        self._number = signal.SIGINT
+        self._begun = False
+        self._last = -_ONE
+        self._asked = False
+
+    def begin(self) -> None:
+        """From now on the run ends by itself, or because of a signal: further ones do not interrupt that."""
+        self._begun = True
+
+    def heard(self, number: int, frame: FrameType | None) -> None:
+        """The handler.
+
+        Raises:
+            KeyboardInterrupt: the end has not begun, or somebody insists.
+        """
+        if number == signal.SIGHUP:
+            _leave_dead_terminals()
+        now = time.monotonic()
+        if self._under_way():
+            insists = number == signal.SIGINT and now - self._last > _ONE
+            self._last = now
+            if not insists:
+                return
+            if not self._asked:
+                self._asked = True
+                with contextlib.suppress(OSError):
+                    os.write(2, _INSIST)
+                return
+        self._last, self._number = now, signal.Signals(number)
+        words = () if number == signal.SIGINT else (self._number.name,)
+        self._raised = KeyboardInterrupt(*words)
+        raise self._raised
+
+    def _under_way(self) -> bool:
+        """Whether the run ends: `begin` said so, or what unwinds now, or is being handled, is our interrupt."""
+        error = sys.exc_info()[1]
+        seen = 0
+        while error is not None and error is not self._raised and seen < 1000:
+            error, seen = error.__context__, seen + 1
+        return self._begun or (error is not None and error is self._raised)
+
+    def lost(self, unraisable: Any) -> None:
+        """Told of an error that Python could only report, as one in a finaliser: ours is raised once more."""
+        if self._raised is not None and unraisable.exc_value is self._raised:
+            self._raised, again = None, self._number
+            later = threading.Timer(_AGAIN, os.kill, (os.getpid(), again))
+            later.daemon = True
+            later.start()
+
 
 @contextlib.contextmanager
-def sigterm_as_interrupt() -> Iterator[None]:
-    """Within the context, SIGTERM raises `KeyboardInterrupt` in the main thread.
+def ending_in_order() -> Iterator[Endings]:
+    """Within the context, Ctrl-C, SIGTERM and SIGHUP raise `KeyboardInterrupt` in the main thread, the first time.
 
-    Somebody else's handler is left alone, and so is everything outside the main thread, where Python does not
-    allow handlers.
+    A signal that is ignored, or has somebody else's handler, is left alone, and so is everything outside the main
+    thread, where Python does not allow handlers.
     """
-    if (
-        threading.current_thread() is not threading.main_thread()
-        or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
-    ):
-        yield
+    endings = Endings()
+    if threading.current_thread() is not threading.main_thread():
+        yield endings
         return
+    mine = {number: usual for number, usual in _ENDING.items() if signal.getsignal(number) is usual}
+    if not mine:
+        yield endings
+        return
+    earlier = sys.unraisablehook
 
-    def interrupt(signum: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt("SIGTERM")
+    def unraisable(error: Any) -> None:
+        endings.lost(error)
+        earlier(error)
 
-    signal.signal(signal.SIGTERM, interrupt)
     try:
-        yield
+        sys.unraisablehook = unraisable
+        for number in mine:
+            signal.signal(number, endings.heard)
+        yield endings
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number, usual in mine.items():
+            signal.signal(number, usual)
+        if sys.unraisablehook is unraisable:
+            sys.unraisablehook = earlier
+
+
+def _leave_dead_terminals() -> None:
+    """Lead what this process has open of a terminal that hung up to nowhere: an error of each ``write`` to it would
+    else take the place of the interrupt, and the summary's would be the end of it.
+    """
+    with contextlib.suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - names, which are numbers
+                with contextlib.suppress(OSError):
+                    _leave_if_dead(int(name), nowhere)
+        finally:
+            os.close(nowhere)
+
+
+def _leave_if_dead(descriptor: int, nowhere: int) -> None:
+    if not stat.S_ISCHR(os.fstat(descriptor).st_mode):
+        return
+    poll = select.poll()
+    poll.register(descriptor, 0)  # a hang-up is told unasked (poll(2))
+    if any(seen & select.POLLHUP for _, seen in poll.poll(0)):
+        os.dup2(nowhere, descriptor, os.get_inheritable(descriptor))

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_vperf import outcomes
+from pytest_vperf.results.record import to_wire
 from pytest_vperf.stash import TEST_CLAIMS, claims_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_vperf.outcomes import TestClaims
+    from pytest_vperf.results.record import ClaimRecord
     from pytest_vperf.settings import Mode
 
 
@@ -67,11 +69,7 @@ def _continues(call: pytest.CallInfo[None], claims: TestClaims) -> bool:
 
 
 def cut_short(item: pytest.Item, claims: TestClaims, what: str) -> None:
-    """Keep what was measured of claims whose next session does not come, because ``what`` ended: test or run.
-
-    Raises:
-        OSError: the record cannot be written.
-    """
+    """Keep what was measured of claims whose next session does not come, because ``what`` ended: test or run."""
     session, begun = claims_session(item.config), claims.ledger.begun
     while begun:
         key = next(iter(begun))
@@ -133,11 +131,19 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
     if claims is None or claims.continues:
         return
     carried = vars(report)  # what pytest-xdist serialises
-    if error := claims_session(item.config).usage_error:
+    session = claims_session(item.config)
+    if error := session.usage_error:
         carried["vperf_usage_error"] = error
     if report.when != "teardown" and claims.verdict is not None:
         carried["vperf_verdict"] = claims.verdict
         claims.verdict = None
-    if len(claims.records) > claims.reported:
-        carried["vperf_claims"] = claims.records[claims.reported :]
-        claims.reported = len(claims.records)
+    records = not_reported(claims)
+    if records and session.is_worker:  # elsewhere they are in the run's record already
+        carried["vperf_claims"] = to_wire(records)
+
+
+def not_reported(claims: TestClaims) -> list[ClaimRecord]:
+    """The records of a test that have not travelled yet; from now on they have."""
+    left = claims.records[claims.reported :]
+    claims.reported = len(claims.records)
+    return left

@@ -117,33 +117,64 @@ def pytest_runtest_makereport(
         yield
         return
     from pytest_vperf import phases
+    from pytest_vperf.reporting.clean_report import clean_report
 
     if item.stash.get(RUNNING, False):
         phases.decide_subtest(item, call)
-        yield
+        result = yield
+        clean_report(result.get_result())
         return
     phases.decide(item, call)
     result = yield
+    clean_report(result.get_result())
     phases.attach(item, result.get_result())
 
 
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_report_to_serializable(config: pytest.Config) -> Generator[None, Any, None]:
+    """One text that cannot be sent by a worker of pytest-xdist would end the run of all its claims."""
+    result = yield
+    if begun_session(config) is not None and hasattr(config, "workerinput"):
+        from pytest_vperf.reporting.clean_report import sendable
+
+        data = result.get_result()
+        if data is not None:
+            result.force_result(sendable(data))
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Collect what a worker of pytest-xdist measured; in this process it was recorded when it was measured."""
+    """Collect what a worker of pytest-xdist measured; in this process it was recorded when it was measured.
+
+    Before the terminal tells of the test: what was told of is kept.
+    """
     carried = vars(report)
     if "node" in carried and not carried.keys().isdisjoint(("vperf_claims", "vperf_usage_error")):
         claims_session(carried["node"].config).take_over(report)
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker of pytest-xdist on this machine of the record, of which it keeps a part."""
+    config = node.config
+    given = options.given_on_command_line(config) or options.given_in_ini(config)
+    if given and getattr(node.gateway.spec, "popen", False):
+        node.workerinput["vperf_part"] = claims_session(config).part_for_worker()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodeready(node: Any) -> None:
+    """Have a worker of pytest-xdist ended in order, where its tests may claim something."""
+    config: pytest.Config = node.config
+    if begun_session(config) is not None or (config.rootpath / "thresholds").is_dir():
+        claims_session(config).worker_ready(node)
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """Collect what a worker of pytest-xdist had measured of claims that it could not finish."""
-    output = getattr(node, "workeroutput", {})
-    records, fillings = output.get("vperf_claims"), output.get("vperf_fillings")
-    if records:
-        claims_session(node.config).run.extend(records)
-    if fillings:
-        for each in fillings:
-            claims_session(node.config).keep_filling(each)
+    if begun_session(node.config) is not None or hasattr(node, "workeroutput"):
+        claims_session(node.config).worker_ended(node)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -156,14 +187,24 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] 
     return outcomes.status(report)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """What the run as a whole adds to the record and to the exit status."""
+@pytest.hookimpl(hookwrapper=True, trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None, Any, None]:
+    """What the run as a whole adds to the record and to the exit status.
+
+    The record is written when fixtures of the session have ended, which may judge claims, and before the terminal's
+    summary, which tells of it: of the wrappers this is the innermost.
+    """
     claims = begun_session(session.config)
     if claims is not None:
-        if claims.visits is not None:
-            claims.cut_short(session)
-        claims.hand_over_fillings()
+        claims.begin_end()
+        claims.cut_short(session)
+        if session.exitstatus == pytest.ExitCode.INTERRUPTED:
+            claims.end_workers()
+    yield
+    claims = begun_session(session.config)
+    if claims is not None:
+        claims.hand_over(session)
+        claims.finish_record()
         claims.add_to_exit_status(session)
 
 
@@ -173,20 +214,22 @@ def pytest_terminal_summary(
 ) -> Generator[None, Any, None]:
     """The claims of the run, and pytest's own sections with the refuted ones in them."""
     session = begun_session(config)
-    if session is None or not (session.has_claims or session.fillings):
+    if session is None or not (session.has_claims or session.fillings or session.record_lost):
         yield
         return
-    from pytest_vperf.reporting.summary import failures_shown, write_fillings, write_summary
+    from pytest_vperf.reporting import summary
 
-    with failures_shown(terminalreporter):
+    with summary.failures_shown(terminalreporter):
         yield
-    write_fillings(terminalreporter, session)
+    summary.write_fillings(terminalreporter, session)
     if session.has_claims:
-        write_summary(terminalreporter, session)
+        summary.write_summary(terminalreporter, session)
+    if session.record_lost:
+        summary.write_loss(terminalreporter, session)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Give SIGTERM back."""
+    """Give the signals back."""
     session = begun_session(config)
     if session is not None:
         session.close()

@@ -7,7 +7,6 @@ The sampler of a claim is in the body of a test, so pytest runs the tests, in a 
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -15,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vperf.claims.problem import nearest
 from pytest_vperf.claims.self_check_result import mean_samples, tally
-from pytest_vperf.console import print_table
+from pytest_vperf.console import print_table, say, tell
+from pytest_vperf.foreign_text import to_json
+from pytest_vperf.machine.whole_file import write_whole
 from pytest_vperf.pytest_process import NOTHING_COLLECTED, RAN, run_pytest
-from pytest_vperf.results.run import write_whole
 from pytest_vperf.selfcheck_plugin import is_pattern
 
 if TYPE_CHECKING:
@@ -50,18 +50,18 @@ def run(asked: Asked, words: Sequence[str], json_file: Path | None) -> int:
     if results:
         print_table(_COLUMNS, [_row(result) for result in results])
         for line in _notes(results):
-            print(line)
+            tell(line)
     if json_file is not None and not _write(json_file, results):
         return DOUBTFUL
     if interrupted:
         raise KeyboardInterrupt
     if status not in RAN:
         if status == NOTHING_COLLECTED:
-            print("vperf selfcheck: pytest found no tests", file=sys.stderr)
+            say("vperf selfcheck", "pytest found no tests")
         return MISUSED
     missing = list(_missing(asked.claims, results, seen))
     for line in missing:
-        print(f"vperf selfcheck: {line}", file=sys.stderr)
+        say("vperf selfcheck", line)
     if missing or not results:
         return MISUSED
     sound = status == 0 and all(result["finding"] == "stable" for result in results)
@@ -73,7 +73,7 @@ def forget(patterns: Sequence[str]) -> int:
     from pytest_vperf.claims import self_check_marks
 
     gone = self_check_marks.forget(patterns)
-    print(f"forgotten: {', '.join(gone)}" if gone else "nothing to forget")
+    tell(f"forgotten: {', '.join(gone)}" if gone else "nothing to forget")
     return SOUND
 
 
@@ -92,9 +92,9 @@ def _write(path: Path, results: Sequence[Result]) -> bool:
         "metrics": results,
     }
     try:
-        write_whole(path, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+        write_whole(path, to_json(document, indent=1) + "\n")
     except OSError as error:
-        print(f"vperf selfcheck: {path}: {error.strerror or error}", file=sys.stderr)
+        say("vperf selfcheck", f"{path}: {error.strerror or error}")
         return False
     return True
 

@@ -127,7 +127,7 @@ class _Run:
             self_check_marks.keep(result)
 
     def _write(self, kind: str, content: Any) -> None:
-        from pytest_vperf.results.run import write_whole
+        from pytest_vperf.machine.whole_file import write_whole
 
         self._written += 1
         # Several processes write where the run is distributed.

@@ -6,11 +6,13 @@ Made cheaply for every run; what costs something happens when the first claim ne
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_vperf.outcomes import TestClaims
+from pytest_vperf.results.record import from_wire, to_wire
 from pytest_vperf.run_hardware import RunHardware
 from pytest_vperf.settings import Settings, read_settings
 from pytest_vperf.stash import TEST_CLAIMS
@@ -24,10 +26,17 @@ if TYPE_CHECKING:
     from pytest_vperf.claims.plan import Plan
     from pytest_vperf.claims.sampling import Progress
     from pytest_vperf.claims.thresholds import Threshold
+    from pytest_vperf.interrupt import Endings
     from pytest_vperf.results.filling import FillingRecord
     from pytest_vperf.results.record import ClaimRecord
     from pytest_vperf.results.run import RunRecord
     from pytest_vperf.visits import Visits
+
+
+#: The exit status of a run whose record could not be written; EX_IOERR of sysexits.h. pytest's own are 0 to 5.
+RECORD_LOST = 74
+#: Statuses that a lost record does not replace: the run was none.
+_SAYS_MORE = (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERNAL_ERROR)
 
 
 class ClaimsSession:
@@ -51,6 +60,8 @@ class ClaimsSession:
         self.hardware = RunHardware(self)
         self._progress: Progress | None = None
         self._open: ExitStack | None = None
+        self._endings: Endings | None = None
+        self._workers: set[Any] = set()
         self.reports_of_workers = False
         self.claims = 1
         self.visits: Visits | None = None
@@ -72,10 +83,29 @@ class ClaimsSession:
     def run(self) -> RunRecord:
         """The record of the run."""
         if self._run is None:
+            from pytest_vperf.reporting.notice import say
             from pytest_vperf.results.run import RunRecord
 
-            self._run = RunRecord(None if self.is_worker else self.settings.json)
+            part: dict[str, str] = getattr(self.config, "workerinput", {}).get("vperf_part", {})
+            if part:
+                path = Path(part["path"])
+                self._run = RunRecord(path, mark=part["mark"], whole=part["whole"])
+            elif self.is_worker:
+                self._run = RunRecord()
+            else:
+                self._run = RunRecord(self.settings.json, tell=lambda text: say(self.config, text))
         return self._run
+
+    def part_for_worker(self) -> dict[str, str]:
+        """What a worker of pytest-xdist on this machine is told of the record, of which it keeps a part.
+
+        Returns:
+            nothing where there is no file.
+        """
+        path = self.settings.json
+        if path is None:
+            return {}
+        return {"path": str(path), "mark": self.run.new_part(), "whole": self.run.mark}
 
     def plan(self, item: pytest.Item, threshold: Threshold | None, number: int = 1) -> Plan:
         """What a claim of a test is judged by: tolerance, error rates and budget.
@@ -96,16 +126,16 @@ class ClaimsSession:
         """Keep a claim's record: in the run and its file, and as properties of the test for JUnit."""
         from pytest_vperf.results.junit import properties
 
+        kept = self.run.add(record)
         claims = item.stash.setdefault(TEST_CLAIMS, TestClaims())
-        claims.records.append(record)
-        item.user_properties.extend(properties(record))
-        self.run.add(record)
+        claims.records.append(kept)
+        item.user_properties.extend(properties(kept))
 
     def keep_filling(self, record: FillingRecord | None) -> None:
         """Keep the record of a filled host; ``None``: one that is kept has changed."""
         if record is not None:
             self.run.fillings.append(record)
-        self.run.write()
+        self.run.fillings_changed()
 
     def take_over(self, report: pytest.TestReport) -> None:
         """Take what a report of a pytest-xdist worker brings."""
@@ -118,35 +148,80 @@ class ClaimsSession:
                 pytest.UsageError
             ):  # the worker judged by it; its own error would have come first
                 self.hardware.select()
-        for record in getattr(report, "vperf_claims", ()):
-            self.run.add(record)
+        if text := getattr(report, "vperf_claims", ""):
+            self.run.extend(from_wire(text))
 
     def cut_short(self, session: pytest.Session) -> None:
-        """The run is over: keep what was measured of claims whose next session does not come.
-
-        A worker of pytest-xdist has no report left for them: they travel with what it says at its end.
-        """
+        """The run is over: keep what was measured of claims whose next session does not come."""
+        if self.visits is None and not self.is_worker:
+            return
         from pytest_vperf.phases import cut_short
 
-        known = len(self.run.claims)
         for item in getattr(session, "items", ()):
             claims = item.stash.get(TEST_CLAIMS, None)
             if claims is not None:
                 cut_short(item, claims, "run")
-        if self.is_worker:
-            output: Any = self.config
-            output.workeroutput["vperf_claims"] = self.run.claims[known:]
 
-    def hand_over_fillings(self) -> None:
-        """In a worker of pytest-xdist: the records of filled hosts travel with what it says at its end."""
-        if self.is_worker and self._run is not None and self._run.fillings:
-            output: Any = self.config
-            output.workeroutput["vperf_fillings"] = self._run.fillings
+    def hand_over(self, session: pytest.Session) -> None:
+        """In a worker of pytest-xdist: what has no report left travels with what it says at its end.
+
+        That is what was cut short, the claim of a test that was interrupted, and what fixtures judge at their end.
+        """
+        if not self.is_worker or self._run is None:
+            return
+        from pytest_vperf.phases import not_reported
+
+        left: list[ClaimRecord] = []
+        for item in getattr(session, "items", ()):
+            claims = item.stash.get(TEST_CLAIMS, None)
+            if claims is not None:
+                left += not_reported(claims)
+        output: Any = self.config
+        output.workeroutput["vperf_claims"] = to_wire(left)
+        output.workeroutput["vperf_fillings"] = to_wire(self._run.fillings)
+
+    def worker_ready(self, node: Any) -> None:
+        """A worker of pytest-xdist has started, which may claim something: it ends with this process, in order."""
+        self._workers.add(node)
+        self.end_in_order()
+
+    def end_workers(self) -> None:
+        """The run was interrupted: have the workers of pytest-xdist end in order, and take what they measured.
+
+        pytest-xdist itself would listen to them no more, and kill them after 10 s.
+        """
+        if self._workers:
+            from pytest_vperf.workers import end_workers
+
+            end_workers(self.config, self._workers)
+
+    def worker_ended(self, node: Any) -> None:
+        """Take what a worker of pytest-xdist says at its end: what it had measured of claims it could not finish."""
+        self._workers.discard(node)
+        output = getattr(node, "workeroutput", {})
+        if records := from_wire(output.get("vperf_claims", "[]")):
+            self.run.extend(records)
+        for each in from_wire(output.get("vperf_fillings", "[]")):
+            self.keep_filling(each)
+
+    def finish_record(self) -> None:
+        """Nothing more is measured: write the record."""
+        if self._run is not None:
+            self._run.finish()
+
+    @property
+    def record_lost(self) -> str:
+        """Why the record, or a part of it, is not where it was to be; empty where it is."""
+        return self._run.trouble if self._run is not None else ""
 
     def add_to_exit_status(self, session: pytest.Session) -> None:
-        """Usage errors of workers, and required targets that no claim could measure, are no success."""
+        """Usage errors of workers, a record that could not be written, and required targets that no claim could
+        measure, are no success.
+        """
         if self.usage_error:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
+        elif self.record_lost and not self.is_worker and session.exitstatus not in _SAYS_MORE:
+            session.exitstatus = RECORD_LOST
         elif session.exitstatus == pytest.ExitCode.OK and self.unmet:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -212,7 +287,7 @@ class ClaimsSession:
         if not self.config.getoption("collectonly"):
             self._begin_file()
             self.colour_terminal()
-            self._listen_for_sigterm()
+            self.end_in_order()
 
     def _begin_file(self) -> None:
         """Write the JSON file without claims: an old file must not be taken for this run's, and a place that
@@ -227,7 +302,7 @@ class ClaimsSession:
         if path.exists() and not path.is_file():
             raise pytest.UsageError(f"--claims-json: {path} is not a file")
         try:
-            self.run.write()
+            self.run.begin()
         except OSError as error:
             raise pytest.UsageError(
                 f"--claims-json: {path} cannot be written: {error.strerror or error}"
@@ -267,18 +342,29 @@ class ClaimsSession:
 
             colour_by_verdicts(reporter)
 
-    def _listen_for_sigterm(self) -> None:
-        """From now on SIGTERM ends the run like Ctrl-C."""
+    def end_in_order(self) -> None:
+        """From now on SIGTERM and SIGHUP end the run like Ctrl-C; a worker's end is its controller's, too."""
         if self._open is None:
             from contextlib import ExitStack
 
-            from pytest_vperf.interrupt import sigterm_as_interrupt
+            from pytest_vperf.interrupt import ending_in_order
 
             self._open = ExitStack()
-            self._open.enter_context(sigterm_as_interrupt())
+            self._endings = self._open.enter_context(ending_in_order())
+            if self.is_worker:
+                from signal import SIGTERM
+
+                from pytest_vperf.machine.parent_death import end_with_parent
+
+                end_with_parent(SIGTERM)
+
+    def begin_end(self) -> None:
+        """The run ends, by itself or not: signals do not interrupt that."""
+        if self._endings is not None:
+            self._endings.begin()
 
     def close(self) -> None:
-        """Give SIGTERM back."""
+        """Give the signals back."""
         if self._open is not None:
             self._open.close()
-            self._open = None
+            self._open = self._endings = None

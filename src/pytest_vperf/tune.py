@@ -11,10 +11,10 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_vperf.console import say, tell
 from pytest_vperf.machine import (
     noise_settings,
     noise_warnings,
@@ -62,7 +62,7 @@ def run(
             return FAILED
         done = ""
     if done:
-        print(f"vperf: {done}", file=sys.stderr)
+        say("vperf", f"{done}")
     settings = noise_settings.settings(root)
     planned = tuning_knobs.changes(root, settings, also)
     # With a command its output is what is wanted.
@@ -78,19 +78,19 @@ def run(
         _complain(error)
         return FAILED
     if planned:
-        print(f"vperf: restored {_counted(planned)}", file=sys.stderr)
+        say("vperf", f"restored {_counted(planned)}")
     return status
 
 
 def _during(planned: Sequence[Change], command: Sequence[str], ended: socket.socket) -> int:
     if planned:
-        print(f"vperf: changed {_counted(planned)}", file=sys.stderr, flush=True)
+        say("vperf", f"changed {_counted(planned)}")
     else:
-        print("vperf: there is nothing to change", file=sys.stderr, flush=True)
+        say("vperf", "there is nothing to change")
     if command:
         return _run_command(command)
     if planned:
-        print("vperf: waiting; Ctrl-C restores them", file=sys.stderr, flush=True)
+        say("vperf", "waiting; Ctrl-C restores them")
         _wait_for_end(ended)
     return OK
 
@@ -106,7 +106,7 @@ def _counted(planned: Sequence[Change]) -> str:
 
 def _complain(error: Exception) -> None:
     for line in str(error).splitlines():
-        print(f"vperf doctor --tune: {line}", file=sys.stderr)
+        say("vperf doctor --tune", line)
 
 
 def _show(
@@ -118,19 +118,19 @@ def _show(
     from pytest_vperf.console import print_table
 
     print_table(("setting", "value"), list(settings.items()))
-    print()
+    tell()
     if noisy:
         print_table(
             ("noise", "value", "why it matters", "to change it"),
             [(each.name, each.value, each.why, each.remedy) for each in noisy],
         )
     else:
-        print("nothing was found that makes this machine noisy")
+        tell("nothing was found that makes this machine noisy")
     commands = tuning_knobs.commands(planned, root)
     if commands:
-        print("\nas root, until the next boot (or with --apply, for a while):")
+        tell("\nas root, until the next boot (or with --apply, for a while):")
         for line in commands:
-            print(f"  {line}")
+            tell(f"  {line}")
 
 
 def _show_asked(settings: dict[str, str], also: Collection[str], root: Path) -> None:
@@ -140,8 +140,8 @@ def _show_asked(settings: dict[str, str], also: Collection[str], root: Path) -> 
             continue
         commands = tuning_knobs.commands(tuning_knobs.changes_of(knob, root), root)
         if commands:
-            print(f"\nonly if you want it (or with --also={knob.key}): {knob.why}")
-            print(f"  {'; '.join(commands)}")
+            tell(f"\nonly if you want it (or with --also={knob.key}): {knob.why}")
+            tell(f"  {'; '.join(commands)}")
 
 
 @contextlib.contextmanager
@@ -201,7 +201,7 @@ def _run_command(command: Sequence[str]) -> int:
     try:
         process = subprocess.Popen(list(command))
     except OSError as error:
-        print(f"vperf: {command[0]}: {error.strerror or error}", file=sys.stderr)
+        say("vperf", f"{command[0]}: {error.strerror or error}")
         return NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_EXECUTE
     with _passed_on(process.send_signal):
         status = process.wait()

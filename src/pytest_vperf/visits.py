@@ -178,6 +178,9 @@ class Visits:
                 following = item.parent
             claims.ledger.begin_teardown()
             reports.append(call_and_report(item, "teardown", log=False, nextitem=following))
+        except BaseException:
+            claims.reported = travelled if claims.continues else claims.reported  # see below
+            raise
         finally:
             if hasattr(known, "_request"):
                 known._request = False

@@ -30,7 +30,7 @@ sys.exit(interruptible("bench", main))
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_benchmark_waits_then_measures_then_is_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
@@ -54,7 +54,9 @@ def test_a_benchmark_waits_then_measures_then_is_interrupted(
     assert (process.returncode, out, err) == (130, "cleaned up\n", "bench: interrupted\n")
 
 
-@pytest.mark.parametrize("name", ["pod_floor", "container_start", "live_targets", "kernel_aa"])
+@pytest.mark.parametrize(
+    "name", ["pod_floor", "pod_sandbox", "container_start", "live_targets", "kernel_aa"]
+)
 def test_each_benchmark_shows_its_help(name: str) -> None:
     command = [sys.executable, str(FOLDER / f"{name}.py"), "--help"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)

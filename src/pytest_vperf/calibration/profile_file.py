@@ -17,7 +17,7 @@ from pytest_vperf.claims.schema import CRITERIA
 from pytest_vperf.claims.text_file import MAX_BYTES, read_bytes, read_text
 from pytest_vperf.claims.thresholds import ThresholdError, load_profile
 from pytest_vperf.claims.yaml_source import read_yaml
-from pytest_vperf.results.run import write_whole
+from pytest_vperf.machine.whole_file import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

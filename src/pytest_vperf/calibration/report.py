@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from pytest_vperf.claims.recording import SPAN
-from pytest_vperf.console import print_table
+from pytest_vperf.console import print_table, tell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,9 +31,9 @@ def print_limits(
     """
     if limits:
         print_table(_COLUMNS, [_row(each) for each in limits])
-        print()
+        tell()
     for line in [*_close(documents), *_notes(found)]:
-        print(line)
+        tell(line)
 
 
 def _row(each: Calibrated) -> list[str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from pytest_vperf.claims.problem import key_path, shown
+from pytest_vperf.results import reading
 from pytest_vperf.results.run import FORMAT
 
 if TYPE_CHECKING:
@@ -60,6 +61,9 @@ class _Run(_Part):
     claims: list[_Claim]
 
 
+_AnyPart = TypeVar("_AnyPart", bound=_Part)
+
+
 def read(path: Path) -> dict[str, Any]:
     """What limits are made from, of the record in a file: a run of many claims has megabytes more.
 
@@ -67,18 +71,33 @@ def read(path: Path) -> dict[str, Any]:
         RunRecordProblem: it cannot be read, is cut off, or says what no record of this version can.
     """
     try:
-        found: Any = json.loads(path.read_bytes())
-        if isinstance(found, dict) and found.get("format") != FORMAT:
-            raise RunRecordProblem(
-                f"it has format {shown(found.get('format'))}, and this vperf reads {FORMAT}"
-            )
-        return _Run.model_validate(found).model_dump(exclude_unset=True)
-    except OSError as error:
-        raise RunRecordProblem(error.strerror or str(error)) from None
+        found = reading.read(path, _check, lambda number, text: _of_claim(text, number))
+    except reading.RecordProblem as error:
+        raise RunRecordProblem(f"it {error}") from None
+    if found.note:
+        raise RunRecordProblem("its run did not come to its end")
+    head = {**found.head, "claims": found.head.get("claims", [])}
+    run = _checked(_Run, json.dumps(head, ensure_ascii=False).encode("utf-8", "replace"))
+    claims = [claim.model_dump(exclude_unset=True) for claim in found.claims or ()]
+    return {**run.model_dump(exclude_unset=True), "claims": claims}
+
+
+def _check(head: dict[str, Any]) -> None:
+    if head.get("format") != FORMAT:
+        raise RunRecordProblem(
+            f"it has format {shown(head.get('format'))}, and this vperf reads {FORMAT}"
+        )
+
+
+def _of_claim(text: bytes, number: int) -> _Claim:
+    return _checked(_Claim, text, f"claims.{number}.")
+
+
+def _checked(part: type[_AnyPart], data: bytes, where: str = "") -> _AnyPart:
+    try:
+        return part.model_validate_json(data)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise RunRecordProblem(f"{key_path(first['loc']) or 'it'}: {first['msg']}") from None
-    except RecursionError:
-        raise RunRecordProblem("it is nested too deeply for a record") from None
-    except ValueError as error:  # JSON's own, and UTF-8's
-        raise RunRecordProblem(f"it is not JSON: {error}") from None
+        first = error.errors(include_url=False, include_input=False)[0]
+        if first["type"] == "json_invalid":
+            raise RunRecordProblem(f"it is not JSON: {where}{first['msg']}") from None
+        raise RunRecordProblem(f"{where}{key_path(first['loc']) or 'it'}: {first['msg']}") from None

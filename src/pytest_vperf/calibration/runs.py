@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vperf.calibrate_plugin import forget_project, write_request
 from pytest_vperf.calibration.run_record import RunRecordProblem, read
+from pytest_vperf.machine.whole_file import write_whole
 from pytest_vperf.pytest_process import NOTHING_COLLECTED, RAN, run_pytest
-from pytest_vperf.results.run import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

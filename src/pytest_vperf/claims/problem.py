@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_vperf import foreign_text
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -20,7 +22,7 @@ class ThresholdError(Exception):
     """One or more threshold files are wrong; the text has one line per problem."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        every = list(lines)
+        every = [foreign_text.lines(each) for each in lines]
         if len(every) > _MOST:
             every = [*every[:_MOST], f"… and {len(every) - _MOST} more problems"]
         super().__init__("\n".join(every))

@@ -18,6 +18,7 @@ from pytest_vperf.results.record import (
     judged,
     mean_phases,
     pair_ratios,
+    sound,
 )
 
 if TYPE_CHECKING:
@@ -59,11 +60,11 @@ def build_record(
     )
     limit = _limit(criterion)
     estimate = _finite(state.estimate)
-    gap = None if limit is None or estimate is None else estimate - limit
+    gap = None if limit is None or estimate is None else _finite(estimate - limit)
     low, high = _finite(state.low), _finite(state.high)
     interval = None if low is None and high is None else [low, high]
     seen = [*sampling.facts, *(facts for facts in here.scope.facts if facts not in sampling.facts)]
-    return ClaimRecord(
+    record = ClaimRecord(
         name=judgement.name,
         verdict=verdict.value,
         unit="" if paired else sampling.unit or "",
@@ -79,7 +80,7 @@ def build_record(
         interval=interval,
         confidence=state.confidence if interval else None,
         gap=gap,
-        gap_percent=100 * gap / abs(limit) if gap is not None and limit else None,
+        gap_percent=_finite(100 * gap / abs(limit)) if gap is not None and limit else None,
         n=state.samples,
         observations=list(sampling.observations),
         sessions=list(sampling.sessions),
@@ -98,6 +99,7 @@ def build_record(
         warnings=list(_warnings(samples, judgement, verdict)),
         sweep=judgement.sweep.record(sampling.observations) if judgement.sweep else None,
     )
+    return sound(record)
 
 
 def _limit(criterion: Criterion | None) -> float | None:

@@ -11,8 +11,9 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from pytest_vperf.claims.self_check_result import tally
+from pytest_vperf.foreign_text import to_json
 from pytest_vperf.machine import cache, fingerprint
-from pytest_vperf.results.run import write_whole
+from pytest_vperf.machine.whole_file import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -47,7 +48,7 @@ def keep(result: Result) -> None:
         "tolerance": result["tolerance"],
         "machine": machine,
     }
-    write_whole(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    write_whole(path, to_json(content, indent=1) + "\n")
 
 
 def why_unstable(claim: str) -> str:

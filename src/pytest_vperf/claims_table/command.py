@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_vperf.console import say
+
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Sequence
@@ -117,6 +119,7 @@ def _table(
 
     found = read_all(_records(arguments, project))
     _say(f"left out: {line}" for line in found.left_out)
+    _say(found.notes)
     if found.wrong:
         return _wrong(found.wrong)
     place = arguments.tests or next(
@@ -182,7 +185,7 @@ def _show(
 
 
 def _write(path: Path, text: str) -> bool:
-    from pytest_vperf.results.run import write_whole
+    from pytest_vperf.machine.whole_file import write_whole
 
     try:
         write_whole(path, text)
@@ -199,4 +202,4 @@ def _wrong(lines: Sequence[str]) -> int:
 
 def _say(lines: Iterable[str]) -> None:
     for line in lines:
-        print(f"vperf claims: {line}", file=sys.stderr)
+        say("vperf claims", line)

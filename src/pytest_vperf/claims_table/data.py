@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from pytest_vperf import __version__
 from pytest_vperf.claims_table.lines import unknown_reason
-from pytest_vperf.claims_table.measured import short
 from pytest_vperf.claims_table.shape import FORMAT, Kept
+from pytest_vperf.foreign_text import printable_json, short, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 def document(lines: Iterable[Line]) -> str:
     """The table as JSON; what is not known is ``null`` or empty, never 0."""
     content = {"format": FORMAT, "vperf": __version__, "table": [_line(line) for line in lines]}
-    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return to_json(content, indent=1) + "\n"
 
 
 def kept(lines: Iterable[Line]) -> str:
@@ -35,7 +34,7 @@ def kept(lines: Iterable[Line]) -> str:
                     own.append(each)
     runs = [run.model_copy(update={"claims": _shortened(own)}) for run, own in claims.values()]
     runs.sort(key=lambda run: run.started)
-    return Kept(vperf=__version__, runs=runs).model_dump_json(indent=1) + "\n"
+    return printable_json(Kept(vperf=__version__, runs=runs).model_dump_json(indent=1)) + "\n"
 
 
 def _shortened(records: Sequence[Measured]) -> list[Any]:

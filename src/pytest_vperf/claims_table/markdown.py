@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from pytest_vperf.claims.consistency import ANY
 from pytest_vperf.claims_table.lines import unknown_reason
 from pytest_vperf.claims_table.machines import Machines
-from pytest_vperf.claims_table.measured import plain, short
 from pytest_vperf.claims_table.terminal import counts
+from pytest_vperf.foreign_text import markdown as _text
+from pytest_vperf.foreign_text import markdown_code as _code
+from pytest_vperf.foreign_text import short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -46,7 +47,7 @@ def page(
     """
     machines = Machines(lines)
     text = ["# Claims, tests, thresholds, last verdicts", ""]
-    text += [f"Made by {_code(plain(command))}; a change by hand is lost.", "", _MEANING, ""]
+    text += [f"Made by {_code(command)}; a change by hand is lost.", "", _MEANING, ""]
     text += [f"{_text(counts(lines))}.", ""]
     if described := machines.described():
         text += ["Measured on:", "", *(f"- machine {_text(each)}" for each in described), ""]
@@ -115,19 +116,3 @@ def _parts(parts: Sequence[Part]) -> list[str]:
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     lines = [columns, ["---"] * len(columns), *rows]
     return [f"| {' | '.join(cells)} |" for cells in lines]
-
-
-def _text(text: str) -> str:
-    """A text that shows as it is written: no markup, no HTML, no end of a cell."""
-    text = re.sub(r"([\\`*_{}<>|&~$#]|\](?=[(\[:])|!(?=\[))", r"\\\1", text)
-    # A name with _ inside it is no markup, and there are many; an address or a name of a user would become a link.
-    text = re.sub(r"(?<=\w)\\_(?=\w)", "_", text)
-    return re.sub(r"@(?=\w)|://|\bwww(?=\.)", lambda found: f"<span>{found[0]}</span>", text)
-
-
-def _code(text: str) -> str:
-    """A name in a fixed font. In a table ``|`` ends a cell even there, unless it is escaped."""
-    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
-    fence = "`" * (longest + 1)
-    space = " " if longest else ""
-    return f"{fence}{space}{text}{space}{fence}".replace("|", r"\|")

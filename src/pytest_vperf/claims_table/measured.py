@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
+from pytest_vperf.foreign_text import short
 from pytest_vperf.reporting import words
 from pytest_vperf.reporting.failure import machine_line
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from pytest_vperf.results.record import ClaimRecord
 
 NOT_MEASURED = "not measured"
-#: Characters of a text of a record that a table has room for; what is cut ends in "…".
-LONGEST = 200
 
 
 @dataclass(frozen=True)
@@ -110,18 +109,6 @@ def measured(run: RunPart) -> list[Measured]:
     machine = _machine(run.fingerprint or {})
     emulated = (run.fingerprint or {}).get("emulated") == "yes"
     return [Measured(claim, run, machine, _places(claim, emulated)) for claim in run.claims]
-
-
-def plain(text: str) -> str:
-    """A text of a stranger as it may be shown: on one line, with nothing in it that moves a cursor."""
-    line = " ".join(text.split())
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
-
-
-def short(text: str) -> str:
-    """The same, and not endless: what is cut ends in "…"."""
-    line = plain(text)
-    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
 
 
 def _machine(facts: Mapping[str, str]) -> Machine:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from pytest_vperf.claims.problem import ThresholdError, key_path, shown
-from pytest_vperf.claims.text_file import read_bytes
-from pytest_vperf.claims_table.shape import FORMAT, Kept, RunPart
+from pytest_vperf.claims.problem import key_path, shown
+from pytest_vperf.claims_table.shape import FORMAT, ClaimPart, Kept, RunPart
+from pytest_vperf.results import reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     _Part = TypeVar("_Part", bound=BaseModel)
 
-#: A run of all claims has some 10 MB, nearly all of it samples.
-MAX_BYTES = 256 << 20
 _PROBLEMS_SHOWN = 3
+#: Of all claims of a file.
+_MOST_TARGETS = 200_000
 
 
 class RecordError(Exception):
@@ -32,35 +32,58 @@ class NoRecord(RecordError):
     """A file is sound JSON, or no JSON, and something else than a record of vperf's."""
 
 
-def read(path: Path) -> list[RunPart]:
-    """The runs of a file: one of ``--claims-json``, or those that ``--keep`` wrote.
+@dataclass
+class Read:
+    """What one file has.
+
+    Attributes:
+        runs: in its order.
+        note: what is to be said of it although it is sound; else empty.
+    """
+
+    runs: list[RunPart]
+    note: str = ""
+
+
+def read(path: Path) -> Read:
+    """The runs of a file: one of ``--claims-json`` or its journal, or those that ``--keep`` wrote.
 
     Raises:
         RecordError: it cannot be read, is cut off, or says what no record can; ``NoRecord`` where it never was one.
     """
+
+    def check(head: dict[str, Any]) -> None:
+        if "vperf" not in head or not {"claims", "runs"} & head.keys():
+            raise NoRecord(f"{path}: is not a record of `pytest --claims-json`")
+        if head.get("format") != FORMAT or isinstance(head["format"], bool):
+            raise RecordError(
+                f"{path}: has format {shown(head.get('format'))}, and this vperf reads {FORMAT}"
+            )
+
+    targets = 0
+
+    def claim(number: int, text: bytes) -> ClaimPart:
+        nonlocal targets
+        part = _checked(ClaimPart, text, path, f"claims.{number}.")
+        targets += len(part.targets) + len(part.hardware.mismatches)
+        if targets > _MOST_TARGETS:
+            raise RecordError(f"{path}: has more than {_MOST_TARGETS} targets; no record has")
+        return part
+
     try:
-        data = read_bytes(path, str(path), MAX_BYTES, "record")
-    except ThresholdError as error:
-        raise RecordError(str(error)) from None
-    try:
-        head: Any = json.loads(data)
-    except RecursionError:
-        raise NoRecord(f"{path}: is nested too deeply for a record") from None
-    except (
-        ValueError
-    ) as error:  # JSON's own, UTF-8's, and that of a number with thousands of digits
-        raise RecordError(f"{path}: is not JSON: {error}") from None
-    if not isinstance(head, dict) or "vperf" not in head or not {"claims", "runs"} & head.keys():
-        raise NoRecord(f"{path}: is not a record of `pytest --claims-json`")
-    if head.get("format") != FORMAT or isinstance(head["format"], bool):
-        raise RecordError(
-            f"{path}: has format {shown(head.get('format'))}, and this vperf reads {FORMAT}"
-        )
-    # Half a surrogate pair, which a record may have as an escape, is no text for what checks it.
-    data = json.dumps(head, ensure_ascii=False).encode("utf-8", "replace")
-    if "runs" in head:
-        return _checked(Kept, data, path).runs
-    return [_checked(RunPart, data, path)]
+        found = reading.read(path, check, claim)
+    except reading.ForeignFile as error:
+        raise NoRecord(f"{path}: {error}") from None
+    except reading.RecordProblem as error:
+        raise RecordError(f"{path}: {error}") from None
+    if found.claims is None:
+        kept = "runs" in found.head
+        data = json.dumps(found.head, ensure_ascii=False).encode("utf-8", "replace")
+        return Read(_checked(Kept, data, path).runs if kept else [_checked(RunPart, data, path)])
+    head = {**found.head, "claims": []}
+    run = _checked(RunPart, json.dumps(head, ensure_ascii=False).encode("utf-8", "replace"), path)
+    note = f"{path}: {found.note}" if found.note else ""
+    return Read([run.model_copy(update={"claims": found.claims})], note)
 
 
 @dataclass
@@ -72,12 +95,14 @@ class Found:
         wrong: what is wrong with files that were named; a line for each, with its name.
         damaged: likewise of files in folders.
         left_out: likewise of those in folders that are no records at all.
+        notes: what is to be said of sound ones.
     """
 
     runs: list[RunPart] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     damaged: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 def read_all(paths: Iterable[Path]) -> Found:
@@ -87,7 +112,9 @@ def read_all(paths: Iterable[Path]) -> Found:
         inside = path.is_dir()
         for file in sorted(path.glob("*.json")) if inside else [path]:
             try:
-                found.runs += read(file)
+                one = read(file)
+                found.runs += one.runs
+                found.notes += [one.note] if one.note else []
             except NoRecord as error:
                 (found.left_out if inside else found.wrong).append(str(error))
             except RecordError as error:
@@ -95,14 +122,17 @@ def read_all(paths: Iterable[Path]) -> Found:
     return found
 
 
-def _checked(part: type[_Part], data: bytes, path: Path) -> _Part:
+def _checked(part: type[_Part], data: bytes, path: Path, where: str = "") -> _Part:
     try:
         return part.model_validate_json(data)
     except ValidationError as error:
-        raise RecordError(f"{path}: {_described(error.errors(include_url=False))}") from None
+        problems = error.errors(include_url=False, include_input=False)
+        if problems[0]["type"] == "json_invalid":
+            raise RecordError(f"{path}: is not JSON: {where}{problems[0]['msg']}") from None
+        raise RecordError(f"{path}: {_described(problems, where)}") from None
 
 
-def _described(problems: Sequence[Any]) -> str:
-    told = [f"{key_path(each['loc']) or 'JSON'}: {each['msg']}" for each in problems]
+def _described(problems: Sequence[Any], where: str) -> str:
+    told = [f"{where}{key_path(each['loc']) or 'JSON'}: {each['msg']}" for each in problems]
     more = f"; … {len(told) - _PROBLEMS_SHOWN} more" if len(told) > _PROBLEMS_SHOWN else ""
     return "; ".join(told[:_PROBLEMS_SHOWN]) + more

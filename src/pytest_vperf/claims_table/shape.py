@@ -24,6 +24,11 @@ def _moment(text: str) -> str:
 
 
 Moment = Annotated[str, AfterValidator(_moment)]
+#: Of one claim; the greatest number that a document publishes is 1,023.
+MOST_TARGETS = 2000
+#: Of longer texts the beginning is kept: a table shows less of each, and a file may have very many.
+LONGEST = 4000
+Words = Annotated[str, AfterValidator(lambda text: text[:LONGEST])]
 
 
 class _Part(BaseModel):
@@ -33,9 +38,9 @@ class _Part(BaseModel):
 class TargetPart(_Part):
     """What a target was; of its details those that say where it was."""
 
-    kind: str
-    name: str
-    details: dict[str, str]
+    kind: Words
+    name: Words
+    details: dict[str, Words]
 
     @field_validator("details")
     @classmethod
@@ -46,9 +51,9 @@ class TargetPart(_Part):
 class HardwarePart(_Part):
     """By which profile it was judged, and whether the machine is that of the profile named."""
 
-    profile: str
+    profile: Words
     matches: bool
-    mismatches: list[str]
+    mismatches: Annotated[list[Words], Field(max_length=MOST_TARGETS)]
 
 
 class ClaimPart(_Part):
@@ -56,18 +61,18 @@ class ClaimPart(_Part):
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
     verdict: Verdict
-    reason: str
-    criterion: str
-    statistic: str
+    reason: Words
+    criterion: Words
+    statistic: Words
     unit: Annotated[str, Field(max_length=40)]
     estimate: float | None
     interval: tuple[float | None, float | None] | None
     n: Annotated[int, Field(ge=0, le=10**9)]
     samples: list[float]
-    target: str
-    targets: list[TargetPart]
+    target: Words
+    targets: Annotated[list[TargetPart], Field(max_length=MOST_TARGETS)]
     hardware: HardwarePart
-    nodeid: str
+    nodeid: Words
     started_at: Moment
 
     @field_validator("samples")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from pytest_vperf.claims_table.machines import Machines
-from pytest_vperf.console import print_table
+from pytest_vperf.console import print_table, tell
+from pytest_vperf.foreign_text import line as one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,13 +23,13 @@ def print_lines(lines: Sequence[Line]) -> None:
     """Print a table for each profile, and the machines that the verdicts are of."""
     machines = Machines(lines)
     for profile in dict.fromkeys(line.profile for line in lines):
-        print(f"{profile or 'no profile'}:\n")
+        tell(f"{profile or 'no profile'}:\n")
         rows = [_row(line, machines) for line in lines if line.profile == profile]
         print_table(("last verdict", "claim, limit; measured, on, date; why; test; source"), rows)
-        print()
+        tell()
     for machine in machines.described():
-        print(f"machine {machine}")
-    print(counts(lines))
+        tell(f"machine {machine}")
+    tell(counts(lines))
 
 
 def print_parts(parts: Sequence[Part]) -> None:
@@ -46,7 +47,7 @@ def print_parts(parts: Sequence[Part]) -> None:
             for part in parts
         ],
     )
-    print()
+    tell()
 
 
 def counts(lines: Sequence[Line]) -> str:
@@ -61,8 +62,8 @@ def counts(lines: Sequence[Line]) -> str:
 
 def _row(line: Line, machines: Machines) -> tuple[Text, Text]:
     """The verdict, and all else below one another: side by side, names and reasons would be columns of scraps."""
-    pattern = f" (of {line.entry})" if line.entry and line.entry != line.name else ""
-    told = Text.assemble((line.name, "bold"), f"{pattern}  {line.limit}")
+    pattern = f" (of {one_line(line.entry)})" if line.entry and line.entry != line.name else ""
+    told = Text.assemble((one_line(line.name), "bold"), f"{pattern}  {one_line(line.limit)}")
     verdict = Text("never measured", "yellow")
     below = [line.why.removeprefix("never measured").removeprefix(": ")]
     if line.last is not None:
@@ -73,5 +74,5 @@ def _row(line: Line, machines: Machines) -> tuple[Text, Text]:
         below = [", ".join(filter(None, told_of)), line.why]
     below += [*line.tests, line.source]
     for text in filter(None, below):
-        told.append(f"\n{text}")
+        told.append(f"\n{one_line(text)}")
     return verdict, told

@@ -82,7 +82,7 @@ class Filling:
         self.targets = tuple(pids)
         self.count = len(self.targets)
         self._order = list(self.targets)
-        random.Random(seed).shuffle(self._order)  # noqa: S311 - an order, no secret
+        random.Random(seed).shuffle(self._order)  # noqa: S311 - an order, no secret # nosec B311
         self._closed = False
 
     def carried(self, at_least: Quantity | None = None) -> Quantity:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from pytest_vperf.quantity import format_number
-from pytest_vperf.reporting.table import plain_table
+from pytest_vperf.reporting.table import cell, plain_table
 from pytest_vperf.results.record import judged
 
 if TYPE_CHECKING:
@@ -48,7 +46,7 @@ def _table(rows: Sequence[tuple[str, dict[str, str]]]) -> Table:
     for column in table.columns[1:]:
         column.justify = "right"
     for label, cells in rows:
-        table.add_row(Text(label), *(cells.get(head, "-") for head in heads))
+        table.add_row(cell(label), *(cells.get(head, "-") for head in heads))
     return table
 
 

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from rich.bar import Bar
 from rich.table import Table
-from rich.text import Text
 
 from pytest_vperf.quantity import format_number
-from pytest_vperf.reporting.table import plain_table
+from pytest_vperf.reporting.table import cell, plain_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,9 +35,9 @@ def fillings_table(records: Sequence[FillingRecord]) -> Table:
         column.justify = "right"
     for record in records:
         table.add_row(
-            Text(record["name"]),
+            cell(record["name"]),
             str(record["count"]),
-            record["stop"],
+            cell(record["stop"]),
             *(_spread(record["process"].get(key)) for key, _ in _PROCESS),
             *(_spread(record["inside"].get(key)) for key, _ in _INSIDE),
         )
@@ -63,7 +62,7 @@ def costs_table(records: Sequence[FillingRecord]) -> Table | None:
     for record in records:
         ended = record["teardown_s"]
         table.add_row(
-            Text(record["name"]),
+            cell(record["name"]),
             _cost(record["cost"]),
             _cost(record["cost_in_group"]),
             _cost(many(record), MANY / 1024),
@@ -87,7 +86,7 @@ def curves_table(records: Sequence[FillingRecord]) -> Table | None:
         chosen = sorted({round(k * last / (_POINTS - 1)) for k in range(_POINTS)})
         for row, (n, mib) in enumerate(points[index] for index in chosen):
             length = max(0.0, mib) / greatest * _LENGTH
-            name = Text("" if row else record["name"])
+            name = cell("" if row else record["name"])
             table.add_row(name, str(n), f"{mib:.0f}", Bar(_LENGTH, 0, length, width=_LENGTH))
     return table if table.row_count else None
 
@@ -121,10 +120,10 @@ def reasons(records: Sequence[FillingRecord]) -> Table:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for record in records:
-        table.add_row(Text(f"{record['name']}:"), Text(record["why"]))
+        table.add_row(cell(f"{record['name']}:"), cell(record["why"]))
         if not record["held"] and record["watched"]:
             watched = f"no control group holds them all, they were watched: {record['watched']}"
-            table.add_row(Text(f"{record['name']}:"), Text(watched))
+            table.add_row(cell(f"{record['name']}:"), cell(watched))
     return table
 
 

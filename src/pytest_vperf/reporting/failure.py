@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_vperf import foreign_text
 from pytest_vperf.quantity import format_number
 from pytest_vperf.reporting import words
 
@@ -18,11 +19,12 @@ _SHOWN = 12
 
 def failure_text(record: ClaimRecord, fingerprint: Mapping[str, Any] | None) -> str:
     """The first line says it in one sentence, the rows below are its evidence."""
-    rows = list(_rows(record, fingerprint))
+    rows = [(name, foreign_text.line(text)) for name, text in _rows(record, fingerprint)]
     width = max(len(name) for name, _ in rows)
     first = (
         f"{record['name']} is refuted: measured {_estimate(record)}, claimed {words.limit(record)}"
     )
+    first = foreign_text.line(first)
     return "\n".join([first, *(f"  {name:{width}}  {text}" for name, text in rows)])
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_vperf import foreign_text
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -35,7 +37,7 @@ def header_lines(
         lines.append(f"claims: record in {settings.json}")
     if noise:
         lines.append(noise_line(noise))
-    return lines
+    return [foreign_text.line(line) for line in lines]
 
 
 def noise_line(noise: Sequence[NoiseWarning]) -> str:

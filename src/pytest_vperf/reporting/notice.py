@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+from pytest_vperf import foreign_text
+
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
@@ -22,5 +24,7 @@ def say(config: pytest.Config, text: str) -> None:
         aside = capture.global_and_fixture_disabled()
     with aside:
         reporter.ensure_newline()
-        reporter.write_line(f"claims: {text}")
+        if reporter._tw.width_of_current_line:  # letters of a controller of pytest-xdist
+            reporter._tw.line()
+        reporter.write_line(f"claims: {foreign_text.line(text)}")
         reporter.flush()

@@ -11,6 +11,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, TextIO
 
+from pytest_vperf import foreign_text
 from pytest_vperf.claims.forecast import rough_time, roughly
 from pytest_vperf.quantity import format_number
 from pytest_vperf.reporting.notice import say
@@ -112,7 +113,7 @@ class TerminalProgress:
             self._column = self._reporter._tw.width_of_current_line % max(width, 1)
             start = "\n" + start
             self._shown = True
-        self._write(start + "".join(c for c in text if c.isprintable())[: width - 1])
+        self._write(start + foreign_text.line(text)[: width - 1])
 
     def _write(self, text: str) -> None:
         aside: AbstractContextManager[object] = contextlib.nullcontext()

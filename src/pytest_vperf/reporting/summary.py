@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from pytest_vperf import require
+from pytest_vperf import foreign_text, require
 from pytest_vperf.outcomes import CATEGORIES, OUTCOMES
 
 if TYPE_CHECKING:
@@ -50,12 +50,18 @@ def write_summary(reporter: TerminalReporter, session: ClaimsSession) -> None:
             reporter.line(line)
     reporter.line(counts_line(records))
     for name in session.unmet:
+        asked = foreign_text.line(name)
         reporter.line(
-            f"claims: {require.VARIABLE} asks for {name}, and no claim about it was measured",
+            f"claims: {require.VARIABLE} asks for {asked}, and no claim about it was measured",
             red=True,
         )
     if session.usage_error:
-        reporter.line(f"ERROR: {session.usage_error}", red=True)
+        reporter.line(f"ERROR: {foreign_text.lines(session.usage_error)}", red=True)
+
+
+def write_loss(reporter: TerminalReporter, session: ClaimsSession) -> None:
+    """What of the record is not where it was to be, and where it is."""
+    reporter.line(f"claims: {foreign_text.line(session.record_lost)}", red=True)
 
 
 def write_fillings(reporter: TerminalReporter, session: ClaimsSession) -> None:

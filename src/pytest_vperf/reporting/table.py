@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from pytest_vperf import foreign_text
 from pytest_vperf.quantity import format_number
 from pytest_vperf.reporting import words
 
@@ -34,12 +35,12 @@ def claims_table(records: Sequence[ClaimRecord], width: int) -> Table:
     for record in records:
         style = _STYLES.get(record["verdict"], "yellow")
         table.add_row(
-            Text(record["verdict"], style=style),
-            Text(record["name"]),
-            Text(words.measured(record)),
-            Text(words.limit(record)),
+            cell(record["verdict"], style),
+            cell(record["name"]),
+            cell(words.measured(record)),
+            cell(words.limit(record)),
             str(record["n"]),
-            Text(record["target"] or "-"),
+            cell(record["target"] or "-"),
         )
     return table
 
@@ -53,7 +54,7 @@ def remarks(records: Iterable[ClaimRecord]) -> Table | None:
         # Of an error its first line: the rest stands with the test.
         reason = record["reason"].partition("\n")[0] if record["verdict"] != "holds" else ""
         for text in filter(None, [reason, *record["warnings"]]):
-            table.add_row(Text(f"{record['name']}:"), Text(text))
+            table.add_row(cell(f"{record['name']}:"), cell(text))
     return table if table.row_count else None
 
 
@@ -71,7 +72,7 @@ def phases_table(records: Iterable[ClaimRecord]) -> Table | None:
         phases = record["phases"]
         cells = [format_number(phases[name]) if name in phases else "-" for name in names]
         arm = ", first arm" if record["statistic"] == "ratio" else ""
-        table.add_row(Text(record["name"] + arm), *cells, format_number(sum(phases.values())))
+        table.add_row(cell(record["name"] + arm), *cells, format_number(sum(phases.values())))
     return table
 
 
@@ -90,15 +91,20 @@ def sweeps_table(records: Iterable[ClaimRecord]) -> Table | None:
             )
             note = f" ({row['left_out']} left out)" if row["left_out"] else ""
             table.add_row(
-                Text(record["name"] + unit),
-                Text(row["point"]),
+                cell(record["name"] + unit),
+                cell(row["point"]),
                 format_number(row["asked"]),
                 format_number(row["offered"]),
-                Text(f"{format_number(row['carried'])}{' flat' if flat else ''}"),
+                cell(f"{format_number(row['carried'])}{' flat' if flat else ''}"),
                 f"{row['n']}{note}",
-                Text(row["busiest"] or "-"),
+                cell(row["busiest"] or "-"),
             )
     return table if table.row_count else None
+
+
+def cell(text: str, style: str = "") -> Text:
+    """A cell of a table: no markup, on one line, and nothing in it that moves a cursor."""
+    return Text(foreign_text.line(text), style=style)
 
 
 def plain_table(*names: str) -> Table:
@@ -106,7 +112,7 @@ def plain_table(*names: str) -> Table:
     # No frames: the rows can be searched, cut and read in a log.
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     for name in names:
-        table.add_column(name, overflow="fold")
+        table.add_column(cell(name), overflow="fold")
     return table
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_vperf import foreign_text
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
 
 def properties(record: ClaimRecord) -> Iterator[tuple[str, object]]:
     """The properties ``vperf.NAME.KEY`` of a claim; what is not known is left out, never written as 0."""
-    prefix = f"vperf.{record['name']}"
+    prefix = f"vperf.{foreign_text.line(record['name'])}"
     interval = record["interval"]
     values: dict[str, object] = {
         "verdict": record["verdict"],
@@ -31,4 +33,4 @@ def properties(record: ClaimRecord) -> Iterator[tuple[str, object]]:
     }
     for key, value in values.items():
         if value is not None and value != "":
-            yield f"{prefix}.{key}", value
+            yield f"{prefix}.{key}", foreign_text.lines(value) if isinstance(value, str) else value

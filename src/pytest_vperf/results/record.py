@@ -6,13 +6,17 @@ A record is made of what JSON can say and nothing else, so it needs no conversio
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pytest_vperf.machine.noise import NoiseEvidence
     from pytest_vperf.results.sweep import LoadFacts, SweepRecord
+
+
+#: How deep a record is nested, and some more.
+_DEEPEST = 9
 
 
 class _OfSweep(TypedDict, total=False):
@@ -173,6 +177,79 @@ def unmeasured(
         warnings=[],
         sweep=None,
     )
+
+
+def sound(record: ClaimRecord) -> ClaimRecord:
+    """The record if JSON can say it, else an error record of the same claim that it can.
+
+    JSON has no words for an infinite number, for one. What it can say of the record is kept, of a list each element,
+    the rest is as in a claim that was not measured, and a warning says what it was. A claim whose evidence cannot be
+    written down is not shown to hold; one that is refuted stays refuted.
+    """
+    why = _refusal(record)
+    if not why:
+        return record
+    values: dict[str, Any] = dict(record)
+    spare: dict[str, Any] = dict(
+        unmeasured("", "", target="", nodeid="", started_at="", budget=0.0, seed=0)
+    )
+    found = {key: _part(values.get(key), spare[key]) for key in spare}
+    text = f"the record cannot be written whole: {why}"
+    if found["verdict"] in ("holds", ""):
+        found["verdict"], found["cause"] = "inconclusive", "error"
+    # A refutation says first what refutes it.
+    told = (
+        [found["reason"], f"error: {text}"] if found["verdict"] == "refuted" else [f"error: {text}"]
+    )
+    found["reason"] = "; ".join(filter(None, told))
+    found["warnings"] = [*found["warnings"], text]
+    return cast("ClaimRecord", found)
+
+
+def to_wire(records: Sequence[Mapping[str, Any]]) -> str:
+    """Records as a text that pytest-xdist can carry: ASCII, while texts of records may be none that UTF-8 has.
+
+    What JSON has no words for is left out; `sound` has seen to it that claims have nothing of that kind.
+    """
+    import json
+
+    return json.dumps([each for each in records if not _refusal(each)])
+
+
+def from_wire(text: str) -> list[Any]:
+    """The records of such a text."""
+    import json
+
+    found: list[Any] = json.loads(text)
+    return found
+
+
+def _part(value: Any, spare: Any) -> Any:
+    """A value of a record if JSON can say it, else what it can say of it."""
+    if isinstance(value, list) and isinstance(spare, list):
+        return [each for each in value if not _refusal(each)]
+    return spare if _refusal(value) else value
+
+
+def _refusal(value: Any, depth: int = 0) -> str:
+    """Where in a value there is something JSON has no words for: ``observations.3.value is inf``; empty: nowhere."""
+    import json
+
+    try:
+        json.dumps(value, allow_nan=False, ensure_ascii=False)
+    except (ValueError, TypeError, RecursionError) as error:
+        reason = f" is {value}" if isinstance(value, float) else f": {error}"
+    else:
+        return ""
+    parts: Iterable[tuple[object, Any]] = ()
+    if isinstance(value, dict):
+        parts = value.items()
+    elif isinstance(value, (list, tuple)):
+        parts = enumerate(value)
+    for key, part in parts if depth < _DEEPEST else ():
+        if where := _refusal(part, depth + 1):
+            return f"{key}{'' if where[0] in ' :' else '.'}{where}"
+    return reason
 
 
 def judged(observations: Iterable[Observation]) -> list[Observation]:

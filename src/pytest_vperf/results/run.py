@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import os
-import tempfile
+import errno
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_vperf.foreign_text import to_json
+from pytest_vperf.machine import whole_file
+from pytest_vperf.results import journal
+from pytest_vperf.results.record import from_wire, sound
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
 
     from pytest_vperf.results.filling import FillingRecord
     from pytest_vperf.results.record import ClaimRecord
@@ -25,16 +29,35 @@ def now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
+def _nobody(text: str) -> None:
+    """Tell nobody."""
+
+
 @dataclass
 class RunRecord:
     """Everything one pytest run measured.
 
+    Each claim is appended to a journal beside the file when it ends (`pytest_vperf.results.journal`), and the file is
+    written once, by `finish`. Until then the file has no claims and says where the journal is: an old file must not
+    be taken for this run's.
+
+    Under pytest-xdist each worker keeps a part: a journal of its own, of the claims that ended there, since those
+    reach the controller with the report of their test only. The controller names the parts (`new_part`), and takes
+    what it has not been sent (of a worker that crashed) when it finishes.
+
+    A disk that is full ends nothing: what cannot be written is kept in memory and tried again with every claim, and
+    at the end.
+
     Attributes:
-        path: the file that is rewritten after every claim; ``None`` keeps the record in memory only.
+        path: the file; ``None`` keeps the record in memory only.
         profile: what `Selection.describe` and the header say of the hardware profile; filled when it is chosen.
         fingerprint: what the machine is; filled likewise.
         claims: in the order they ended.
         fillings: of hosts, in the order they ended.
+        mark: a number drawn for the run.
+        whole: of a part, the mark of the run that it is a part of; else empty.
+        tell: is told once when something cannot be written, and of journals that killed runs left.
+        trouble: why something of the record is not in any file; empty where all is.
     """
 
     path: Path | None = None
@@ -43,65 +66,207 @@ class RunRecord:
     fingerprint: Mapping[str, Any] | None = None
     claims: list[ClaimRecord] = field(default_factory=list)
     fillings: list[FillingRecord] = field(default_factory=list)
+    mark: str = field(default_factory=journal.new_mark)
+    whole: str = ""
+    tell: Callable[[str], None] = _nobody
+    trouble: str = ""
+    _journal: journal.Journal | None = None
+    _lines: list[str] = field(default_factory=list)  # each claim as JSON, as it was when it ended
+    _written: int = 0  # how many of them the journal has
+    _head: str = ""  # as the journal has it
+    _fillings: str = ""
+    _told: bool = False
+    _parts: list[str] = field(default_factory=list)
 
-    def add(self, record: ClaimRecord) -> None:
-        """Take a claim's record, and write the file at once: the next claim may end the process."""
-        self.extend([record])
+    def begin(self) -> None:
+        """Begin the journal and the file, before anything is measured; does nothing where they are begun.
 
-    def extend(self, records: Iterable[ClaimRecord]) -> None:
-        """Take several records, and write the file once."""
-        self.claims.extend(records)
-        self.write()
+        Raises:
+            OSError: the file cannot be written there; an older one is as it was.
+        """
+        if self.path is None or self._journal is not None:
+            return
+        with whole_file.place(self.path) as place:
+            if place.stream is not None:
+                raise OSError(errno.EINVAL, "is not a file")
+            left = list(journal.leftovers(place)) if not self.whole else []
+            begun = journal.Journal.begin(place, self.mark)
+            head = self._head_line()
+            try:
+                begun.append(head)
+                if not self.whole:
+                    draft = journal.draft_name(place.name, self.mark)
+                    place.write(self._document(unfinished=begun.name), draft=draft)
+            except BaseException:
+                begun.remove()
+                raise
+        self._journal, self._head = begun, head
+        self._written, self._fillings = 0, ""
+        for each in left:
+            count = f"{each.claims} claim{'s' if each.claims > 1 else ''}"
+            self.tell(
+                f"a run that was killed left {count} in {each.path}: `vperf claims` reads it, and it "
+                "stays until you remove it"
+            )
 
-    def document(self) -> dict[str, Any]:
-        """The run as plain data."""
+    def add(self, record: ClaimRecord) -> ClaimRecord:
+        """Take a claim's record, and append it to the journal at once: the next claim may end the process.
+
+        Returns:
+            the record as it is kept: see `pytest_vperf.results.record.sound`.
+        """
+        return self.extend([record])[0]
+
+    def extend(self, records: Iterable[ClaimRecord]) -> list[ClaimRecord]:
+        """Take several records, as `add` does."""
+        kept = []
+        for record in records:
+            try:
+                line = to_json(record)
+            except (ValueError, TypeError, RecursionError):
+                record = sound(record)
+                line = to_json(record)
+            kept.append(record)
+            if self.path is not None:
+                self._lines.append(line)
+        self.claims += kept
+        if kept and self.path is not None:
+            self._append()
+        return kept
+
+    def fillings_changed(self) -> None:
+        """A filling was added, or one that is kept has changed."""
+        if self.path is not None:
+            self._append()
+
+    def finish(self) -> None:
+        """Write the whole record, and remove the journal; where that is not possible it stays, and `trouble` says so.
+
+        May be called again, after more was measured.
+        """
+        self._take_parts()
+        if self.path is None or self._journal is None or self.whole:
+            return
+        self._append()
+        try:
+            with whole_file.place(self.path) as place:
+                place.write(self._document(), draft=journal.draft_name(place.name, self.mark))
+                for part in self._parts:
+                    place.remove(journal.journal_name(place.name, part))
+        except OSError as error:
+            where = f"{self._written} of {len(self._lines)} claims are in {self._journal.path}"
+            if self._written < len(self._lines) and (elsewhere := self._save_elsewhere()):
+                where = f"the record is in {elsewhere}"
+            self.trouble = f"{self.path} cannot be written: {_why(error)}; {where}"
+            self._journal.close()
+        else:
+            self.trouble = ""
+            self._journal.remove()
+        self._journal = None
+
+    def new_part(self) -> str:
+        """The mark of a part of this run, for another process that has ``path`` and our ``mark``, too."""
+        self._parts.append(journal.new_mark())
+        return self._parts[-1]
+
+    def _take_parts(self) -> None:
+        """Take the claims of parts that we have not been sent."""
+        if self.path is None or not self._parts:
+            return
+        known = set(self._lines)
+        for part in self._parts:
+            try:
+                with whole_file.place(self.path) as place:
+                    texts = journal.claims_in(place, part)
+            except (OSError, ValueError) as error:
+                self.tell(f"the journal of a worker cannot be read: {error}")
+                continue
+            self.extend(from_wire(f"[{', '.join(text for text in texts if text not in known)}]"))
+
+    def _save_elsewhere(self) -> str:
+        """Write the record to a private file in the folder for temporary files; its path, or empty if that fails."""
+        import os
+        import tempfile
+
+        try:
+            file, path = tempfile.mkstemp(prefix="vperf-record-", suffix=".json")
+        except OSError:
+            return ""
+        try:
+            with os.fdopen(file, "wb") as stream:
+                stream.writelines(self._document())
+        except OSError:
+            with suppress(OSError):
+                os.unlink(path)  # noqa: PTH108
+            return ""
+        return path
+
+    def _append(self) -> None:
+        """Bring the journal up to date, as far as the disk lets us; what is left over comes with the next claim."""
+        try:
+            self.begin()
+            assert self._journal is not None
+            head = self._head_line()
+            if head != self._head:
+                self._journal.append(head)
+                self._head = head
+            for line in self._lines[self._written :]:
+                self._journal.append(f"{journal.CLAIM}{line}}}")
+                self._written += 1
+            fillings = self._fillings_text()
+            if fillings != (self._fillings or "[]"):
+                self._journal.append(f"{journal.FILLINGS}{fillings}}}")
+                self._fillings = fillings
+        except OSError as error:
+            where = self._journal.path if self._journal else self.path
+            self.trouble = f"{where} cannot be written: {_why(error)}"
+            if not self._told:
+                self._told = True
+                self.tell(
+                    f"{self.trouble}; measuring goes on, and it is tried again with every claim and at the end"
+                )
+        else:
+            self.trouble = ""
+
+    def _head_values(self) -> dict[str, Any]:
         from pytest_vperf import __version__
 
         return {
             "format": FORMAT,
             "vperf": __version__,
+            "run": self.mark,
             "started": self.started,
             "profile": self.profile,
             "fingerprint": self.fingerprint,
-            "claims": self.claims,
-            "fillings": self.fillings,
+            **({"part_of": self.whole} if self.whole else {}),
         }
 
-    def write(self) -> None:
-        """Write the file, whole or not at all.
+    def _head_line(self) -> str:
+        return f"{journal.HEAD}{to_json(self._head_values())}}}"
 
-        Raises:
-            OSError: the file cannot be written; an older one is as it was.
-            ValueError: a number is not finite, which JSON has no word for.
-        """
-        if self.path is None:
-            return
-        text = json.dumps(self.document(), allow_nan=False, ensure_ascii=False, indent=1)
-        write_whole(self.path, text + "\n")
+    def _fillings_text(self) -> str:
+        """The fillings, each as JSON; one that JSON has no words for is left out rather than all of them."""
+        told = []
+        for each in self.fillings:
+            try:
+                told.append(to_json(each))
+            except (ValueError, TypeError, RecursionError) as error:
+                self.tell(f"the filling {each.get('name')!r} cannot be recorded: {error}")
+        return f"[{', '.join(told)}]"
 
-
-def write_whole(path: Path, text: str) -> None:
-    """Replace a file's content in one step, so that no reader and no crash sees half of it.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
-    goal = path.resolve()  # a link stays a link
-    descriptor, draft = tempfile.mkstemp(prefix=f".{goal.name}-", dir=goal.parent)
-    try:
-        # Half a surrogate pair, which UTF-8 has no word for, becomes \udXXX: that is its escape in JSON too.
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as stream:
-            stream.write(text)
-        mode = goal.stat().st_mode & 0o777 if goal.exists() else 0o666 & ~_umask()
-        Path(draft).chmod(mode)
-        Path(draft).replace(goal)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
+    def _document(self, *, unfinished: str = "") -> Iterator[bytes]:
+        """The file, a claim on each line, so that a reader needs memory for one of them at a time."""
+        head = self._head_values()
+        first = {key: head[key] for key in ("format", "vperf", "run", "started")}
+        rest = {key: head[key] for key in ("profile", "fingerprint")}
+        start = {**first, "unfinished": unfinished, **rest, "claims": []}
+        yield f"{to_json(start)[:-2]}\n".encode()
+        lines = [] if unfinished else self._lines
+        for number, line in enumerate(lines, 1):
+            yield f"{line}{',' if number < len(lines) else ''}\n".encode()
+        fillings = "[]" if unfinished else self._fillings_text()
+        yield f'], "fillings": {fillings}}}\n'.encode()
 
 
-def _umask() -> int:
-    # The umask can only be read by setting it.
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
+def _why(error: OSError) -> str:
+    return error.strerror or str(error)

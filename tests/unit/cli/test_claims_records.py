@@ -15,11 +15,12 @@ from markdown_it import MarkdownIt
 
 from pytest_vperf.claims.thresholds import load_profile
 from pytest_vperf.claims_table.lines import Line, lines
-from pytest_vperf.claims_table.markdown import _code, _text, page
-from pytest_vperf.claims_table.measured import measured, plain
+from pytest_vperf.claims_table.markdown import page
+from pytest_vperf.claims_table.measured import measured
 from pytest_vperf.claims_table.named import NamingTest
 from pytest_vperf.claims_table.records import NoRecord, RecordError, read, read_all
 from pytest_vperf.claims_table.terminal import print_lines
+from pytest_vperf.foreign_text import line, markdown, markdown_code
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +61,7 @@ def of(tmp_path: Path) -> Any:
         for number, each in enumerate(runs):
             path = tmp_path / f"{number}.json"
             path.write_text(json.dumps(each))
-            records += [one for found in read(path) for one in measured(found)]
+            records += [one for found in read(path).runs for one in measured(found)]
         return lines({"box": load_profile(thresholds)}, records, tests)
 
     return made
@@ -155,6 +156,23 @@ def test_what_cannot_be_read_is_named_with_what_is_wrong(tmp_path: Path, name: s
     assert len(str(error.value)) < 1000
 
 
+TARGET = {"kind": "pod", "name": "pod", "details": {}}
+TOO_MANY = {
+    "in a claim": (run(claim(targets=[TARGET] * 2001)), "targets: List should have at most 2000"),
+    "in all": (run(*[claim(targets=[TARGET] * 2000)] * 101), "more than 200000 targets"),
+}
+
+
+@pytest.mark.parametrize("name", TOO_MANY)
+def test_more_targets_than_any_record_has_are_refused(tmp_path: Path, name: str) -> None:
+    document, says = TOO_MANY[name]
+    head = json.dumps({**document, "claims": []}).removesuffix("]}")
+    path = tmp_path / "many.json"
+    path.write_text(f"{head}\n" + ",\n".join(map(json.dumps, document["claims"])) + "\n]}\n")
+    with pytest.raises(RecordError, match=says):
+        read(path)
+
+
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.json")
     with pytest.raises(RecordError, match="it is not a regular file"):
@@ -237,8 +255,8 @@ def test_a_test_that_was_renamed_since_is_not_the_one_to_look_for(
 @given(st.text(max_size=40) | st.text(alphabet="`*_[](){}<>|&~$#!\\\\@:/.-+=1a w", max_size=30))
 def test_any_text_shows_as_it_is_written(text: str) -> None:
     """A cell, rendered, has the text: as a text, and as a name in a fixed font."""
-    shown = plain(text)
-    table = f"| a | b |\n| --- | --- |\n| x{_text(shown)}x | {_code(f'x{shown}x')} |\n"
+    shown = line(text)
+    table = f"| a | b |\n| --- | --- |\n| x{markdown(shown)}x | {markdown_code(f'x{shown}x')} |\n"
     html = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).render(table)
     cells = re.findall(r"<td>(.*?)</td>", html.replace("<span>", "").replace("</span>", ""))
     first, second = (unescape(cell) for cell in cells)

@@ -54,6 +54,20 @@ def test_schema_that_cannot_be_written(capsys: pytest.CaptureFixture[str], tmp_p
     assert capsys.readouterr().err == f"vperf schema: {goal}: No such file or directory\n"
 
 
+@pytest.mark.parametrize("words", [["schema"], ["claims"], ["claims", "--json"]], ids=" ".join)
+def test_a_full_disk_is_said_in_one_line(words: list[str]) -> None:
+    program = "import sys; from pytest_vperf.cli import main; sys.exit(main())"
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", program, *words],
+            stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (
+        1,
+        "vperf: standard output: No space left on device\n",
+    )
+
+
 def test_a_folder_of_runs_that_cannot_be_trusted_is_said_in_one_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,7 +98,7 @@ sys.exit(cli.main(["clean"]))
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_command_cleans_up_and_says_so(number: signal.Signals) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", LONG], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -25,10 +25,10 @@ def test_waits():
     time.sleep(120)
 """
 COMMAND = """
-from pytest_vperf.interrupt import sigterm_as_interrupt
+from pytest_vperf.interrupt import ending_in_order
 from pytest_vperf.pytest_process import run_pytest
 
-with sigterm_as_interrupt():
+with ending_in_order():
     print(run_pytest(["-p", "no:cacheprovider", "-p", "no:vperf", "test_waits.py"]))
 """
 

@@ -280,7 +280,7 @@ def test_names_that_nothing_has(
     assert done.returncode == 2
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_check_shows_what_there_is(
     vperf: Callable[..., subprocess.CompletedProcess[str]], number: signal.Signals
 ) -> None:

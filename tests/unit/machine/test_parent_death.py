@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from pytest_vperf.machine.marks import wait_gone
+from pytest_vperf.machine.parent_death import start_bound
 
 PARENT = """
 import signal, subprocess, sys, time
@@ -53,3 +54,48 @@ def test_the_signal_that_was_asked_for_is_sent(number: signal.Signals, ends: boo
             child.kill()
         parent.kill()
         parent.communicate()
+
+
+#: Starts the child from a thread that ends at once, as a pool's may, and waits.
+IN_A_THREAD = """
+import signal, subprocess, sys, threading, time
+from pytest_vperf.machine import parent_death
+
+started = []
+def start():
+    started.append(parent_death.start_bound(
+        [sys.executable, "-c", sys.argv[1]], signal.SIGKILL, stdout=subprocess.PIPE, start_new_session=True
+    ))
+thread = threading.Thread(target=start)
+thread.start()
+thread.join()
+(child,) = started
+child.stdout.readline()
+print(child.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_process_ends_with_ours_and_not_with_the_thread_that_asked_for_it() -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", IN_A_THREAD, CHILD], stdout=subprocess.PIPE, text=True
+    )
+    assert parent.stdout is not None
+    child = psutil.Process(int(parent.stdout.readline()))
+    try:
+        assert wait_gone([child], 0.3) == [child]
+        os.kill(parent.pid, signal.SIGKILL)
+        parent.communicate(timeout=10)
+        assert wait_gone([child], 10.0) == []
+    finally:
+        if child.is_running():
+            child.kill()
+        parent.kill()
+        parent.communicate()
+
+
+def test_what_cannot_be_executed_is_the_callers_error() -> None:
+    with pytest.raises(FileNotFoundError, match="/no/such"):
+        start_bound(["/no/such"], signal.SIGKILL)
+    with start_bound([sys.executable, "-c", "print(1)"], signal.SIGKILL, stdout=-1) as process:
+        assert process.communicate()[0] == b"1\n"

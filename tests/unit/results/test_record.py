@@ -122,26 +122,62 @@ def test_junit_properties_have_the_ends_of_the_interval_that_are_known(
     assert {end: value for end, value in known.items() if value is not None} == ends
 
 
-def test_the_file_is_there_after_every_claim(tmp_path: Path) -> None:
+def test_every_claim_is_in_the_journal_at_once_and_in_the_file_at_the_end(tmp_path: Path) -> None:
     path = tmp_path / "out.json"
     run = RunRecord(path)
     for count in (1, 2):
         run.add(record(f"claim.{count}"))
-        document = json.loads(path.read_text())
-        assert document["format"] == 1
-        assert [each["name"] for each in document["claims"]] == ["claim.1", "claim.2"][:count]
+        unfinished = json.loads(path.read_text())
+        assert (unfinished["format"], unfinished["claims"]) == (1, [])
+        journal = tmp_path / unfinished["unfinished"]
+        kept = [json.loads(line) for line in journal.read_text().splitlines()]
+        names = [each["claim"]["name"] for each in kept if "claim" in each]
+        assert names == ["claim.1", "claim.2"][:count]
+        assert stat.S_IMODE(journal.stat().st_mode) == 0o600
+    run.finish()
+    document = json.loads(path.read_text())
+    assert document["unfinished"] == ""
+    assert [each["name"] for each in document["claims"]] == ["claim.1", "claim.2"]
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_number_that_is_not_finite_is_refused_and_the_file_stays(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("changes", "says", "verdict", "samples"),
+    [
+        ({"samples": [1.0, float("nan")]}, "samples.1 is nan", "inconclusive", [1.0]),
+        ({"gap_percent": float("inf")}, "gap_percent is inf", "inconclusive", []),
+        (
+            {"plan": {"tolerance": {1, 2}}},
+            "plan.tolerance: Object of type set is not JSON serializable",
+            "inconclusive",
+            [],
+        ),
+        ({"gap": float("inf"), "verdict": "refuted"}, "gap is inf", "refuted", []),
+        ({"gap": float("inf"), "verdict": "not measured"}, "gap is inf", "not measured", []),
+    ],
+)
+def test_a_record_that_json_refuses_becomes_an_error_record_and_the_rest_goes_on(
+    tmp_path: Path, changes: dict[str, object], says: str, verdict: str, samples: list[float]
+) -> None:
     path = tmp_path / "out.json"
     run = RunRecord(path)
-    run.write()
-    before = path.read_text()
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        run.add(record(samples=[float("nan")]))
-    assert path.read_text() == before
-    assert list(tmp_path.iterdir()) == [path]
+    kept = run.add(record("claim.bad", **{"verdict": "holds", "reason": "why", **changes}))
+    run.add(record("claim.good"))
+    run.finish()
+    bad, good = json.loads(path.read_text())["claims"]
+    assert (bad, good["name"]) == (kept, "claim.good")
+    assert (bad["name"], bad["verdict"], bad["samples"]) == ("claim.bad", verdict, samples)
+    error = f"error: the record cannot be written whole: {says}"
+    assert bad["reason"] == (f"why; {error}" if verdict == "refuted" else error)
+    assert bad["warnings"] == [error.removeprefix("error: ")]
+
+
+def test_what_contains_itself_is_refused_without_end(tmp_path: Path) -> None:
+    plan: dict[str, object] = {}
+    plan["plan"] = plan
+    kept = RunRecord(tmp_path / "out.json").add(record(plan=plan))
+    assert kept["plan"] == {}
+    assert "Circular reference detected" in kept["reason"]
 
 
 def test_a_link_stays_a_link_and_keeps_the_mode(tmp_path: Path) -> None:
@@ -150,7 +186,9 @@ def test_a_link_stays_a_link_and_keeps_the_mode(tmp_path: Path) -> None:
     real.chmod(0o640)
     link = tmp_path / "link.json"
     link.symlink_to(real)
-    RunRecord(link).write()
+    run = RunRecord(link)
+    run.begin()
+    run.finish()
     assert link.is_symlink()
     assert json.loads(real.read_text())["claims"] == []
     assert stat.S_IMODE(real.stat().st_mode) == 0o640
@@ -159,7 +197,9 @@ def test_a_link_stays_a_link_and_keeps_the_mode(tmp_path: Path) -> None:
 def test_a_new_file_has_the_mode_of_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
-        RunRecord(tmp_path / "out.json").write()
+        run = RunRecord(tmp_path / "out.json")
+        run.begin()
+        run.finish()
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "out.json").stat().st_mode) == 0o640
@@ -215,5 +255,6 @@ def test_half_a_surrogate_pair_does_not_keep_the_file_from_being_written(tmp_pat
     run = RunRecord(tmp_path / "out.json")
     run.add(record(reason="no file caf\udce9"))
     run.add(record(reason="größer"))
+    run.finish()
     first, second = json.loads(run.path.read_bytes())["claims"]  # type: ignore[union-attr]
     assert (first["reason"], second["reason"]) == ("no file caf\udce9", "größer")

@@ -97,10 +97,10 @@ def test_the_noise_of_runs_of_yesterday_is_not_forgotten(vperf: Vperf) -> None:
     ("changes", "says"),
     [
         ({"format": 2}, "it has format 2, and this vperf reads 1"),
-        ({"fingerprint": 3}, "fingerprint: Input should be a valid dictionary"),
+        ({"fingerprint": 3}, "fingerprint: Input should be an object"),
         ({"started": "2026-11-22T08:00:00"}, "started: Value error, a time without its zone"),
         ({"claims": [{"name": "copy.rate"}]}, "claims.0.nodeid: Field required"),
-        ({"claims": {"samples": [float("nan")]}}, "claims: Input should be a valid list"),
+        ({"claims": {"samples": [float("nan")]}}, "claims: Input should be a valid array"),
     ],
 )
 @pytest.mark.usefixtures("project")
@@ -120,7 +120,11 @@ def test_a_record_that_is_none_is_named_with_what_is_wrong(
     [
         ("run-2.json", '{"format": 1, "sta', "kept/run-2.json cannot be used: it is not JSON: "),
         ("run-2.json", "[" * 100_000, "cannot be used: it is nested too deeply for a record. Rem"),
-        ("run-2.json", "[]", "kept/run-2.json cannot be used: it: Input should be a valid dict"),
+        (
+            "run-2.json",
+            "[]",
+            "kept/run-2.json cannot be used: it is not a record of `pytest --claims-json`",
+        ),
         ("run-2.noise.json", "3", "kept/run-2.noise.json cannot be read: "),
         ("calibration.json", "[]", "kept/calibration.json is not what vperf calibrate writes"),
     ],
@@ -144,7 +148,7 @@ def test_a_damaged_record_ends_the_command(vperf: Vperf) -> None:
     Path("kept/run-2.json").write_text("[]")
     done = vperf(*KEPT)
     assert done.returncode == 2
-    assert "vperf calibrate: kept/run-2.json cannot be used: it: Input should be " in done.stderr
+    assert "vperf calibrate: kept/run-2.json cannot be used: it is not a record of " in done.stderr
     assert not Path("thresholds/desk.yaml").exists()
 
 

@@ -47,7 +47,7 @@ def test_records_of_other_tests_are_not_gone_on_with(vperf: Vperf) -> None:
     assert "kept/run-2.json is from another machine: kernel was '1.0', and is " in done.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupt_keeps_the_file_and_the_records(
     project: Path, vperf: Vperf, number: signal.Signals
 ) -> None:

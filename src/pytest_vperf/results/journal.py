@@ -1,0 +1,229 @@
+"""The journal of a run: what it has measured so far, a line for each claim, in a file beside that of the record.
+
+A process may be killed at any moment. What was appended is then in the file, up to a last line that may be torn;
+`pytest_vperf.results.reading` reads it. When the run ends, the whole record is written and the journal removed.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import secrets
+import stat
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_vperf.machine import whole_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: After the name of the record's file.
+_NAME = ".journal-{}"
+_MARK = re.compile(r"[0-9a-f]{12}")
+#: Waiting for the disk takes at most one part in so many of a run's time.
+_SYNC_SHARE = 20
+#: The first line begins so, and each claim's.
+HEAD, CLAIM, FILLINGS = '{"journal": ', '{"claim": ', '{"fillings": '
+
+
+def is_journal_of(name: str, record: str) -> bool:
+    """Whether a file's name is that of a journal of the record in a file ``record``."""
+    start = record + _NAME.format("")
+    return name.startswith(start) and _MARK.fullmatch(name[len(start) :]) is not None
+
+
+def record_of(name: str) -> str:
+    """The name of the file of the record that a journal belongs to."""
+    return name.rpartition(_NAME.format(""))[0]
+
+
+def new_mark() -> str:
+    """What the name of a journal ends in, which nobody can foresee."""
+    return secrets.token_hex(6)
+
+
+def journal_name(record: str, mark: str) -> str:
+    """The name of the journal with this mark, of the record in a file ``record``."""
+    return record + _NAME.format(mark)
+
+
+class Journal:
+    """The journal of a run that is alive; made by `begin`.
+
+    Its file is private, has a name that nobody can foresee, and is locked as long as this process lives, by which
+    others tell it from one that was left over.
+
+    When is it on the disk? A killed process loses nothing that it has written; a machine that loses power does. So
+    after a line the disk is waited for (fdatasync(2)), between two measurements and not during one, but for no more
+    than a twentieth of the time: where claims follow each other within less than twenty such waits, the next claim's
+    wait, or the end of the run, covers them.
+
+    Attributes:
+        mark: what its name ends in.
+        name: of its file.
+        path: of its file, for messages.
+    """
+
+    def __init__(self, place: whole_file.Place, folder: int, mark: str) -> None:
+        self.mark = mark
+        self.name = journal_name(place.name, mark)
+        self._folder = folder
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._file = os.open(self.name, flags, 0o600, dir_fd=folder)
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self.path = whole_file.path_in(folder, self.name)
+        self._size = 0
+        self._next_sync = 0.0
+
+    @classmethod
+    def begin(cls, place: whole_file.Place, mark: str) -> Journal:
+        """Make the journal of a record that is to be at a place.
+
+        Args:
+            place: where the record is to be.
+            mark: of `new_mark`.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
+        folder = os.dup(place.folder)
+        try:
+            return cls(place, folder, mark)
+        except BaseException:
+            os.close(folder)
+            raise
+
+    def append(self, line: str) -> None:
+        """Append a line, whole or not at all.
+
+        Raises:
+            OSError: it cannot be written, for instance since the disk is full.
+        """
+        left = memoryview(f"{line}\n".encode())
+        size = len(left)
+        try:
+            while left:
+                left = left[os.write(self._file, left) :]
+            self._sync()
+        except OSError:
+            with suppress(OSError):  # half a line would stand between whole ones
+                os.ftruncate(self._file, self._size)
+            raise
+        self._size += size
+
+    def _sync(self) -> None:
+        began = time.monotonic()
+        if began < self._next_sync:
+            return
+        try:
+            os.fdatasync(self._file)
+        except OSError as error:
+            if (
+                error.errno != errno.EINVAL
+            ):  # a file system that cannot: the line is written all the same
+                raise
+        ended = time.monotonic()
+        self._next_sync = ended + (ended - began) * (_SYNC_SHARE - 1)
+
+    def remove(self) -> None:
+        """The record is written: away with the journal. One that cannot be removed is found by the next run."""
+        with suppress(OSError):
+            os.unlink(self.name, dir_fd=self._folder)
+        self.close()
+
+    def close(self) -> None:
+        """Leave it where it is."""
+        os.close(self._file)
+        os.close(self._folder)
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """A journal of a run that was killed.
+
+    Attributes:
+        path: of the file.
+        claims: how many it has.
+    """
+
+    path: str
+    claims: int
+
+
+def leftovers(place: whole_file.Place) -> Iterator[Leftover]:
+    """The journals of earlier runs beside a record's file that never became a record.
+
+    Those without a claim, those whose record was written just before the kill, and what those runs were writing when
+    they were killed are removed.
+    """
+    try:
+        names = whole_file.names(place.folder)
+    except OSError:
+        return  # a folder that may be written and not be read
+    for name in sorted(each for each in names if is_journal_of(each, place.name)):
+        with suppress(OSError):
+            mark = name.rpartition("-")[2]
+            claims = _count(place.folder, name)
+            if claims is None:
+                continue
+            place.remove(draft_name(place.name, mark))
+            if not claims or _is_record_of(place, mark):
+                place.remove(name)
+            else:
+                yield Leftover(whole_file.path_in(place.folder, name), claims)
+
+
+def claims_in(place: whole_file.Place, mark: str) -> list[str]:
+    """The claims of one of our own journals, each as JSON; none where there is no such journal.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        file = os.open(journal_name(place.name, mark), flags, dir_fd=place.folder)
+    except FileNotFoundError:
+        return []
+    with open(file, encoding="utf-8") as stream:  # noqa: PTH123 - a descriptor
+        lines = [line for line in stream if line.startswith(CLAIM) and line.endswith("}\n")]
+    return [line[len(CLAIM) : -2] for line in lines]
+
+
+def draft_name(name: str, mark: str) -> str:
+    """Under which name the record of the run with this mark is prepared."""
+    return f".{name[:200]}-{mark}"
+
+
+def _count(folder: int, name: str) -> int | None:
+    """How many claims a journal has; ``None`` where it is not ours, or its run is alive."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with open(os.open(name, flags, dir_fd=folder), "rb") as stream:  # noqa: PTH123 - a descriptor
+        found = os.fstat(stream.fileno())
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+            return None
+        try:
+            fcntl.flock(stream.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return None
+        # Of a torn last line nobody was told.
+        return sum(
+            line.endswith(b"\n") and line.startswith(CLAIM.encode())
+            for line in iter(lambda: stream.readline(64 << 20), b"")
+        )
+
+
+def _is_record_of(place: whole_file.Place, mark: str) -> bool:
+    """Whether the record is that of the run with this mark, and whole."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        with open(os.open(place.name, flags, dir_fd=place.folder), "rb") as stream:  # noqa: PTH123
+            head = stream.read(4096)
+    except OSError:
+        return False
+    return f'"run": "{mark}"'.encode() in head and b'"unfinished": ""' in head

@@ -1,0 +1,281 @@
+"""Reads the file of a run's record, or the journal of one that did not come to its end, in bounded memory.
+
+A file may be broken, or somebody's who means ill: a value of JSON takes up to thirty times its text in memory, so
+that it counts how much is read at once. `pytest_vperf.results.run` writes a claim on each line, and so they are read
+one after the other; a file that another program has put into another form is read whole, and may be so much smaller.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import stat
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar
+
+from pytest_vperf.results import journal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+_Claim = TypeVar("_Claim")
+
+#: A run of all claims has some 10 MB, nearly all of it samples.
+MAX_BYTES = 256 << 20
+#: Of one claim, or of a whole file that is not a claim on each line.
+MAX_PART = 32 << 20
+#: Values in such a part. A sample has some twenty.
+MAX_VALUES = 2_000_000
+MAX_CLAIMS = 100_000
+
+
+class RecordProblem(Exception):
+    """A file cannot be read as a record; the text says why, without the file's name."""
+
+
+class ForeignFile(RecordProblem):
+    """A file is in a form that no record ever had."""
+
+
+@dataclass
+class Document(Generic[_Claim]):
+    """What a file has.
+
+    Attributes:
+        head: every key of the document but ``claims``.
+        claims: what was made of each claim; ``None`` where the document has no list of claims.
+        note: what is to be said of a run that did not come to its end; else empty.
+        torn: of a journal, whether its last line is cut off; ``None`` of a whole record.
+    """
+
+    head: dict[str, Any]
+    claims: list[_Claim] | None = None
+    note: str = ""
+    torn: bool | None = None
+
+
+def read(
+    path: Path, check: Callable[[dict[str, Any]], None], claim: Callable[[int, bytes], _Claim]
+) -> Document[_Claim]:
+    """Read a file.
+
+    Args:
+        path: the file. Of an unfinished record the journal beside it is read, and those that workers of pytest-xdist
+            left of the same run.
+        check: is given the document without its claims, before those are read; its errors are passed on.
+        claim: makes what is to be known of a claim, of its number from 0 on and its JSON; its errors likewise.
+
+    Raises:
+        RecordProblem: it cannot be read, is too large, or is not JSON.
+    """
+    reader = _Reader(check, claim)
+    found = reader.read(path)
+    real = path.resolve()
+    if name := found.head.get("unfinished", ""):
+        if not isinstance(name, str) or not journal.is_journal_of(name, real.name):
+            raise RecordProblem("names something else than its journal as unfinished")
+        real = real.with_name(name)
+        try:
+            found = reader.read(real)
+        except RecordProblem as error:
+            raise RecordProblem(
+                f"its run did not come to an end, and of its journal {real}: {error}"
+            ) from None
+    if found.claims is not None and found.torn is not None:
+        for part in _parts(real, found.head):
+            found.claims += reader.read(part, reader.known).claims or []
+        count = "1 claim" if len(found.claims) == 1 else f"{len(found.claims)} claims"
+        torn = (
+            "; its last line is cut off, of a claim that nobody was told of" if found.torn else ""
+        )
+        found.note = f"the run did not come to its end: its journal has {count}{torn}"
+    return found
+
+
+def _parts(real: Path, head: dict[str, Any]) -> list[Path]:
+    """The journals of workers beside that of their run."""
+    record, mark = journal.record_of(real.name), head.get("run")
+    found = []
+    try:
+        names = sorted(each for each in real.parent.iterdir())
+    except OSError:
+        return []
+    for each in names:
+        if each != real and journal.is_journal_of(each.name, record):
+            try:
+                with _opened(each) as stream:
+                    first = _object(stream.readline(MAX_PART))
+            except RecordProblem:
+                continue
+            own = first.get("journal")
+            if isinstance(own, dict) and mark and own.get("part_of") == mark:
+                found.append(each)
+    return found
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        # Not blocking: opening a named pipe would wait for its writer.
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        mode = os.fstat(file).st_mode
+        if not stat.S_ISREG(mode):
+            os.close(file)
+            raise OSError(errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL, "")
+    except OSError as error:
+        hint = {
+            errno.EISDIR: "it is a folder",
+            errno.ENOENT: "there is no such file",
+            errno.EINVAL: "it is not a regular file",
+        }.get(error.errno or 0, error.strerror or str(error))
+        raise RecordProblem(f"cannot be read: {hint}") from None
+    return open(file, "rb", buffering=1 << 16)  # noqa: PTH123 - a descriptor
+
+
+@dataclass
+class _Lines:
+    """The lines of a file, none of them too long, and not too many bytes."""
+
+    stream: BinaryIO
+    read: int = 0
+
+    def next(self) -> bytes:
+        try:
+            line = self.stream.readline(MAX_PART + 1)
+        except OSError as error:
+            raise RecordProblem(f"cannot be read: {error.strerror or error}") from None
+        self.read += len(line)
+        if self.read > MAX_BYTES:
+            raise RecordProblem(f"is larger than {MAX_BYTES >> 20} MiB; no record is")
+        return line
+
+
+class _Reader(Generic[_Claim]):
+    """Reads files.
+
+    Attributes:
+        known: digests of the claims of all files so far.
+    """
+
+    def __init__(
+        self, check: Callable[[dict[str, Any]], None], claim: Callable[[int, bytes], _Claim]
+    ) -> None:
+        self._check = check
+        self._claim = claim
+        self._seen: frozenset[bytes] = frozenset()
+        self._number = 0
+        self.known: set[bytes] = set()
+
+    def read(self, path: Path, seen: Iterable[bytes] = ()) -> Document[_Claim]:
+        """Read a file, and leave out the claims with digests that were ``seen``."""
+        self._seen = frozenset(seen)
+        with _opened(path) as stream:
+            lines = _Lines(stream)
+            first = lines.next()
+            if first.startswith(journal.HEAD.encode()):
+                return self._journal(first, lines)
+            if first.rstrip().endswith(b'"claims": ['):
+                return self._lines(first, lines)
+            parts = [first]
+            while lines.read <= MAX_PART and (line := lines.next()):
+                parts.append(line)
+        return self._whole(b"".join(parts))
+
+    def _lines(self, first: bytes, lines: _Lines) -> Document[_Claim]:
+        """A claim on each line."""
+        claims: list[_Claim] = []
+        found = Document(_object(first.rstrip() + b"]}"), claims)
+        self._check(found.head)
+        del found.head["claims"]
+        while not (line := lines.next()).startswith(b"]"):
+            self._add(claims, _whole_line(line).rstrip(b","))
+        _object(first.rstrip() + b"\n" + line)  # what follows the claims
+        if lines.next():
+            raise RecordProblem("is not JSON: more follows its end")
+        return found
+
+    def _journal(self, first: bytes, lines: _Lines) -> Document[_Claim]:
+        """The last line may be torn: of what it would have had nobody was told."""
+        claims: list[_Claim] = []
+        found: Document[_Claim] = Document({}, claims)
+        before, line = len(journal.CLAIM), first
+        while line.endswith(b"\n"):
+            if line.startswith(journal.CLAIM.encode()) and line.endswith(b"}\n"):
+                self._add(claims, line[before:-2])
+            elif line.startswith(journal.HEAD.encode()):
+                head = _object(line)["journal"]
+                if not isinstance(head, dict):
+                    raise RecordProblem("is not JSON of a journal")
+                self._check({**head, "claims": []})
+                found.head = head
+            elif not line.startswith(journal.FILLINGS.encode()):
+                raise RecordProblem("is a journal with a line that is none of a journal's")
+            line = lines.next()
+        if not found.head:
+            raise RecordProblem("is not JSON: it is cut off in its first line")
+        found.torn = bool(line)
+        return found
+
+    def _whole(self, data: bytes) -> Document[_Claim]:
+        """Any form."""
+        head = _object(data)
+        self._check(head)
+        parts = head.get("claims")
+        if not isinstance(parts, list):
+            return Document(head)
+        del head["claims"]
+        claims: list[_Claim] = []
+        for each in parts:
+            self._add(claims, json.dumps(each, ensure_ascii=False).encode("utf-8", "replace"))
+        return Document(head, claims)
+
+    def _add(self, claims: list[_Claim], text: bytes) -> None:
+        if self._number >= MAX_CLAIMS:
+            raise RecordProblem(f"has more than {MAX_CLAIMS} claims; no record has")
+        _check_size(text)
+        digest = hashlib.sha256(text).digest()
+        if digest in self._seen:
+            return
+        self.known.add(digest)
+        if b"\\u" in text:  # perhaps half a surrogate pair, which is no text for what checks it
+            text = json.dumps(_parsed(text), ensure_ascii=False).encode("utf-8", "replace")
+        claims.append(self._claim(self._number, text))
+        self._number += 1
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    _check_size(data)
+    value = _parsed(data)
+    if not isinstance(value, dict):
+        raise ForeignFile("is not a record of `pytest --claims-json`")
+    return value
+
+
+def _parsed(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ForeignFile("is nested too deeply for a record") from None
+    except (
+        ValueError
+    ) as error:  # JSON's own, UTF-8's, and that of a number with thousands of digits
+        raise RecordProblem(f"is not JSON: {error}") from None
+
+
+def _check_size(data: bytes) -> None:
+    if len(data) > MAX_PART:
+        raise RecordProblem(
+            f"is larger than {MAX_PART >> 20} MiB and not a claim on each line, or has a claim of that size"
+        )
+    if data.count(b",") + data.count(b"[") + data.count(b"{") > MAX_VALUES:
+        raise RecordProblem(f"has more than {MAX_VALUES} values in one claim, or in one line")
+
+
+def _whole_line(line: bytes) -> bytes:
+    if not line.endswith(b"\n"):
+        raise RecordProblem(
+            "is not JSON: it is cut off" if len(line) <= MAX_PART else "has a line too long"
+        )
+    return line.rstrip()

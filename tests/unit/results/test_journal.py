@@ -1,0 +1,265 @@
+"""The journal of a run, read after a kill at any place, and records that are too much to read."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_vperf.results import journal, reading
+from pytest_vperf.results.record import ClaimRecord, unmeasured
+from pytest_vperf.results.run import RunRecord
+
+ROOT = Path(__file__).parents[3]
+
+
+def claim(name: str, reason: str = "why") -> ClaimRecord:
+    return unmeasured(
+        name, reason, target="", nodeid="", started_at="2026-01-01", budget=1.0, seed=0
+    )
+
+
+def names(path: Path) -> tuple[list[str], str]:
+    """The names of the claims in a file, and what is said of it."""
+    found = reading.read(path, lambda head: None, lambda _, text: json.loads(text)["name"])
+    assert found.claims is not None
+    return found.claims, found.note
+
+
+def unfinished(path: Path, *claims: str) -> RunRecord:
+    """A run with these claims that is still going on."""
+    run = RunRecord(path)
+    run.begin()
+    run.extend(claim(name) for name in claims)
+    return run
+
+
+def journal_of(path: Path) -> Path:
+    return path.with_name(json.loads(path.read_text())["unfinished"])
+
+
+def killed(run: RunRecord) -> None:
+    """What a kill does: the files stay as they are, and the lock is gone."""
+    assert run._journal is not None
+    run._journal.close()
+    run._journal = None
+
+
+def test_an_unfinished_record_is_read_from_its_journal(tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    run = unfinished(path, "a.b", "a.c")
+    for each in (path, journal_of(path)):
+        assert names(each) == (
+            ["a.b", "a.c"],
+            "the run did not come to its end: its journal has 2 claims",
+        )
+    (tmp_path / "link").symlink_to(path)
+    assert names(tmp_path / "link")[0] == ["a.b", "a.c"]
+    run.finish()
+    assert names(path) == (["a.b", "a.c"], "")
+
+
+@given(st.integers(0, 2_000))
+def test_a_journal_that_is_cut_off_anywhere_has_all_whole_lines(
+    tmp_path_factory: pytest.TempPathFactory, cut: int
+) -> None:
+    path = tmp_path_factory.mktemp("cut") / "out.json"
+    run = unfinished(path, "a.b", "a.c", "a.d")
+    whole = journal_of(path).read_bytes()
+    killed(run)
+    left = whole[: len(whole) - min(cut, len(whole))]
+    journal_of(path).write_bytes(left)
+    if b"\n" not in left:
+        with pytest.raises(reading.RecordProblem):
+            names(path)
+        return
+    found, note = names(path)
+    lines = left.splitlines(keepends=True)
+    assert len(found) == sum(each.endswith(b"\n") for each in lines[1:])
+    assert found == ["a.b", "a.c", "a.d"][: len(found)]
+    assert ("its last line is cut off" in note) == (not left.endswith(b"\n"))
+
+
+def test_a_journal_that_is_gone_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    killed(unfinished(path, "a.b"))
+    beside = journal_of(path)
+    beside.unlink()
+    with pytest.raises(reading.RecordProblem) as error:
+        names(path)
+    assert str(error.value) == (
+        f"its run did not come to an end, and of its journal {beside}: cannot be read: there is no such file"
+    )
+
+
+def test_no_other_file_is_read_as_a_journal(tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    killed(unfinished(path, "a.b"))
+    head = json.loads(path.read_text())
+    for name in ("../out.json.journal-aaaaaaaaaaaa", "/etc/passwd", "x", 7, "out.json.journal-"):
+        path.write_text(json.dumps({**head, "unfinished": name}))
+        with pytest.raises(reading.RecordProblem, match="something else than its journal"):
+            names(path)
+
+
+def test_the_next_run_tells_of_what_a_killed_one_left(tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    killed(unfinished(path, "a.b"))
+    left, told = journal_of(path), list[str]()
+    for _ in range(2):
+        run = RunRecord(path, tell=told.append)
+        run.begin()
+        run.finish()
+    assert (
+        told
+        == [
+            f"a run that was killed left 1 claim in {left}: `vperf claims` reads it, and it stays until you remove it"
+        ]
+        * 2
+    )
+    assert names(left)[0] == ["a.b"]
+
+
+def test_nothing_is_told_of_runs_that_live_or_had_nothing_and_their_rests_go(
+    tmp_path: Path,
+) -> None:
+    path, told = tmp_path / "out.json", list[str]()
+    killed(unfinished(path))
+    empty = journal_of(path)
+    draft = tmp_path / journal.draft_name("out.json", empty.name.rpartition("-")[2])
+    draft.write_text("half")
+    alive = unfinished(path, "a.b")
+    lives = journal_of(path)
+    RunRecord(path, tell=told.append).begin()
+    assert not told
+    assert lives.exists()
+    assert not empty.exists()
+    assert not draft.exists()
+    alive.finish()
+    assert names(path) == (["a.b"], "")
+
+
+def test_a_kill_after_the_record_was_written_leaves_nothing_to_tell(tmp_path: Path) -> None:
+    path, told = tmp_path / "out.json", list[str]()
+    run = unfinished(path, "a.b")
+    left = journal_of(path)
+    kept = left.read_bytes()
+    run.finish()
+    left.write_bytes(kept)  # as if it had not been removed any more
+    RunRecord(path, tell=told.append).begin()
+    assert not told
+    assert not left.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
+def test_a_journal_of_somebody_else_is_neither_told_of_nor_removed(tmp_path: Path) -> None:
+    path, told = tmp_path / "out.json", list[str]()
+    foreign = tmp_path / "out.json.journal-aaaaaaaaaaaa"
+    foreign.write_text('{"journal": {}}\n{"claim": {}}\n')
+    os.chown(foreign, 65534, 65534)
+    os.mkfifo(tmp_path / "out.json.journal-bbbbbbbbbbbb")
+    (tmp_path / "out.json.journal-cccccccccccc").symlink_to("/dev/zero")
+    RunRecord(path, tell=told.append).begin()
+    assert not told
+    assert foreign.exists()
+
+
+def test_one_claim_on_each_line(tmp_path: Path) -> None:
+    """A reader needs memory for one claim at a time; a text with ends of lines stays in its line."""
+    path = tmp_path / "out.json"
+    run = unfinished(path, "a.b")
+    run.add(claim("a.c", "one\ntwo\u2028three\r"))
+    run.finish()
+    text = path.read_text()
+    assert text.count("\n") == 4
+    assert json.loads(text)["claims"][1]["reason"] == "one\ntwo\u2028three\r"
+
+
+HUGE = {
+    "one line": (f"[{'[],' * (15 << 20)}[]]", "has a claim of that size"),
+    "many values": (f"[{'1,' * 2_000_001}1]", "more than 2000000 values"),
+    "many claims": (
+        '{"claims": [\n' + '{"name": ""},\n' * 100_001 + '{"name": ""}\n]}\n',
+        "more than 100000 claims",
+    ),
+    "deep": ('{"vperf": ' + "[" * 100_000, "nested too deeply"),
+    "a claim of 33 MiB": (
+        '{"claims": [\n{"name": "' + "x" * (33 << 20) + '"}\n]}\n',
+        "line too long",
+    ),
+    "a claim with many values": (
+        '{"claims": [\n{"name": "", "x": [' + "1," * 2_000_001 + "1]}\n]}\n",
+        "more than 2000000 values",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_what_no_record_is_is_refused_before_it_fills_the_memory(tmp_path: Path, name: str) -> None:
+    text, says = HUGE[name]
+    path = tmp_path / "huge.json"
+    path.write_text(text)
+    assert says in _reading(path, more_memory=300 << 20)
+
+
+def test_a_record_of_240_mb_is_read_in_little_memory(tmp_path: Path) -> None:
+    path = tmp_path / "large.json"
+    line = json.dumps({"name": "a.b", "observations": [{"value": 1.5, "parts": {}}] * 20_000})
+    count = (240 << 20) // len(line)
+    with path.open("w") as stream:
+        stream.write('{"format": 1, "claims": [\n')
+        for number in range(count):
+            stream.write(f"{line}{',' if number < count - 1 else ''}\n")
+        stream.write('], "fillings": []}\n')
+    assert _reading(path, more_memory=300 << 20) == f"{count} claims"
+    with path.open("a") as stream:
+        stream.write(" " * (20 << 20))
+    assert "is larger than 256 MiB; no record is" in _reading(path, more_memory=300 << 20)
+
+
+def test_a_hostile_record_of_240_mb_is_refused_in_little_memory(tmp_path: Path) -> None:
+    path = tmp_path / "hostile.json"
+    with path.open("w") as stream:
+        stream.write('{"format": 1, "vperf": "0", "claims": [' + "[]," * 1000)
+        for _ in range(80):
+            stream.write("[]," * (1 << 20))
+    assert "has a claim of that size" in _reading(path, more_memory=300 << 20)
+
+
+def _reading(path: Path, more_memory: int) -> str:
+    """What comes of reading a file in a process that may have so much more memory than it has at its start."""
+    program = f"""
+import pathlib, resource
+from pytest_vperf.claims_table.shape import ClaimPart
+from pytest_vperf.results import reading
+used = int(pathlib.Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + {more_memory}, used + {more_memory}))
+try:
+    found = reading.read(pathlib.Path({str(path)!r}), lambda head: None, lambda number, text: number)
+except reading.RecordProblem as problem:
+    print(problem)
+else:
+    print(f"{{len(found.claims)}} claims")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_a_claim_is_lost_by_no_kill() -> None:
+    """The benchmark kills more often; this is as many as a test has time for."""
+    command = [sys.executable, str(ROOT / "benchmarks" / "records.py"), "--kills", "60"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    first, last = done.stdout.splitlines()
+    assert first.startswith("60 kills in ")
+    assert last.endswith(" claims were told of as kept, 0 times one was lost")
+    assert int(last.split()[0]) > 0
