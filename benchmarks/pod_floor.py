@@ -27,6 +27,7 @@ from pytest_vperf.targets.pod.boot import boot
 from pytest_vperf.targets.pod.machine import AGENT_LINE, Machine
 from pytest_vperf.targets.pod.pods import IDLE
 from pytest_vperf.targets.pod.process import LocalQemu
+from pytest_vperf.targets.pod.sandbox import confine
 
 if TYPE_CHECKING:
     from pytest_vperf.targets.pod.command_line import MachineConfig
@@ -43,9 +44,10 @@ def pod_start(assets: Assets, config: MachineConfig, firmware: str, run: Run) ->
 def floor_start(assets: Assets, config: MachineConfig, firmware: str, run: Run) -> float:
     """Seconds from the request until the first process prints; the same QEMU, kernel and initramfs."""
     bare = dataclasses.replace(config, disk=None)
+    sandbox = confine(assets.qemu, bare)  # before the clock, as a pod's
     began = time.perf_counter()
     name = f"floor {config.accelerator} {firmware}"
-    machine = Machine(LocalQemu(assets.qemu, bare, run), bare, name)
+    machine = Machine(LocalQemu(assets.qemu, bare, run, sandbox=sandbox), bare, name)
     try:
         machine.go(LIMIT)
         machine.await_console(AGENT_LINE, began + LIMIT)

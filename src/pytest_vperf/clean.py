@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
-from pytest_vperf.console import print_table
+from pytest_vperf.console import print_table, say, tell
 from pytest_vperf.lab import leftover_labs
 from pytest_vperf.machine import leftovers
 from pytest_vperf.targets import leftover_containers, leftover_machines
@@ -47,10 +46,10 @@ def run(*, dry_run: bool = False) -> int:
             break
         errors += leftovers.remove(found)
     for error in errors:
-        print(f"vperf clean: {error}", file=sys.stderr)
-    print(_summary(shown, dry_run=dry_run))
+        say("vperf clean", error)
+    tell(_summary(shown, dry_run=dry_run))
     for line in leftover_labs.left_alone():
-        print(line)
+        tell(line)
     return 1 if errors else 0
 
 

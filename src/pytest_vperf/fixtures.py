@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.engine import Engine
     from pytest_vperf.targets.host import Host
     from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.once import Once
     from pytest_vperf.targets.pod.place import Place
     from pytest_vperf.targets.remote.machine import RemoteMachine
     from pytest_vperf.targets.running_container import Container
@@ -119,9 +121,13 @@ def vperf_run(request: pytest.FixtureRequest) -> Iterator[Run]:
     What runs that were killed have left behind is removed first; what nobody closed, last.
     """
     from pytest_vperf.machine import leftovers
-    from pytest_vperf.machine.runs import Run
+    from pytest_vperf.machine.runs import NOTE, Run, runs_folder
 
     claims_session(request.config).end_in_order()
+    if any(runs_folder().glob(f"run-*/{NOTE}")):  # before they go with the folders
+        from pytest_vperf.targets import leftover_machines
+
+        leftover_machines.sweep()
     leftovers.sweep()
     with Run.begin() as run:
         try:
@@ -130,11 +136,19 @@ def vperf_run(request: pytest.FixtureRequest) -> Iterator[Run]:
             run.close(keep=bool(leftovers.end_of_run(run.folder)))
 
 
+@pytest.fixture(scope="session")
+def _shared() -> list[Once[Any]]:
+    """What many tests share and may die under one of them: each test begins with what lives."""
+    return []
+
+
 @pytest.fixture
-def scope() -> Iterator[Scope]:
+def scope(_shared: list[Once[Any]]) -> Iterator[Scope]:
     """The owner of the targets that a test starts; they are ended with the test."""
     from pytest_vperf.targets.scope import Scope
 
+    for each in _shared:
+        each.renew()
     owner = Scope()
     try:
         yield owner
@@ -165,9 +179,10 @@ def host(
 
 @pytest.fixture(scope="session")
 def engine(
-    vperf_run: Run, elsewhere: Callable[[], RemoteMachine] | None
+    vperf_run: Run, elsewhere: Callable[[], RemoteMachine] | None, _shared: list[Once[Any]]
 ) -> Iterator[Callable[[], Engine]]:
     """The Docker engine, as a function: found or started when it is first called, stopped at the end."""
+    from pytest_vperf.targets.base import TargetError
     from pytest_vperf.targets.engine import Engine
     from pytest_vperf.targets.once import Once
 
@@ -178,7 +193,13 @@ def engine(
 
         return connect(elsewhere(), vperf_run)
 
-    connect = Once(find)
+    def end(dead: Engine) -> None:
+        # What it leaves is found when the run ends; a claim is measured meanwhile.
+        with contextlib.suppress(TargetError):
+            dead.close()
+
+    connect = Once(find, gone=lambda found: found.has_ended, end=end)
+    _shared.append(connect)
     yield connect
     for found in connect.made:
         found.close()

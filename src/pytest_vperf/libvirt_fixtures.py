@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,10 +17,24 @@ if TYPE_CHECKING:
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.image import Rootfs
     from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
+    from pytest_vperf.targets.once import Once
     from pytest_vperf.targets.pod.assets import Assets
     from pytest_vperf.targets.remote.machine import RemoteMachine
     from pytest_vperf.targets.virt.choice import KvmHost
     from pytest_vperf.targets.virt.daemon import Daemon
+
+
+def _daemon(connect: Callable[[], Daemon], shared: list[Once[Any]]) -> Once[Daemon]:
+    """A daemon that is connected to when it is first wanted, and again where it, or its machine, has died."""
+    from pytest_vperf.targets.once import Once
+
+    made = Once(
+        connect,
+        gone=lambda daemon: not daemon.connection.is_alive,
+        end=lambda daemon: daemon.close(),
+    )
+    shared.append(made)
+    return made
 
 
 @pytest.fixture(scope="session")
@@ -39,9 +53,9 @@ def named_daemon(
     vperf_run: Run,
     elsewhere: Callable[[], RemoteMachine] | None,
     lab_host_daemon: Callable[[str], Daemon],
+    _shared: list[Once[Any]],
 ) -> Iterator[Callable[[str], Daemon | None]]:
     """The daemon with a driver, ``qemu`` or ``xen``, of ``--libvirt-uri`` or ``--on``, if one was named."""
-    from pytest_vperf.targets.once import Once
     from pytest_vperf.targets.remote import address
     from pytest_vperf.targets.virt import connect
 
@@ -61,14 +75,14 @@ def named_daemon(
         return lab_host_daemon(kind)
 
     found = {
-        name: Once(functools.partial(connect.connect, uri, vperf_run))
+        name: _daemon(functools.partial(connect.connect, uri, vperf_run), _shared)
         for name, uri in settings.libvirt_uris.items()
     }
     if elsewhere is not None:
         kind = address.lab_of(settings.on)
         start = functools.partial(of_lab, kind) if kind else functools.partial(there, elsewhere)
         for driver in ("qemu", "xen"):
-            found.setdefault(driver, Once(functools.partial(start, driver)))
+            found.setdefault(driver, _daemon(functools.partial(start, driver), _shared))
     yield lambda name: found[name]() if name in found else None
     for once in found.values():
         for daemon in once.made:
@@ -77,13 +91,13 @@ def named_daemon(
 
 @pytest.fixture(scope="session")
 def lab_daemon(
-    request: pytest.FixtureRequest, lab_host_daemon: Callable[[str], Daemon]
+    request: pytest.FixtureRequest,
+    lab_host_daemon: Callable[[str], Daemon],
+    _shared: list[Once[Any]],
 ) -> Iterator[Callable[[str], Daemon | None]]:
     """The daemon of a lab's host, ``kvm`` or ``xen``, if ``--lab`` names it; started at the first call."""
-    from pytest_vperf.targets.once import Once
-
     labs = claims_session(request.config).settings.labs
-    found = {kind: Once(functools.partial(lab_host_daemon, kind)) for kind in labs}
+    found = {kind: _daemon(functools.partial(lab_host_daemon, kind), _shared) for kind in labs}
     yield lambda kind: found[kind]() if kind in found else None
     for once in found.values():
         for daemon in once.made:
@@ -111,13 +125,12 @@ def lab_host_daemon(request: pytest.FixtureRequest, vperf_run: Run) -> Callable[
 
 @pytest.fixture(scope="session")
 def libvirt_daemon(
-    vperf_run: Run, named_daemon: Callable[[str], Daemon | None]
+    vperf_run: Run, named_daemon: Callable[[str], Daemon | None], _shared: list[Once[Any]]
 ) -> Iterator[Callable[[], Daemon]]:
     """The daemon with QEMU's driver, as a function: the named one, else this machine's, or one of the run's own."""
-    from pytest_vperf.targets.once import Once
     from pytest_vperf.targets.virt import connect
 
-    found = Once(lambda: connect.find(vperf_run))
+    found = _daemon(lambda: connect.find(vperf_run), _shared)
     yield lambda: named_daemon("qemu") or found()
     for daemon in found.made:
         daemon.close()
@@ -132,6 +145,7 @@ def kvm_host(
     rootfs_for: Callable[[bool], Callable[[], Rootfs]],
     pod_assets_for: Callable[[bool], Callable[[], Assets]],
     vperf_run: Run,
+    _shared: list[Once[Any]],
 ) -> Callable[[], KvmHost]:
     """Where guests have KVM, as a function: tried at the first call. This machine comes before a lab."""
     from pytest_vperf.targets.guest.probe import probe_kvm
@@ -143,15 +157,18 @@ def kvm_host(
         # The same KVM as for pods, and what is known of it is remembered from run to run.
         return probe("kvm", pod_assets_for(False), vperf_run)
 
-    return Once(
+    chosen = Once(
         lambda: choose_kvm(
             named=lambda: named_daemon("qemu"),
             local=local,
             here=libvirt_daemon,
             lab=lambda: lab_daemon("kvm"),
             probe=lambda daemon: probe_kvm(daemon, guest_kernel()),
-        )
+        ),
+        gone=lambda host: host.daemon is not None and not host.daemon.connection.is_alive,
     )
+    _shared.append(chosen)
+    return chosen
 
 
 @pytest.fixture(scope="session")
@@ -159,12 +176,12 @@ def xen_daemon(
     vperf_run: Run,
     named_daemon: Callable[[str], Daemon | None],
     lab_daemon: Callable[[str], Daemon | None],
+    _shared: list[Once[Any]],
 ) -> Iterator[Callable[[], Daemon]]:
     """The daemon with Xen's driver, as a function: the named one, else this machine's, else a lab's."""
-    from pytest_vperf.targets.once import Once
     from pytest_vperf.targets.virt import connect
 
-    here = Once(lambda: connect.find_xen(vperf_run))
+    here = _daemon(lambda: connect.find_xen(vperf_run), _shared)
 
     def choose() -> Daemon:
         named = named_daemon("xen")

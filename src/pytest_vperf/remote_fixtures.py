@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,13 +14,16 @@ if TYPE_CHECKING:
 
     from pytest_vperf.lab.host import LabHost
     from pytest_vperf.machine.runs import Run
+    from pytest_vperf.targets.once import Once
     from pytest_vperf.targets.pod.place import Place
     from pytest_vperf.targets.remote.address import Address
     from pytest_vperf.targets.remote.machine import RemoteMachine
 
 
 @pytest.fixture(scope="session")
-def elsewhere(request: pytest.FixtureRequest) -> Iterator[Callable[[], RemoteMachine] | None]:
+def elsewhere(
+    request: pytest.FixtureRequest, _shared: list[Once[Any]]
+) -> Iterator[Callable[[], RemoteMachine] | None]:
     """The machine of ``--on``, as a function: reached at the first call; ``None`` where targets are on this one."""
     on = claims_session(request.config).settings.on
     if not on:
@@ -39,7 +42,8 @@ def elsewhere(request: pytest.FixtureRequest) -> Iterator[Callable[[], RemoteMac
         session.hardware.measures_on(machine.address.where, machine.fingerprint)
         return machine
 
-    reach = Once(connect)
+    reach = Once(connect, gone=lambda machine: machine.is_gone, end=lambda machine: machine.close())
+    _shared.append(reach)
     yield reach
     for made in reach.made:
         made.close()

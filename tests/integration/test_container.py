@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_vperf.machine.cgroups import hierarchies, paths_of
 from pytest_vperf.machine.runs import LABEL_RUN, Run
 from pytest_vperf.targets import image
 from pytest_vperf.targets.base import (
@@ -26,7 +28,6 @@ from pytest_vperf.targets.scope import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from pytest_vperf.targets.running_container import Container
 
@@ -67,6 +68,42 @@ def test_facts_are_those_of_the_runtime_and_equal_for_each_start(
     same_kernel = facts.details["kernel"] == os.uname().release
     assert same_kernel == (factory.runtime == "runc")
     assert factory.start().facts() == facts
+
+
+def test_its_programs_gain_no_privileges(container: Container) -> None:
+    """Neither the first process nor a command."""
+    for pid in ("1", "self"):
+        found = container.run(["grep", "NoNewPrivs", f"/proc/{pid}/status"], check=False)
+        if "runsc" in container.name:  # which does not tell it, and lets no host's program run
+            assert found.text == ""
+        else:
+            assert found.text == "NoNewPrivs:\t1\n"
+
+
+def test_forks_come_to_an_end(containers: Factory) -> None:
+    def most(container: Container) -> list[str]:
+        path = next(each for each in paths_of(container.pid).items() if each[0] in ("pids", ""))
+        point = hierarchies()[path[0]]
+        return (point / path[1].lstrip("/") / "pids.max").read_text().split()
+
+    plain, asked = containers("runc").start(), containers("runc").start(pids=40)
+    assert (most(plain), most(asked)) == (["4096"], ["40"])
+    assert asked.facts().details["pids"] == "40"
+    bomb = "i=0; while [ $i -lt 60 ]; do sleep 30 & i=$((i+1)); done; wait"
+    done = asked.run(["sh", "-c", bomb], check=False)
+    assert done.returncode != 0
+    assert b"Resource temporarily unavailable" in done.stderr or b"can't fork" in done.stderr
+    assert plain.run(["true"]).returncode == 0
+
+
+def test_what_it_prints_does_not_fill_the_disk(containers: Factory) -> None:
+    flood = "yes | head -c 20000000; echo end >/done; sleep infinity"
+    factory = containers("runc")
+    container = factory.start(["sh", "-c", flood])
+    container.run(["sh", "-c", "until [ -e /done ]; do sleep 0.1; done"], timeout=120)
+    log = Path(factory.engine.client.api.inspect_container(container.id)["LogPath"])
+    sizes = {each.name: each.stat().st_size for each in log.parent.glob(f"{log.name}*")}
+    assert 0 < sum(sizes.values()) < 3 << 20, sizes
 
 
 def test_commands(container: Container) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import pytest
 from victims import traces, victim
 
 from pytest_vperf.machine import cgroups, leftovers, mounts
+from pytest_vperf.machine.marks import describe
 from pytest_vperf.machine.owned import owned_by
 from pytest_vperf.machine.preflight import find_program
 from pytest_vperf.machine.runs import LABEL_FOLDER, LABEL_PLACE, LABEL_RUN, MARK_FOLDER, Run, place
@@ -53,25 +55,41 @@ with Run.begin() as run:
 RUNTIMES = [name for name in ("runc", "runsc") if name in installed()]
 
 
+def processes(run: str) -> str:
+    """The command lines of a run's processes."""
+    found = owned_by(MARK_FOLDER, Path(os.environ["VPERF_RUNS_DIR"], f"run-{run}"), f"vperf-{run}")
+    return "\n".join(map(describe, found))
+
+
 @pytest.fixture
 def killed(runs_dir: Path) -> Iterator[str]:
     process, run = victim(VICTIM, "wait", *RUNTIMES)
+    before = processes(run)
+    for part in ("dockerd", "containerd ", "containerd-shim", "sleep infinity"):
+        assert part in before
+    if "runsc" in RUNTIMES:
+        assert "runsc-sandbox" in before
+        assert "runsc-gofer" in before
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
     yield run
     leftovers.sweep()
 
 
+def test_kill_9_ends_the_daemons_and_the_containers(killed: str) -> None:
+    """The kernel ends the daemons at once, and the guardian what they leave: nobody sweeps here."""
+    deadline = time.monotonic() + 20
+    while left := processes(killed):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)
+
+
 def test_after_kill_9_everything_is_found_and_removed(killed: str, runs_dir: Path) -> None:
     found = leftovers.find()
     shown = "\n".join(map(str, found))
     assert {leftover.run for leftover in found} == {killed}
-    assert {leftover.kind for leftover in found} >= {"process", "mount", "cgroup", "folder"}
-    for part in ("dockerd", "containerd ", "containerd-shim", "sleep infinity", "/merged"):
-        assert part in shown
-    if "runsc" in RUNTIMES:
-        assert "runsc-sandbox" in shown
-        assert "runsc-gofer" in shown
+    assert {leftover.kind for leftover in found} >= {"mount", "cgroup", "folder"}
+    assert "/merged" in shown
     sockets = [Path(entry.what.split()[1]) for entry in found if entry.kind == "socket"]
     assert len(sockets) == len(RUNTIMES)
 

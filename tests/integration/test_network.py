@@ -190,6 +190,21 @@ def test_client_is_told_why_there_is_no_way(
         iperf3.tcp(start("host"), to=alone, time=1)
 
 
+def test_pod_on_a_user_mode_network_that_reaches_nothing_serves_tcp_and_udp(
+    scope: Scope, session_run: Run, tools: Rootfs
+) -> None:
+    network = UserNetwork()
+    host = scope.own(Host(session_run, lambda: tools))
+    host.link = network.host
+    prepared = assets.prepare(tools)
+    pod = Pods(lambda: prepared, session_run, scope, accelerator="tcg").start(network=network)
+    bench = Bench(scope)
+    assert Iperf3(bench).tcp(host, to=pod, time=1).throughput.value > 0
+    assert Iperf(bench).udp(host, to=pod, time=1, rate="1 Mbit/s", length=512).packets.value > 0
+    with pytest.raises(Unavailable, match="is reached, and reaches nothing"):
+        Netperf(bench).tcp_rr(pod, to=host, time=1)
+
+
 def test_pod_on_a_user_mode_network_serves_and_is_served(
     scope: Scope, session_run: Run, tools: Rootfs
 ) -> None:
@@ -198,7 +213,7 @@ def test_pod_on_a_user_mode_network_serves_and_is_served(
     host.link = network.host
     prepared = assets.prepare(tools)
     pods = Pods(lambda: prepared, session_run, scope, accelerator="tcg")
-    pod = pods.start(network=network)
+    pod = pods.start(network=network, reaches_host=True)
     netperf = Netperf(Bench(scope))
     assert netperf.tcp_rr(host, to=pod, time=1).rate.value > 0
     assert netperf.tcp_rr(pod, to=host, time=1).rate.value > 0
@@ -239,7 +254,7 @@ def test_what_a_killed_run_left_is_found_and_removed(runs_dir: Path) -> None:
         run = Run.begin()
         switch = Switch(run)
         switch.new_host()
-        descriptor = switch.card().descriptor
+        descriptors = switch.card().descriptors
         print(run.id, flush=True)
         time.sleep(600)
     """

@@ -90,6 +90,30 @@ def there(
             yield There(f"ssh://root@{address}:{server.port}", folder, server)
 
 
+def test_a_pod_there_is_confined_too(there: There) -> None:
+    said = there.pytest(
+        """
+        def test_pod(pods_on, host, disks):
+            disk = disks.make("2 MiB")
+            with pods_on("tcg").start(disks=[disk], replaceable=True) as pod:
+                status = host.run(["cat", f"/proc/{pod.pid}/status"]).text
+                found = dict(line.split(":", 1) for line in status.splitlines())
+                assert "0" not in found["Uid"].split() + found["Gid"].split()
+                assert found["Groups"].strip() == ""
+                assert int(found["CapEff"], 16) == int(found["CapPrm"], 16) == 0
+                assert (found["NoNewPrivs"].strip(), found["Seccomp"].strip()) == ("1", "2")
+                limits = host.run(["cat", f"/proc/{pod.pid}/limits"]).text
+                assert " ".join(limits.split("core file size")[1].split()[:2]) == "0 0"
+                assert pod.facts().details["sandbox"] == "seccomp, a user of its own"
+                write = f"dd if=/dev/zero of={disk.where(pod)} bs=64k count=8 conv=fsync"
+                for _ in range(2):
+                    pod.run(["sh", "-c", write])
+                    pod.replace()
+        """.replace("\n        ", "\n"),
+    )
+    assert "1 passed" in said, said
+
+
 def test_every_target_is_there(there: There) -> None:
     where = there.url.removeprefix("ssh://")
     said = there.pytest(

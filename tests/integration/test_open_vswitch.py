@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -159,6 +160,25 @@ def test_what_a_killed_run_left_is_found_and_removed(runs_dir: Path) -> None:
     assert leftovers.remove(found) == []
     assert left(run) == []
     assert leftovers.find() == []
+
+
+def test_a_link_whose_switch_and_folder_are_gone_is_found(runs_dir: Path) -> None:
+    """As the tap of a datapath of its own is left by a switch that was killed (tun(4), TUNSETPERSIST)."""
+    places = {
+        "vpdeadbee0n0": f"pytest-vperf {runs_dir}/run-deadbee0",
+        "vpdeadbee1n0": f"pytest-vperf {runs_dir}/elsewhere/run-deadbee1",
+        "vpdeadbee2n0": "somebody's",
+    }
+    for name, alias in places.items():
+        subprocess.run(["ip", "tuntap", "add", "dev", name, "mode", "tap"], check=True)
+        subprocess.run(["ip", "link", "set", "dev", name, "alias", alias], check=True)
+    try:
+        assert [str(found) for found in leftovers.find()] == ["run deadbee0: link vpdeadbee0n0"]
+        assert len(leftovers.sweep()) == 1
+        assert left("deadbee") == ["vpdeadbee1n0", "vpdeadbee2n0"]
+    finally:
+        for name in left("deadbee"):
+            subprocess.run(["ip", "link", "delete", name], check=True)
 
 
 def test_ctrl_c_leaves_nothing(runs_dir: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +17,7 @@ from pytest_vperf.targets.base import (
     CommandFailed,
     TargetError,
     TimedOut,
+    TooMuchOutput,
     Unavailable,
 )
 from pytest_vperf.targets.host import Host
@@ -46,6 +49,51 @@ def remote(sshd: tuple[int, Path], session_run: Run) -> Iterator[SshHost]:
     port, config = sshd
     with SshHost(f"ssh://loopback:{port}", session_run, config=config) as host:
         yield host
+
+
+def test_nothing_of_this_machine_is_given_away(
+    sshd: tuple[int, Path], session_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the user's settings have for logins by hand."""
+    port, config = sshd
+    ports = []
+    for _ in range(2):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            ports.append(probe.getsockname()[1])
+    mine = tmp_path / "config"
+    mine.write_text(
+        config.read_text()
+        + "Host *\n  ForwardAgent yes\n  ForwardX11 yes\n  ForwardX11Trusted yes\n"
+        + f"  LocalForward {ports[0]} 127.0.0.1:{port}\n"
+        + f"  RemoteForward {ports[1]} 127.0.0.1:{port}\n"
+        + f"  PermitLocalCommand yes\n  LocalCommand touch {tmp_path}/called\n"
+    )
+    agent = tmp_path / "agent"
+    own = subprocess.Popen(["ssh-agent", "-D", "-a", str(agent)], stdout=subprocess.DEVNULL)
+    try:
+        while not agent.is_socket():
+            assert own.poll() is None
+            time.sleep(0.02)
+        monkeypatch.setenv("SSH_AUTH_SOCK", str(agent))
+        monkeypatch.setenv("DISPLAY", ":77")
+        with SshHost(f"ssh://loopback:{port}", session_run, config=mine) as host:
+            seen = host.run(["sh", "-c", 'echo "${SSH_AUTH_SOCK-none} ${DISPLAY-none}"']).text
+            # What is ours is forwarded all the same, and nothing with it.
+            host.connection.forward(tmp_path / "here", str(agent))
+            taken = [each for each in ports if _listens(each)]
+            assert (tmp_path / "here").is_socket()
+    finally:
+        own.kill()
+        own.wait()
+    assert seen == "none none\n"
+    assert taken == []
+    assert not (tmp_path / "called").exists()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def test_words_arrive_as_they_are(remote: SshHost) -> None:
@@ -173,3 +221,17 @@ def test_connection_is_ended_with_the_target(sshd: tuple[int, Path], session_run
     remote.close()
     remote.close()
     assert {path.name for path in session_run.folder.glob("ssh*")} == before
+
+
+def test_output_and_files_without_end_are_cut(remote: SshHost, tmp_path: Path) -> None:
+    with pytest.raises(TooMuchOutput, match="yes printed more than 8 MiB in other host"):
+        remote.run(["yes"], max_output=8 << 20)
+    (tmp_path / "large").write_bytes(bytes(1001))
+    with pytest.raises(TooMuchOutput, match="has more than 1000 bytes: give get"):
+        remote.get(str(tmp_path / "large"), tmp_path / "got", limit=1000)
+    with pytest.raises(TargetError, match="it is not a regular file"):
+        remote.get("/dev/zero", tmp_path / "got")
+    assert not (tmp_path / "got").exists()
+    remote.get(str(tmp_path / "large"), tmp_path / "got", limit=1001)
+    assert (tmp_path / "got").stat().st_size == 1001
+    assert remote.run(["echo", "still here"]).text == "still here\n"

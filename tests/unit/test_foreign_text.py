@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import subprocess
@@ -9,7 +10,7 @@ import sys
 import unicodedata
 import xml.etree.ElementTree as ET
 from html import unescape
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -18,9 +19,7 @@ from markdown_it import MarkdownIt
 
 from pytest_vperf import foreign_text
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+SOURCE = Path(foreign_text.__file__).parent
 #: Moves the cursor, sets the title, changes colours, in C0 and in C1; turns writing round; hides; half a pair; what
 #: XML forbids; a cell's end, an element, an entity, rich's markup.
 HOSTILE = (
@@ -96,6 +95,34 @@ def test_the_hostile_text_of_these_tests_is_hostile() -> None:
     kinds = {unicodedata.category(character) for character in HOSTILE}
     assert kinds >= {"Cc", "Cf", "Cs", "Cn"}
     assert FORBIDDEN.search(HOSTILE)
+
+
+def test_commands_print_through_one_place() -> None:
+    """No ``print`` elsewhere, but of what is JSON or Markdown already, or a program for another interpreter."""
+    wrong = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        if path.name == "console.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            name = ast.unparse(node.func)
+            made_fit = node.args and ast.unparse(node.args[0]).startswith("foreign_text.")
+            if name == "print" and not made_fit:
+                wrong.append(f"{path.relative_to(SOURCE)}:{node.lineno}: {ast.unparse(node)}")
+            if name == "json.dumps" and any(each.arg == "ensure_ascii" for each in node.keywords):
+                wrong.append(f"{path.relative_to(SOURCE)}:{node.lineno}: {ast.unparse(node)}")
+    assert [each for each in wrong if not each.startswith(KNOWN)] == []
+
+
+#: JSON that goes to a parser of ours or into YAML, and to nobody's screen.
+KNOWN = (
+    "foreign_text.py",
+    "results/reading.py",
+    "results/record.py",
+    "claims_table/records.py",
+    "calibration/",
+)
 
 
 def test_the_table_of_a_record_with_hostile_texts(tmp_path: Path) -> None:

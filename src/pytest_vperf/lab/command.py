@@ -8,6 +8,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from pytest_vperf import foreign_text
+from pytest_vperf.console import print_table, say, tell
 from pytest_vperf.lab.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -83,12 +85,12 @@ def _build(arguments: argparse.Namespace) -> int:
     for name in dict.fromkeys(arguments.kinds):
         began = time.monotonic()
         try:
-            with _progress() as say:
-                image = host_image.build(KINDS[name], say)
+            with _progress() as told:
+                image = host_image.build(KINDS[name], told)
         except TargetError as error:
             return _refuse("build", error)
         took = time.monotonic() - began
-        print(f"lab {name}: {image.key}, {image.size >> 20} MiB, {took:.0f} s ({image.folder})")
+        tell(f"lab {name}: {image.key}, {image.size >> 20} MiB, {took:.0f} s ({image.folder})")
     return 0
 
 
@@ -99,31 +101,30 @@ def _up(arguments: argparse.Namespace) -> int:
     found = labs.running(arguments.kind)
     if found is not None:
         if arguments.memory or arguments.vcpus:
-            print(
-                f"vperf lab up: lab {arguments.kind} is up already, as it was started; for another one:"
+            say(
+                "vperf lab up",
+                f"lab {arguments.kind} is up already, as it was started; for another one:"
                 f" vperf lab down {arguments.kind}",
-                file=sys.stderr,
             )
-        print(found.uri)
+        tell(found.uri)
         return 0
     try:
-        with _progress() as say:
-            host = labs.up(arguments.kind, say=say, memory=arguments.memory, vcpus=arguments.vcpus)
+        with _progress() as told:
+            host = labs.up(arguments.kind, say=told, memory=arguments.memory, vcpus=arguments.vcpus)
     except TargetError as error:
         return _refuse("up", error)
-    print(host.uri)
+    tell(host.uri)
     return 0
 
 
 def _status(_: argparse.Namespace) -> int:
-    from pytest_vperf.console import print_table
     from pytest_vperf.lab.status import COLUMNS, look
 
     seen = look()
     print_table(COLUMNS, [each.row for each in seen])
     for each in seen:
         if each.uri:
-            print(f"{each.kind}: {each.uri}")
+            tell(f"{each.kind}: {each.uri}")
     return 0
 
 
@@ -133,9 +134,9 @@ def _ssh(arguments: argparse.Namespace) -> int:
 
     host = labs.running(arguments.kind)
     if host is None:
-        print(
-            f"vperf lab ssh: lab {arguments.kind} is not up (to start it: vperf lab up {arguments.kind})",
-            file=sys.stderr,
+        say(
+            "vperf lab ssh",
+            f"lab {arguments.kind} is not up (to start it: vperf lab up {arguments.kind})",
         )
         return 1
     program = find_program("ssh") or "ssh"
@@ -145,7 +146,7 @@ def _ssh(arguments: argparse.Namespace) -> int:
 
         words += ["--", shlex.join(arguments.words_after)]
     sys.stdout.flush()
-    os.execv(program, words)  # noqa: S606 - the user's own command
+    os.execv(program, words)  # noqa: S606 - the user's own command # nosec B606
     raise AssertionError("never reached")
 
 
@@ -162,12 +163,12 @@ def _down(arguments: argparse.Namespace) -> int:
         except TargetError as error:
             return _refuse("down", error)
         if there or arguments.kinds:
-            print(f"lab {name}: {'ended' if there else 'was not up'}")
+            tell(f"lab {name}: {'ended' if there else 'was not up'}")
     return 0
 
 
 def _refuse(command: str, error: Exception) -> int:
-    print(f"vperf lab {command}: {error}", file=sys.stderr)
+    say(f"vperf lab {command}", str(error))
     return 1
 
 
@@ -180,7 +181,7 @@ def _progress() -> Iterator[Say]:
         return f"{time.monotonic() - began:4.0f} s  {text}"
 
     if not sys.stderr.isatty():
-        yield lambda text: print(line(text), file=sys.stderr, flush=True)
+        yield lambda text: print(foreign_text.lines(line(text)), file=sys.stderr, flush=True)
         return
     from rich.console import Console
     from rich.markup import escape
@@ -188,8 +189,8 @@ def _progress() -> Iterator[Say]:
     console = Console(stderr=True, highlight=False)
     with console.status("") as status:
 
-        def say(text: str) -> None:
-            console.print(escape(line(text)))
-            status.update(escape(f"{text} …"))
+        def told(text: str) -> None:
+            console.print(escape(foreign_text.lines(line(text))))
+            status.update(escape(f"{foreign_text.line(text)} …"))
 
-        yield say
+        yield told

@@ -96,7 +96,6 @@ def up(
         if found is not None:
             return found.host(folder)
         _end(folder)  # what an earlier one left, which does not answer
-        folder.mkdir(mode=0o700)
         return _start(folder, wanted, None, tell, timeout, memory, vcpus)
 
 
@@ -110,9 +109,16 @@ def down(kind: str) -> bool:
         CannotStart: its process does not end.
     """
     folder = state.user_folder(kind_of(kind).name)
-    there = folder.exists() or bool(state.processes(folder))
+    there = state.is_ours(folder) or bool(state.processes(folder))
     _end(folder)
     return there
+
+
+def is_there(host: LabHost) -> bool:
+    """Whether a host's QEMU lives; it may hang all the same."""
+    folder = host.ssh_config.parent
+    known = state.read(folder)
+    return known is not None and bool(state.processes(folder, known.pid))
 
 
 def end(host: LabHost) -> None:
@@ -149,6 +155,7 @@ def _start(
     memory: int | None,
     vcpus: int | None,
 ) -> LabHost:
+    state.begin(folder, kind.name)
     try:
         qemu = check_qemu()
         if not qemu.usable:

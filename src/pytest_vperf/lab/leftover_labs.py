@@ -37,7 +37,7 @@ def find() -> list[Leftover]:
         for process in state.processes(folder):
             what = marks.describe(process)
             found.append(Leftover(folder.name, "process", what, partial(_end, process)))
-        if folder.is_dir():
+        if state.is_ours(folder):
             what = f"folder {folder}"
             found.append(Leftover(folder.name, "folder", what, partial(_remove, folder)))
     return sorted(found, key=lambda leftover: leftover.kind == "folder")
@@ -71,6 +71,6 @@ def _end(process: psutil.Process) -> str:
 
 
 def _remove(folder: Path) -> str:
-    with contextlib.suppress(FileNotFoundError):
+    if state.is_ours(folder):  # still
         shutil.rmtree(folder)
     return ""

@@ -6,17 +6,20 @@ import contextlib
 import os
 import re
 import select
+import signal
 import socket
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_vperf.lab import command_line as cl
 from pytest_vperf.lab import keys, state
 from pytest_vperf.machine import runs
+from pytest_vperf.machine.parent_death import start_bound
 from pytest_vperf.machine.preflight import find_program
 from pytest_vperf.targets.base import CannotConnect, CannotStart, TimedOut
+from pytest_vperf.targets.pod import sandbox
 from pytest_vperf.targets.pod.qmp import QmpError
 from pytest_vperf.targets.process import Finished, OutOfTime, run_process
 
@@ -74,7 +77,9 @@ def launch(
     for _ in range(_PORTS):
         tried = cl.Machine(kind, machine.accelerator, machine.memory, machine.vcpus, _free_port())
         keys.write_access(folder, f"lab-{kind.name}", tried.port)
-        process = _spawn(cl.command_line(qemu, tried), folder, run)
+        # It stays root's, whose folder it has, but it starts nothing and becomes nobody else.
+        filtered = ("-sandbox", sandbox.FILTER) if sandbox.has_filter(qemu) else ()
+        process = _spawn([*cl.command_line(qemu, tried), *filtered], folder, run)
         try:
             if _listens(process, folder):
                 _check_accelerator(folder, machine.accelerator)
@@ -102,15 +107,17 @@ def _spawn(argv: list[str], folder: Path, run: Run | None) -> subprocess.Popen[b
     # TMPDIR is for the file that -snapshot writes to.
     environment |= {state.MARK: str(folder), "TMPDIR": str(folder)}
     with (folder / _LOG).open("wb") as log:
-        return subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            env=environment,
-            cwd=folder,
-            start_new_session=True,
-        )
+        options: dict[str, Any] = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": log,
+            "stderr": log,
+            "env": environment,
+            "cwd": folder,
+            "start_new_session": True,
+        }
+        if run is None:  # it stays
+            return subprocess.Popen(argv, **options)
+        return start_bound(argv, signal.SIGKILL, **options)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
@@ -133,7 +140,7 @@ def _listens(process: subprocess.Popen[bytes], folder: Path) -> bool:
 def _check_accelerator(folder: Path, wanted: str) -> None:
     """Ask QEMU what really runs."""
     with state.control(folder) as qmp:
-        actual = "kvm" if qmp.execute("query-kvm")["enabled"] else "tcg"
+        actual = "kvm" if qmp.field("query-kvm", "enabled", bool) else "tcg"
     if actual != wanted:
         raise CannotStart(f"QEMU runs {actual}, not {wanted}")
 
@@ -163,6 +170,8 @@ def await_ready(folder: Path, pid: int, kind: Kind, deadline: float) -> None:
 
 #: How often a host's libvirt is asked, and the seconds between.
 _TRIES, _AGAIN = 3, 3.0
+#: The words of ssh, and of the C library, where the host is too busy to answer: it is asked until the deadline.
+_BUSY = re.compile(rb"timed out|reset by peer|closed by remote host", re.IGNORECASE)
 
 
 def await_libvirt(host: LabHost, kind: Kind, deadline: float) -> None:
@@ -174,10 +183,12 @@ def await_libvirt(host: LabHost, kind: Kind, deadline: float) -> None:
         TimedOut: the deadline passed.
     """
     environment = dict(os.environ)
-    for tries_left in reversed(range(_TRIES)):
+    tries = 0
+    while True:
         done = _ask_libvirt(host, kind, deadline, environment)
         # A daemon that has just come up may hang up on the first that call.
-        if not done.returncode or not tries_left or time.monotonic() + _AGAIN > deadline:
+        tries += not _BUSY.search(done.stderr)
+        if not done.returncode or tries == _TRIES or time.monotonic() + _AGAIN > deadline:
             break
         time.sleep(_AGAIN)
     if done.returncode:

@@ -11,7 +11,9 @@ import json
 import os
 import shutil
 import socket
+import stat
 import struct
+import time
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -24,6 +26,7 @@ from pytest_vperf.lab.host import LabHost
 from pytest_vperf.lab.kinds import KINDS
 from pytest_vperf.machine import marks
 from pytest_vperf.machine.runs import runs_folder
+from pytest_vperf.targets.base import CannotStart
 from pytest_vperf.targets.pod.qmp import Qmp, QmpError
 
 if TYPE_CHECKING:
@@ -32,10 +35,12 @@ if TYPE_CHECKING:
 
 #: The variable in the environment of a host's QEMU that names the folder.
 MARK = "VPERF_LAB"
-#: Written when the host is up; without it a folder is of one that is being started, or was.
+#: Made with the folder, which without it is somebody else's, and written anew when the host is up.
 _FILE = "state.json"
 #: Seconds that QEMU may take to answer on its control socket, on a busy machine.
 _ANSWER = 10.0
+#: Bytes of the file.
+_LARGEST = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -87,8 +92,47 @@ def user_folder(kind: str) -> Path:
 def user_folders() -> Iterator[Path]:
     """The folders of the user's labs that are there, of kinds that this version does not know too."""
     for folder in sorted(runs_folder().glob("lab-*")):
-        if folder.is_dir() and not folder.is_symlink():
+        if is_ours(folder):
             yield folder
+
+
+def is_ours(folder: Path) -> bool:
+    """Whether a folder is one that we made for a host: not by its name, but by the file in it.
+
+    Somebody may keep other things in the folder that ``$VPERF_RUNS_DIR`` names.
+    """
+    try:
+        file = os.open(folder / _FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    with os.fdopen(file, "rb") as stream:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid():
+            return False
+        try:
+            known = json.loads(stream.read(_LARGEST))
+        except (ValueError, RecursionError):
+            return False
+    wanted = {"kind", "pid", "since"}
+    return not folder.is_symlink() and isinstance(known, dict) and wanted <= known.keys()
+
+
+def begin(folder: Path, kind: str) -> None:
+    """Make the folder of a host that is about to be started.
+
+    Raises:
+        CannotStart: something is in its place.
+    """
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        folder.rmdir()
+        folder.mkdir(mode=0o700)
+    except OSError as error:
+        raise CannotStart(
+            f"{folder} is in the way of lab {kind}, and is not ours: move it elsewhere, or have VPERF_RUNS_DIR name"
+            f" another folder ({error.strerror})"
+        ) from None
+    write(folder, State(kind, 0, 0, time.time(), ""))
 
 
 def lock_file(folder: Path) -> Path:
@@ -132,7 +176,7 @@ def healthy(folder: Path) -> State | None:
         return None
     try:
         with control(folder) as qmp:
-            status = qmp.execute("query-status", timeout=_ANSWER)["status"]
+            status = qmp.field("query-status", "status", str, _ANSWER)
     except (OSError, QmpError):
         return None
     return state if status == "running" else None
@@ -199,12 +243,12 @@ def _timeval(seconds: float) -> bytes:
 
 
 def end(folder: Path) -> list[psutil.Process]:
-    """End what runs in a folder, and remove it; the processes that do not end."""
+    """End what runs in a folder, and remove it where it is ours; the processes that do not end."""
     with contextlib.suppress(OSError, QmpError), control(folder) as qmp:
         qmp.execute("quit")
     victims = processes(folder)
     marks.wait_gone(victims, 3.0)
     left = marks.end(victims)
-    if not left:
+    if not left and is_ours(folder):
         shutil.rmtree(folder, ignore_errors=True)
     return left

@@ -53,7 +53,7 @@ def _look(kind: Kind) -> Seen:
         return Seen(kind.name, _built(kind), words, str(found.pid), str(found.port), uri)
     if state.being_started(folder):
         return Seen(kind.name, _built(kind), "is being started")
-    if folder.exists() or state.processes(folder):
+    if state.is_ours(folder) or state.processes(folder):
         return Seen(kind.name, _built(kind), "does not answer (to remove it: vperf clean)")
     return Seen(kind.name, _built(kind), "down")
 

@@ -6,24 +6,52 @@ entry. An entry appears whole or not at all, also when two processes build it at
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_vperf.machine.ownership import require_own, stranger_above
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
+
+#: Of an entry, as `entry` makes it; or of what several entries of a kind are made from, under the kind's own lock.
+_DRAFT = re.compile(r"\.(?P<key>[\w-]+)-[a-z0-9_]{8}|work")
+
+
+#: The cache of root's where root's cache folder is another user's, as `sudo` may leave it, and CI systems.
+_ROOTS = Path("/var/cache/vperf")
 
 
 def root() -> Path:
-    """The cache folder: ``$VPERF_CACHE_DIR``, else ``vperf`` in the user's cache folder (XDG)."""
+    """The cache folder: ``$VPERF_CACHE_DIR``, else ``vperf`` in the user's cache folder (XDG); there or not.
+
+    What is in it is executed, so it is nobody's but this user's. Root does not use the cache folder of another user's
+    home, but ``/var/cache/vperf``.
+
+    Raises:
+        PermissionError: somebody else may change what is in it; says who and what to do.
+    """
     import platformdirs
 
     named = os.environ.get("VPERF_CACHE_DIR")
-    return Path(named) if named else Path(platformdirs.user_cache_dir("vperf"))
+    folder = Path(named).absolute() if named else Path(platformdirs.user_cache_dir("vperf"))
+    stranger = stranger_above(folder)
+    if stranger and not named and os.geteuid() == 0:
+        folder, stranger = _ROOTS, ""
+    require_own(folder, "VPERF_CACHE_DIR", named=bool(named))
+    if stranger:
+        raise PermissionError(
+            f"{stranger}, and so who may change what is in {folder}, which is executed;"
+            " set VPERF_CACHE_DIR to a folder of yours"
+        )
+    return folder
 
 
 def content_key(parts: Iterable[str | bytes]) -> str:
@@ -72,19 +100,68 @@ def entry(kind: str, key: str, build: Callable[[Path], None]) -> Path:
     """
     from filelock import FileLock
 
-    folder = root() / kind / key
+    home = root()
+    folder = home / kind / key
     if folder.is_dir():
         return folder
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
         if folder.is_dir():
             return folder
+        for left in folder.parent.glob(
+            f".{key}-*"
+        ):  # who holds the lock is the only one who builds it
+            _remove(left)
         draft = Path(tempfile.mkdtemp(prefix=f".{key}-", dir=folder.parent))
         try:
             build(draft)
             draft.chmod(0o755)
             draft.rename(folder)
         except BaseException:
-            shutil.rmtree(draft, ignore_errors=True)
+            _remove(draft)
             raise
     return folder
+
+
+def abandoned() -> list[Path]:
+    """Drafts of entries, and work for them, whose builder was killed."""
+    return [draft for draft, lock in _drafts() if _is_free(lock) and draft.exists()]
+
+
+def discard(draft: Path) -> str:
+    """Remove an abandoned draft; the reason if it cannot be, else nothing."""
+    from filelock import FileLock, Timeout
+
+    for found, lock in _drafts():
+        if found == draft:
+            try:
+                with FileLock(lock, timeout=0):
+                    _remove(draft)
+            except Timeout:
+                return "it is being built"
+    return "not all of it can be removed" if draft.exists() else ""
+
+
+def _drafts() -> Iterator[tuple[Path, Path]]:
+    """Each with the lock that its builder holds."""
+    for path in sorted(root().glob("*/*")):
+        name = _DRAFT.fullmatch(path.name)
+        if name and path.is_dir() and not path.is_symlink():
+            yield path, path.parent / (f"{name['key']}.lock" if name["key"] else "lock")
+
+
+def _is_free(lock: Path) -> bool:
+    from filelock import FileLock, Timeout
+
+    try:
+        with FileLock(lock, timeout=0):
+            return True
+    except Timeout:
+        return False
+
+
+def _remove(draft: Path) -> None:
+    """Remove a draft as far as it can be; trees may be deeper than `shutil` can go."""
+    with contextlib.suppress(RecursionError):
+        shutil.rmtree(draft, ignore_errors=True)

@@ -21,7 +21,16 @@ from typing import TYPE_CHECKING, Literal
 
 import psutil
 
-from pytest_vperf.machine import cgroups, loops, mounts, networks, open_vswitch, tuning_journal
+from pytest_vperf.machine import (
+    cache,
+    cgroups,
+    loops,
+    mounts,
+    networks,
+    open_vswitch,
+    tuning_journal,
+    users,
+)
 from pytest_vperf.machine.marks import describe, end, environment, own_line
 from pytest_vperf.machine.owned import owned_by
 from pytest_vperf.machine.runs import (
@@ -43,6 +52,7 @@ Kind = Literal[
     "container",
     "machine",
     "process",
+    "network",
     "bridge",
     "link",
     "namespace",
@@ -51,6 +61,7 @@ Kind = Literal[
     "cgroup",
     "socket",
     "disk",
+    "draft",
     "folder",
 ]
 # The order of removal: what holds something goes before what is held; the folder, by which the rest is
@@ -60,6 +71,7 @@ _ORDER: tuple[Kind, ...] = (
     "container",
     "machine",
     "process",
+    "network",
     "bridge",
     "link",
     "namespace",
@@ -68,6 +80,7 @@ _ORDER: tuple[Kind, ...] = (
     "cgroup",
     "socket",
     "disk",
+    "draft",
     "folder",
 )
 # A folder that is still being made has no lock for a moment.
@@ -80,7 +93,7 @@ class Leftover:
     """One thing a dead run left.
 
     Attributes:
-        run: the run's ID; of settings the number of the process that changed them.
+        run: the run's ID; of settings the number of the process that changed them; of a draft ``cache``.
         kind: what sort of thing it is.
         what: one line that names it.
         take_away: removes it, and answers with the reason if it cannot, else with nothing.
@@ -92,7 +105,7 @@ class Leftover:
     take_away: Callable[[], str] = field(repr=False, compare=False)
 
     def __str__(self) -> str:
-        return f"run {self.run}: {self.what}"
+        return self.what if self.kind == "draft" else f"run {self.run}: {self.what}"
 
 
 def find() -> list[Leftover]:
@@ -106,6 +119,8 @@ def find() -> list[Leftover]:
     found += _groups({leftover.what for leftover in found})
     left = (_bridge(run, name) for name, run in open_vswitch.forgotten().items())
     found += [leftover for leftover in left if leftover not in found]
+    found += [leftover for leftover in _links() if leftover not in found]
+    found += _drafts()
     return sorted(found, key=lambda leftover: _ORDER.index(leftover.kind))
 
 
@@ -196,7 +211,7 @@ def _of_this_user() -> Iterator[psutil.Process]:
         with contextlib.suppress(psutil.Error, OSError):
             if (
                 process.pid not in spared
-                and process.uids().real == os.getuid()
+                and users.ours(process.uids().real)
                 and _mount_namespace(process.pid) == here
             ):
                 yield process
@@ -248,6 +263,25 @@ def _groups(known: set[str]) -> Iterator[Leftover]:
         what = f"cgroup {group}"
         if what not in known and not (runs_folder() / f"run-{run}").exists():
             yield Leftover(run, "cgroup", what, partial(cgroups.remove, group))
+
+
+def _links() -> Iterator[Leftover]:
+    """Links that say whose they are, and whose run's folder is gone."""
+    home = runs_folder()
+    for name, folder in networks.marked().items():
+        if (
+            folder.parent == home
+            and _RUN_NAME.fullmatch(folder.name)
+            and not os.path.lexists(folder)
+        ):
+            take_away = partial(networks.remove_link, name)
+            yield Leftover(run_id(folder), "link", f"link {name}", take_away)
+
+
+def _drafts() -> Iterator[Leftover]:
+    """What was being built for the cache."""
+    for draft in cache.abandoned():
+        yield Leftover("cache", "draft", f"draft {draft}", partial(cache.discard, draft))
 
 
 def _settings() -> Iterator[Leftover]:

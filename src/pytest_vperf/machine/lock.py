@@ -18,6 +18,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_vperf import foreign_text
+from pytest_vperf.machine.ownership import name
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -46,7 +49,7 @@ def lock_path() -> Path:
         shared = bool(folder.stat().st_mode & stat.S_IWOTH)
     except OSError:
         shared = False
-    return (folder if shared else Path("/tmp")) / "vperf-measuring.lock"  # noqa: S108 - checked in _open
+    return (folder if shared else Path("/tmp")) / "vperf-measuring.lock"  # noqa: S108 - checked in _open # nosec B108
 
 
 @contextlib.contextmanager
@@ -64,7 +67,7 @@ def measuring(
 
     Raises:
         LockTimeout: another process held the lock all the time.
-        OSError: the lock's file cannot be opened.
+        OSError: the lock's file cannot be had; says whose it is.
     """
     global _depth
     with _held_by_us:
@@ -84,7 +87,8 @@ def measuring(
                 yield waited
             finally:
                 _depth = 0
-                os.ftruncate(descriptor, 0)
+                with contextlib.suppress(OSError):  # as below
+                    os.ftruncate(descriptor, 0)
         finally:
             os.close(descriptor)
 
@@ -94,17 +98,43 @@ def _open(path: Path) -> int:
     # Never O_CREAT on a file that is there: in a sticky folder the kernel then refuses another user's file.
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666))
-    descriptor = os.open(path, flags)
+    try:
+        descriptor = os.open(path, flags)
+    except PermissionError as error:
+        try:
+            # Enough to lock it, but not to say who has it.
+            descriptor = os.open(path, flags & ~os.O_RDWR)
+        except OSError:
+            raise _unusable(path, "lets nobody else open it", error) from None
+    except OSError as error:
+        raise _unusable(path, os.strerror(error.errno or 0), error) from None
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(f"{path} is not a regular file; the measuring lock cannot be had")
+            raise _unusable(path, "not a regular file")
+        if status.st_nlink != 1:
+            # A hard link that somebody made, to have our rights changed or our file emptied.
+            raise _unusable(path, f"it has {status.st_nlink} names")
         if status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) != 0o666:
-            os.fchmod(descriptor, 0o666)  # the umask took bits away that other users need
+            # The umask took bits away that other users need. Not for others: only its lock counts, not what is in it.
+            os.fchmod(descriptor, 0o666)  # nosec B103
     except BaseException:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def _unusable(path: Path, why: str, error: OSError | None = None) -> OSError:
+    """What to say of a file that cannot be the lock: in a folder for everybody, others may have made it."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return OSError(f"the measuring lock {path} cannot be had: {why}")
+    what = "a link" if stat.S_ISLNK(found.st_mode) else f"mode {stat.S_IMODE(found.st_mode):04o}"
+    return OSError(
+        f"the measuring lock {path} cannot be had: it is of {name(found.st_uid)} ({what}): {why}; have them, or root,"
+        f" remove it, or have VPERF_LOCK name another file, the same for everybody who measures here"
+    )
 
 
 def _acquire(descriptor: int, on_wait: Callable[[str], None] | None, limit: float) -> float:
@@ -128,12 +158,13 @@ def _acquire(descriptor: int, on_wait: Callable[[str], None] | None, limit: floa
 
 def _holder(descriptor: int) -> str:
     text = os.pread(descriptor, 300, 0).decode("utf-8", "replace")
-    line = "".join(character for character in text if character.isprintable())
-    return line or "not yet known"
+    return foreign_text.line(text) or "not yet known"
 
 
 def _write_holder(descriptor: int) -> None:
     command = " ".join([Path(sys.argv[0] or "python").name, *sys.argv[1:]])[:120]
     line = f"process {os.getpid()} of user {os.getuid()}: {command}"
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, line.encode("utf-8", "replace"), 0)
+    # A file of another user's may be locked and not written, and a full disk is no reason not to measure.
+    with contextlib.suppress(OSError):
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, line.encode("utf-8", "replace"), 0)

@@ -7,6 +7,7 @@ namespace of the run go with it; what may stay is the host's end.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from pathlib import Path
@@ -18,6 +19,7 @@ LONGEST = 15
 #: Where ``ip netns`` keeps the names (ip-netns(8)).
 NAMESPACES = Path("/run/netns")
 _LINKS = Path("/sys/class/net")
+_ALIAS = "pytest-vperf "
 
 
 def namespace_name(run: str, what: str) -> str:
@@ -45,6 +47,22 @@ def namespaces_of(run: str) -> list[str]:
 def links_of(run: str) -> list[str]:
     """The names of a run's links in this process's network namespace."""
     return _beginning(_LINKS, link_name(run, ""))
+
+
+def alias(folder: Path) -> str:
+    """What a run's link has as its alias (ip-link(8)): with the run's folder, by which it is known later."""
+    return f"{_ALIAS}{folder}"
+
+
+def marked() -> dict[str, Path]:
+    """The links that say whose they are, in this process's network namespace → the run's folder."""
+    found = {}
+    for name in _beginning(_LINKS, link_name("", "")):
+        with contextlib.suppress(OSError):  # gone meanwhile
+            said = (_LINKS / name / "ifalias").read_text(errors="replace").strip()
+            if said.startswith(_ALIAS):
+                found[name] = Path(said.removeprefix(_ALIAS))
+    return found
 
 
 def _beginning(folder: Path, prefix: str) -> list[str]:

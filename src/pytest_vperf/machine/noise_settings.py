@@ -11,6 +11,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_vperf import foreign_text
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -70,7 +72,7 @@ def read(path: Path) -> str:
             text = stream.read(4096).decode("utf-8", "replace")
     except OSError as error:
         raise Unreadable(_reason(error, path)) from None
-    printable = "".join(c if c.isprintable() else " " for c in text).strip()
+    printable = foreign_text.line(text)
     return printable if len(printable) <= _LONGEST else f"{printable[: _LONGEST - 1]}…"
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 
 import psutil
 
-from pytest_vperf.machine import cgroups
+from pytest_vperf.machine import cgroups, users
 from pytest_vperf.machine.marks import environment, own_line
 
 
@@ -26,7 +25,7 @@ def owned_by(mark: str, folder: Path, cgroup: str) -> list[psutil.Process]:
         with contextlib.suppress(psutil.Error, OSError):
             if (
                 process.pid not in spared
-                and process.uids().real == os.getuid()
+                and users.ours(process.uids().real)
                 and _belongs(process, mark, folder)
             ):
                 found[process.pid] = process

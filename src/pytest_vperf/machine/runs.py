@@ -16,11 +16,12 @@ import os
 import secrets
 import shutil
 import socket
-import stat
 import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from pytest_vperf.machine.ownership import require_own
 
 #: The environment variable by which a process is known as ours; its value is the run's ID.
 MARK = "VPERF_RUN"
@@ -33,8 +34,10 @@ LABEL_PLACE = "pytest-vperf.place"
 LABEL_FOLDER = "pytest-vperf.folder"
 #: The file in a run's folder that is locked, and by which the folder is known as a run's.
 OWNER = "owner"
+#: The file in a run's folder that names the libvirt daemons it used: what a killed one left is looked for there.
+NOTE = "libvirt-uris"
 #: Where a user's runs folder is, unless named.
-DEFAULT_PLACE = Path("/var/tmp")  # noqa: S108 - the folder in it is private, and checked
+DEFAULT_PLACE = Path("/var/tmp")  # noqa: S108 - the folder in it is private, and checked # nosec B108
 
 
 def default_folder() -> Path:
@@ -56,22 +59,13 @@ def runs_folder() -> Path:
     folder = Path(named).absolute() if named else default_folder()
     if not folder.is_symlink():  # also one that leads nowhere
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    status = folder.lstat()
-    if status.st_uid != os.getuid():
-        raise PermissionError(
-            f"{folder} belongs to another user; set VPERF_RUNS_DIR to a folder of yours"
-        )
-    if stat.S_ISLNK(status.st_mode):
+    if folder.is_symlink():
         raise PermissionError(
             f"{folder} is no folder but a link; set VPERF_RUNS_DIR to a folder of yours"
         )
-    if named and status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise PermissionError(
-            f"other users may write to {folder}, which VPERF_RUNS_DIR names;"
-            f" `chmod go-w {folder}`, or set VPERF_RUNS_DIR to a folder that only you may write to"
-        )
-    if not named and stat.S_IMODE(status.st_mode) != 0o700:
+    if not named and folder.lstat().st_uid == os.geteuid():
         folder.chmod(0o700)
+    require_own(folder, "VPERF_RUNS_DIR", named=bool(named))
     # As the kernel names it: mounts and loop devices are found by it, also where a folder above is a link.
     return folder.resolve()
 

@@ -87,6 +87,27 @@ class TimedOut(TargetError):
         self.stderr = stderr
 
 
+class TooMuchOutput(TargetError):
+    """A command printed, or a file has, more than was to be taken; the command has been ended, the file is not there.
+
+    Attributes:
+        stdout: what the command had printed until then.
+        stderr: likewise.
+    """
+
+    def __init__(
+        self, message: str, *, target: str = "", stdout: bytes = b"", stderr: bytes = b""
+    ) -> None:
+        super().__init__(message, target=target)
+        self.stdout = stdout
+        self.stderr = stderr
+
+
+#: Bytes that a command may print, and that a file may have which is fetched, where nobody says otherwise. The first
+#: are held in memory, the others are not.
+MOST_OUTPUT, MOST_FILE = 64 << 20, 1 << 30
+
+
 @dataclass(frozen=True)
 class Completed:
     """A command that ran to its end in a target.
@@ -161,6 +182,7 @@ class Target(Protocol):
         cwd: str | None = None,
         timeout: float = 60.0,
         check: bool = True,
+        max_output: int = MOST_OUTPUT,
     ) -> Completed:
         """Run a command to its end; no shell is involved.
 
@@ -171,11 +193,13 @@ class Target(Protocol):
             cwd: working folder in the target.
             timeout: seconds until the command is ended.
             check: raise `CommandFailed` for a status other than 0.
+            max_output: bytes that it may print on both outputs together.
 
         Raises:
             CommandFailed: with ``check``, the command ended with another status than 0. A command that does
                 not exist or cannot be executed has status 127 or 126, as in a shell.
             TimedOut: the time limit passed; the command was ended.
+            TooMuchOutput: it printed more than ``max_output``; it was ended.
             CannotConnect: the target is gone.
         """
         ...
@@ -200,10 +224,19 @@ class Target(Protocol):
         """
         ...
 
-    def get(self, source: str, destination: Path) -> None:
+    def get(self, source: str, destination: Path, *, limit: int = MOST_FILE) -> None:
         """Copy a file from an absolute path in the target to the host.
 
+        It is there when it is whole: a file or link that had its name is replaced. Of its permission bits, where the
+        target tells them, it keeps at most 0755.
+
+        Args:
+            source: in the target; a link there is followed.
+            destination: on the host.
+            limit: bytes that it may have.
+
         Raises:
+            TooMuchOutput: it has more.
             CannotConnect: the target is gone.
             TargetError: the source cannot be read; the message says why.
         """

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_vperf.machine import cache
 from pytest_vperf.machine.preflight import find_program
+from pytest_vperf.targets import apt_packages
 from pytest_vperf.targets.base import Unavailable
 from pytest_vperf.targets.elf import read_elf
 
@@ -58,14 +59,11 @@ def _fetch(draft: Path) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         try:
-            _quietly(["apt-get", "download", "busybox-static"], folder)
-            package = next(folder.glob("*.deb"))
-            _quietly(["dpkg-deb", "-x", str(package), str(folder / "tree")], folder)
-        except (subprocess.SubprocessError, OSError, StopIteration) as error:
-            words = getattr(error, "stderr", "") or str(error)
+            for package in apt_packages.fetch(["busybox-static"], folder):
+                apt_packages.unpack(package, folder / "tree")
+        except Unavailable as error:
             raise Unavailable(
-                "no static busybox is installed, and the package cannot be fetched: "
-                + words.strip().splitlines()[-1],
+                f"no static busybox is installed, and the package cannot be had: {error.reason}",
                 remedy=_REMEDY,
             ) from error
         found = [path for path in (folder / "tree").rglob("bin/busybox") if path.is_file()]
@@ -73,10 +71,6 @@ def _fetch(draft: Path) -> None:
             raise Unavailable("the package busybox-static has no static busybox", remedy=_REMEDY)
         (draft / "busybox").write_bytes(found[0].read_bytes())
         (draft / "busybox").chmod(0o755)
-
-
-def _quietly(argv: Sequence[str], folder: Path) -> None:
-    subprocess.run(argv, cwd=folder, check=True, capture_output=True, text=True, timeout=120)
 
 
 def is_static(path: Path) -> bool:

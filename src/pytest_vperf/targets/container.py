@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_vperf.targets import oci_runtimes
 from pytest_vperf.targets.base import Facts
 from pytest_vperf.targets.container_facts import facts_in_common
-from pytest_vperf.targets.container_limits import host_config, read_back
+from pytest_vperf.targets.container_limits import confined, read_back
 from pytest_vperf.targets.container_network import attach
 from pytest_vperf.targets.container_start import discard, running, timed_start
 from pytest_vperf.targets.disks import attached
@@ -109,6 +109,7 @@ class Containers:
         cpuset: str | None = None,
         cpu_shares: int | None = None,
         memory: int | str | None = None,
+        pids: int | None = None,
         disks: Sequence[Disk | CappedDisk] = (),
         network: str | Switch = "none",
     ) -> Container:
@@ -120,6 +121,7 @@ class Containers:
             cpuset: the CPUs it may run on, e.g. ``0-1``.
             cpu_shares: its weight against other containers; 1024 is the usual one.
             memory: what it may have, without swap: bytes, or e.g. ``200 MiB``.
+            pids: how many processes and threads it may have at a time; ``None``: 4096, where its runtime counts them.
             disks: of the fixture ``disks``: a raw one is passed through as a device, the file system of another is
                 bound in, both at `Disk.where`; with ``disk.capped(…)`` it may do so much with it.
             network: the engine's network, where ``none`` has no interface; or the run's own (fixture ``network``).
@@ -134,7 +136,7 @@ class Containers:
             engine = self._engine()
             engine.require_runtime(self.runtime)
         present, caps = attached(disks)
-        limits = Limits(cpus, cpuset, cpu_shares, bytes_of(memory), caps)
+        limits = Limits(cpus, cpuset, cpu_shares, bytes_of(memory), caps, pids)
         api: Any = engine.client.api
         with answering(engine.url, target=self.name), contextlib.ExitStack() as undo:
             with named(self.name):
@@ -144,15 +146,12 @@ class Containers:
             options = api.create_host_config(
                 network_mode=plug.mode,
                 runtime=plug.runtime,
-                # Not "none": then the last words of a process that ends at once would be lost. It
-                # costs the start nothing that could be measured.
-                log_config={"Type": "json-file"},
                 devices=[
                     f"{disk.device}:{disk.inside}:rwm" for disk in present if not disk.formatted
                 ],
                 binds=[f"{disk.mounted()}:{disk.inside}" for disk in present if disk.formatted],
                 **({"cgroup_parent": self._parent} if self._parent else {}),
-                **host_config(limits),
+                **confined(limits),
             )
             request = api.create_container_config(
                 image,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pytest_vperf.machine.marks import end, marked
-from pytest_vperf.targets.base import CannotConnect, Completed, TargetError, TimedOut
+from pytest_vperf.targets.base import MOST_OUTPUT, CannotConnect, Completed, TargetError, TimedOut
 from pytest_vperf.targets.end_marked import end_marked
 from pytest_vperf.targets.engine_address import answering
 from pytest_vperf.targets.exec_stream import Conversation
+from pytest_vperf.targets.received import Output
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.engine import Engine
 
 _MARK = "VPERF_EXEC"
+#: Bytes that a command of ours prints, which is the image's own program.
+_OUR_OWN = 1 << 20
 _NOT_FOUND = re.compile(r"not found|no such file or directory", re.IGNORECASE)
 
 
@@ -45,10 +48,16 @@ class Exec:
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         timeout: float = 60.0,
+        max_output: int = MOST_OUTPUT,
+        stdout: BinaryIO | None = None,
     ) -> Completed:
-        """Run a command to its end.
+        """Run a command to its end; see `pytest_vperf.targets.base.Target.run`.
+
+        Args:
+            stdout: where standard output goes instead of into memory.
 
         Raises:
+            TooMuchOutput: it printed more than ``max_output``; it was ended, likewise.
             TimedOut: the limit passed; the command was ended, with the container if nothing else helped.
             CannotConnect: the engine or the container is gone.
             TargetError: the engine refuses the command.
@@ -57,25 +66,28 @@ class Exec:
         if not command:
             raise ValueError("a command has at least one word")
         mark = secrets.token_hex(8)
+        output = Output(max_output, stdout)
         with answering(self._engine.url, target=self._target):
             identity = self._create(command, {**(env or {}), _MARK: mark}, cwd, bool(input))
             begin = time.perf_counter()
-            conversation = self._start(identity)
+            conversation = self._start(identity, output)
             try:
                 ended = conversation.run(input, begin + timeout)
                 duration = time.perf_counter() - begin
                 if not ended:
+                    too_much = output.is_full
                     how = self._end(identity, mark)
                     conversation.run(b"", time.perf_counter() + 0.2)  # what it still had to say
             finally:
                 conversation.close()
-            stdout, stderr = bytes(conversation.output.stdout), bytes(conversation.output.stderr)
+            if not ended and too_much:
+                raise output.too_much(command, max_output, self._target)
             if not ended:
                 raise TimedOut(
                     f"{' '.join(command)} did not end within {timeout:g} s in {self._target} and {how}",
                     target=self._target,
-                    stdout=stdout,
-                    stderr=stderr,
+                    stdout=output.stdout,
+                    stderr=output.stderr,
                 )
             status = self._api.exec_inspect(identity)
         if status["ExitCode"] is None:
@@ -84,10 +96,12 @@ class Exec:
                 target=self._target,
             )
         if not status.get("Pid"):  # it never ran; what there is of output are the runtime's words
-            words = (stdout + stderr).strip() + b"\n"
+            words = (output.stdout + output.stderr).strip() + b"\n"
             missing = _NOT_FOUND.search(words.decode("utf-8", "replace"))
             return Completed(tuple(command), 127 if missing else 126, b"", words, duration)
-        return Completed(tuple(command), int(status["ExitCode"]), stdout, stderr, duration)
+        return Completed(
+            tuple(command), int(status["ExitCode"]), output.stdout, output.stderr, duration
+        )
 
     def _create(
         self, command: list[str], env: Mapping[str, str], cwd: str | None, stdin: bool
@@ -103,11 +117,11 @@ class Exec:
         except APIError as error:
             raise self._gone(error) from error
 
-    def _start(self, identity: str) -> Conversation:
+    def _start(self, identity: str, output: Output) -> Conversation:
         from docker.errors import APIError
 
         try:
-            return Conversation(self._api.exec_start(identity, socket=True))
+            return Conversation(self._api.exec_start(identity, socket=True), output)
         except APIError as error:
             raise self._gone(error) from error
 
@@ -146,9 +160,10 @@ class Exec:
 
     def _inside(self, argv: list[str]) -> bytes:
         identity = self._create(argv, {}, None, False)
-        conversation = self._start(identity)
+        output = Output(_OUR_OWN)
+        conversation = self._start(identity, output)
         try:
             conversation.run(b"", time.perf_counter() + 10)
         finally:
             conversation.close()
-        return bytes(conversation.output.stdout)
+        return output.stdout

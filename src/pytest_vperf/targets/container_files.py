@@ -10,20 +10,28 @@ where the runtime shares the host's files.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import tarfile
+import tempfile
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from pytest_vperf.targets.base import CannotConnect, TargetError
+from pytest_vperf.targets.base import MOST_FILE, CannotConnect, TargetError, TooMuchOutput
 from pytest_vperf.targets.engine_address import answering
+from pytest_vperf.targets.received import Output, received, too_large
+from pytest_vperf.targets.tar_members import DAMAGE, Headers
 
 if TYPE_CHECKING:
     from pytest_vperf.targets.container_exec import Exec
     from pytest_vperf.targets.engine import Engine
+    from pytest_vperf.targets.received import Draft
 
 _TIMEOUT = 120.0
 _NO_TAR = (126, 127)
+#: Bytes of an archive with one file that are not the file's: headers, and the end, which tar fills up to 10 KiB.
+_AROUND = 2 << 20
+_PIECE = 1 << 20
 
 
 class Files:
@@ -69,30 +77,35 @@ class Files:
         elif done.returncode != 0:
             raise self._failed(f"{destination} cannot be written", done.stderr or done.stdout)
 
-    def get(self, source: str, destination: Path) -> None:
-        """Copy a file out, its permission bits kept.
+    def get(self, source: str, destination: Path, *, limit: int = MOST_FILE) -> None:
+        """Copy a file out; see `pytest_vperf.targets.base.Target.get`.
+
+        What ``tar`` of the image, or the engine, says is not believed: one regular file is taken from it.
 
         Raises:
+            TooMuchOutput: it has more than ``limit`` bytes.
             TargetError: the source is not a file that can be read, or the destination cannot be written.
             CannotConnect: the container or the engine is gone.
         """
         path = self._absolute(source)
         argv = ["tar", "-c", "-h", "-f", "-", "-C", str(path.parent), path.name]
-        done = self._commands.run(argv, timeout=_TIMEOUT)
-        archive = done.stdout
-        if done.returncode in _NO_TAR:
-            self._require_shared()
-            archive = self._engine_get(path)
-        elif done.returncode != 0:
-            raise self._failed(f"{source} cannot be read", done.stderr or done.stdout)
-        data, mode = self._unpack(archive, source)
-        try:
-            destination.write_bytes(data)
-            destination.chmod(mode)
-        except OSError as error:
-            raise TargetError(
-                f"{destination} cannot be written: {error.strerror}", target=self._target
-            ) from error
+        with (
+            received(destination, self._target) as draft,
+            # Without a name, and on the disk that the file comes to.
+            tempfile.TemporaryFile(dir=destination.parent) as archive,
+        ):
+            try:
+                done = self._commands.run(
+                    argv, timeout=_TIMEOUT, max_output=limit + _AROUND, stdout=archive
+                )
+                if done.returncode in _NO_TAR:
+                    self._require_shared()
+                    self._engine_get(path, archive, limit + _AROUND)
+                elif done.returncode != 0:
+                    raise self._failed(f"{source} cannot be read", done.stderr)
+            except TooMuchOutput:
+                raise too_large(source, limit, self._target) from None
+            self._unpack(archive, source, draft, limit)
 
     def _absolute(self, path: str) -> PurePosixPath:
         pure = PurePosixPath(path)
@@ -119,7 +132,7 @@ class Files:
         except APIError as error:
             raise self._refused(f"{path} cannot be written", error) from error
 
-    def _engine_get(self, path: PurePosixPath) -> bytes:
+    def _engine_get(self, path: PurePosixPath, archive: BinaryIO, most: int) -> None:
         from docker.errors import APIError
 
         try:
@@ -127,24 +140,42 @@ class Files:
                 # follow a link, as any program in the container would
                 for _ in range(10):
                     chunks, found = self._api.get_archive(self._container, str(path))
-                    archive = b"".join(chunks)
+                    output = Output(most, archive)
+                    archive.seek(0)
+                    archive.truncate()
+                    with contextlib.closing(chunks):
+                        for chunk in chunks:
+                            output.take_stdout(chunk)
+                            if output.is_full:
+                                raise TooMuchOutput(str(path), target=self._target)
                     if not found["linkTarget"] or found["linkTarget"] == str(path):
                         break
                     path = PurePosixPath(found["linkTarget"])
-                return archive
         except APIError as error:
             raise self._refused(f"{path} cannot be read", error) from error
 
-    def _unpack(self, archive: bytes, source: str) -> tuple[bytes, int]:
+    def _unpack(self, archive: BinaryIO, source: str, draft: Draft, limit: int) -> None:
+        archive.seek(0)
+        headers: Any = Headers(archive, source)
         try:
-            with tarfile.open(fileobj=io.BytesIO(archive), mode="r:") as members:
+            with tarfile.open(fileobj=headers, mode="r:") as members:
                 member = members.next()
-                stream = members.extractfile(member) if member and member.isfile() else None
-                if member is not None and stream is not None:
-                    return stream.read(), member.mode & 0o7777
-        except tarfile.TarError as error:
+        except DAMAGE as error:
             raise TargetError(f"{source} cannot be read: {error}", target=self._target) from error
-        raise TargetError(f"{source} cannot be read: it is not a file", target=self._target)
+        if member is None or not member.isreg() or member.issparse():
+            raise TargetError(f"{source} cannot be read: it is not a file", target=self._target)
+        if member.size > limit:
+            raise too_large(source, limit, self._target)
+        archive.seek(member.offset_data)
+        left = member.size
+        while left > 0 and (piece := archive.read(min(left, _PIECE))):
+            draft.file.write(piece)
+            left -= len(piece)
+        if left:  # below 0, too
+            raise TargetError(
+                f"{source} cannot be read: what came of it is not whole", target=self._target
+            )
+        draft.mode = member.mode
 
     def _failed(self, what: str, words: bytes) -> TargetError:
         lines = words.decode("utf-8", "replace").strip().splitlines() or ["no reason given"]

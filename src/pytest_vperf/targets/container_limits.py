@@ -7,7 +7,7 @@ it was asked for, and with the whole machine's figures for the container's usage
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_vperf.machine import cgroups
 from pytest_vperf.machine.procfile import text
@@ -16,11 +16,31 @@ from pytest_vperf.targets.limits import CAPS, PERIOD, Limits, names
 from pytest_vperf.targets.setting import check
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pytest_vperf.machine.procfile import Read
 
 
+#: Processes and threads that a container may have at a time, unless a test names another number: twice what Podman
+#: gives (podman-run(1), "--pids-limit"), and more than the workloads here make. A fork bomb ends there.
+PIDS = 4096
+#: What no container of ours is without. Its programs gain no privileges by set-user-ID bits or file capabilities
+#: (Linux documentation, userspace-api/no_new_privs). What its first process prints is kept in two files of 1 MiB, of
+#: which the last lines are read if it ends at once; "none" would lose them.
+CONFINED: Mapping[str, Any] = {
+    "security_opt": ["no-new-privileges"],
+    "log_config": {"Type": "json-file", "Config": {"max-size": "1m", "max-file": "2"}},
+    "pids_limit": PIDS,
+}
+
+
+def confined(limits: Limits) -> dict[str, Any]:
+    """The arguments of the SDK's ``create_host_config``: what every container is confined by, and its limits."""
+    return {**CONFINED, **host_config(limits)}
+
+
 def host_config(limits: Limits) -> dict[str, object]:
-    """The arguments of the SDK's ``create_host_config``."""
+    """Of those arguments the limits that were asked for."""
     wanted: dict[str, object | None] = {
         # Not "nano_cpus", of which the engine makes a quota that it rounds down: what is read back is ours.
         "cpu_period": None if limits.cpus is None else PERIOD,
@@ -29,6 +49,7 @@ def host_config(limits: Limits) -> dict[str, object]:
         "cpu_shares": limits.cpu_shares,
         "mem_limit": limits.memory,
         "memswap_limit": limits.memory,  # memory and swap together: no swap
+        "pids_limit": limits.pids,
     }
     for name, (_, _, argument) in CAPS.items():
         caps = [

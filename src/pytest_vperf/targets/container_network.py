@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 from pytest_vperf.machine.cgroups import paths_of
 from pytest_vperf.targets import oci_runtimes
 from pytest_vperf.targets.base import TargetError, Unavailable
+from pytest_vperf.targets.container_limits import confined
 from pytest_vperf.targets.container_start import discard, timed_start
+from pytest_vperf.targets.limits import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -117,7 +119,9 @@ def _start_holder(engine: Engine, image: str, run: Run, target: str) -> str:
         ["sleep", "infinity"],
         labels=run.labels,
         stop_signal="SIGKILL",
-        host_config=api.create_host_config(network_mode="none", runtime="runc"),
+        host_config=api.create_host_config(
+            network_mode="none", runtime="runc", **confined(Limits())
+        ),
     )
     name = f"vperf-{run.id}-network{next(_numbers)}"
     identity, _ = timed_start(engine, request, name, f"the holder of the network of {target}")

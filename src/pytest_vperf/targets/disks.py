@@ -107,7 +107,8 @@ class Disk:
             )
         if not os.path.ismount(point):
             point.mkdir(exist_ok=True)
-            call("mount", "-t", self.format, self.device, str(point))
+            # A machine that had the disk may have made set-user-ID programs on it, and devices.
+            call("mount", "-o", "nosuid,nodev", "-t", self.format, self.device, str(point))
         return point
 
     def lend(self, machine: str) -> None:
@@ -240,7 +241,9 @@ class Disks:
         try:
             if below == "memory":
                 room = f"size={length + (1 << 20)},mode=700"
-                call("mount", "-t", "tmpfs", "-o", room, "vperf-disk", str(folder))
+                call(
+                    "mount", "-t", "tmpfs", "-o", f"{room},nosuid,nodev", "vperf-disk", str(folder)
+                )
             _write(folder / "image", length)
             device = loops.attach(folder / "image")
             if format:

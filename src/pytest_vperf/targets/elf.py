@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
 _PT_LOAD, _PT_DYNAMIC, _PT_INTERP = 1, 2, 3
 _DT_NULL, _DT_STRTAB, _DT_RUNPATH = 0, 5, 29
+#: Bytes of the headers of segments, as Linux has it (load_elf_phdrs in fs/binfmt_elf.c), and of a loader's path.
+_MOST_HEADERS, _MOST_PATH = 65_536, 4096
+#: Bytes of the dynamic section: it has some thirty entries, and one more for each library.
+_MOST_DYNAMIC = 65_536
 #: e_machine of <elf.h>, as `platform.machine` names it.
 _MACHINES = {3: "i686", 40: "armv7l", 62: "x86_64", 183: "aarch64", 243: "riscv64"}
 
@@ -50,7 +54,7 @@ def read_elf(data: bytes) -> Elf | None:
         interpreter = b""
         for kind, offset, _, size in segments:
             if kind == _PT_INTERP:
-                interpreter = data[offset : offset + size].rstrip(b"\0")
+                interpreter = data[offset : offset + min(size, _MOST_PATH)].rstrip(b"\0")
         runpath = _runpath(data, segments, word)
     except (struct.error, OverflowError):  # an offset outside of the file, or of any file
         return None
@@ -67,6 +71,8 @@ def _segments(
     """Type, offset, address and size in the file of each segment."""
     (table,) = struct.unpack_from(word, data, 32 if wide else 28)
     length, count = struct.unpack_from(order + "HH", data, 54 if wide else 42)
+    if length != (56 if wide else 32) or length * count > _MOST_HEADERS:
+        return  # Linux executes no such file
     for number in range(count):
         at = table + number * length
         (kind,) = struct.unpack_from(order + "I", data, at)
@@ -82,7 +88,7 @@ def _runpath(data: bytes, segments: list[tuple[int, int, int, int]], word: str) 
     for kind, offset, _, size in segments:
         if kind != _PT_DYNAMIC:
             continue
-        for at in range(offset, offset + min(size, len(data)), 2 * step):
+        for at in range(offset, offset + min(size, _MOST_DYNAMIC), 2 * step):
             (tag,), (value,) = (
                 struct.unpack_from(word, data, at),
                 struct.unpack_from(word, data, at + step),
@@ -90,6 +96,7 @@ def _runpath(data: bytes, segments: list[tuple[int, int, int, int]], word: str) 
             if tag == _DT_NULL:
                 break
             values[tag] = value
+        break  # there is one, and reading each of many would take for ever
     if _DT_RUNPATH not in values or _DT_STRTAB not in values:
         return b""
     for kind, offset, address, size in segments:

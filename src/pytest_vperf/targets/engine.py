@@ -156,6 +156,11 @@ class Engine:
             return oci_runtimes.remedy(name)
         return f'add it to "runtimes" in /etc/docker/daemon.json and reload the engine ({name} is installed)'
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is private and has died; an engine of others may come back by itself."""
+        return self._own is not None and self._own.has_ended
+
     def close(self) -> None:
         """Remove this run's containers, and stop the engine if it is private. Safe to repeat.
 

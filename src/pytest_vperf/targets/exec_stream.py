@@ -6,7 +6,10 @@ import contextlib
 import socket
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pytest_vperf.targets.received import Output
 
 _HEADER = 8
 _STDERR = 2
@@ -17,23 +20,39 @@ class Demultiplexer:
 
     Each frame is a header of 8 bytes, the first of which says which output it is (1, 2) and the last four
     how long it is, big-endian, and then the payload (Docker Engine API, "Attach to a container").
+
+    Args:
+        output: takes what is in the frames.
     """
 
-    def __init__(self) -> None:
-        self.stdout = bytearray()
-        self.stderr = bytearray()
-        self._pending = bytearray()
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._header = bytearray()
+        self._left = 0
 
     def feed(self, data: bytes) -> None:
         """Take bytes as they come, in pieces of any size."""
-        self._pending += data
-        while len(self._pending) >= _HEADER:
-            end = _HEADER + int.from_bytes(self._pending[4:_HEADER], "big")
-            if len(self._pending) < end:
-                return
-            output = self.stderr if self._pending[0] == _STDERR else self.stdout
-            output += self._pending[_HEADER:end]
-            del self._pending[:end]
+        while data:
+            if not self._left:
+                wanted = _HEADER - len(self._header)
+                self._header += data[:wanted]
+                data = data[wanted:]
+                if len(self._header) < _HEADER:
+                    return
+                self._left = int.from_bytes(self._header[4:], "big")
+                if not self._left:
+                    self._header.clear()
+                continue
+            # As much of the frame as is there: it says itself how long it is, and that may be 4 GiB.
+            payload = data[: self._left]
+            data = data[len(payload) :]
+            self._left -= len(payload)
+            if self._header[0] == _STDERR:
+                self._output.take_stderr(payload)
+            else:
+                self._output.take_stdout(payload)
+            if not self._left:
+                self._header.clear()
 
 
 class Conversation:
@@ -41,12 +60,14 @@ class Conversation:
 
     Args:
         stream: what ``exec_start(socket=True)`` of the SDK returns.
+        output: takes what it prints.
     """
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: Any, output: Output) -> None:
         self._stream = stream
         self._connection = getattr(stream, "_sock", stream)
-        self.output = Demultiplexer()
+        self._output = output
+        self._frames = Demultiplexer(output)
 
     def run(self, input: bytes, deadline: float) -> bool:
         """Feed the input and gather the output until the command closes it.
@@ -56,18 +77,18 @@ class Conversation:
             deadline: on the clock of `time.perf_counter`.
 
         Returns:
-            Whether the output ended before the deadline.
+            Whether the output ended before the deadline, and before there was too much of it.
 
         Raises:
             OSError: the engine broke the connection.
         """
-        self.output.feed(self._read_ahead())
+        self._frames.feed(self._read_ahead())
         if input:
             self._connection.settimeout(max(0.001, deadline - time.perf_counter()))
             threading.Thread(target=self._feed, args=(input,), daemon=True).start()
         while True:
             left = deadline - time.perf_counter()
-            if left <= 0:
+            if left <= 0 or self._output.is_full:
                 return False
             self._connection.settimeout(left)
             try:
@@ -76,7 +97,7 @@ class Conversation:
                 return False
             if not data:
                 return True
-            self.output.feed(data)
+            self._frames.feed(data)
 
     def _read_ahead(self) -> bytes:
         """What came in one piece with the head of the answer, and so was taken from the connection already.

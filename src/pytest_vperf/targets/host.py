@@ -6,10 +6,13 @@ import copy
 import itertools
 import os
 import shutil
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pytest_vperf.targets.base import (
+    MOST_FILE,
+    MOST_OUTPUT,
     CommandFailed,
     Completed,
     Facts,
@@ -18,7 +21,8 @@ from pytest_vperf.targets.base import (
     Unavailable,
     Usage,
 )
-from pytest_vperf.targets.process import OutOfTime, run_process
+from pytest_vperf.targets.process import OutOfRoom, OutOfTime, run_process
+from pytest_vperf.targets.received import received, too_large
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
 Tools = Literal["image", "host"]
 
 _HOST_MARK = "VPERF_HOST"
+_PIECE = 1 << 20
 _numbers = itertools.count(1)
 
 
@@ -118,6 +123,7 @@ class Host:
         cwd: str | None = None,
         timeout: float = 60.0,
         check: bool = True,
+        max_output: int = MOST_OUTPUT,
     ) -> Completed:
         """Run a command to its end; see `pytest_vperf.targets.base.Target.run`.
 
@@ -128,14 +134,24 @@ class Host:
         command = tuple(argv)
         entered = self._group.entered(command) if self._group and command else command
         try:
-            done = run_process(entered, env=whole, input=input, cwd=cwd, timeout=timeout)
+            done = run_process(
+                entered,
+                env=whole,
+                input=input,
+                cwd=cwd,
+                timeout=timeout,
+                max_output=max_output,
+            )
+        except OutOfRoom as error:
+            self._cpu_time += error.cpu_time
+            raise error.output.too_much(command, max_output, self.name) from None
         except OutOfTime as error:
             self._cpu_time += error.cpu_time
             raise TimedOut(
                 f"{' '.join(command)} did not end within {timeout:g} s on the host and was killed",
                 target=self.name,
-                stdout=error.stdout,
-                stderr=error.stderr,
+                stdout=error.output.stdout,
+                stderr=error.output.stderr,
             ) from None
         except OSError as error:
             raise TargetError(
@@ -168,15 +184,7 @@ class Host:
 
     def put(self, source: Path, destination: str) -> None:
         """Copy a file to an absolute path, its permission bits kept."""
-        self._copy(source, Path(destination), absolute=destination)
-
-    def get(self, source: str, destination: Path) -> None:
-        """Copy a file from an absolute path, its permission bits kept."""
-        self._copy(Path(source), destination, absolute=source)
-
-    def _copy(self, source: Path, destination: Path, *, absolute: str) -> None:
-        if not Path(absolute).is_absolute():
-            raise TargetError(f"{absolute} is not an absolute path", target=self.name)
+        self._require_absolute(destination)
         try:
             shutil.copyfile(source, destination)
             shutil.copymode(source, destination)
@@ -185,6 +193,34 @@ class Host:
             raise TargetError(
                 f"{source} cannot be copied to {destination}: {why}", target=self.name
             ) from error
+
+    def get(self, source: str, destination: Path, *, limit: int = MOST_FILE) -> None:
+        """Copy a file from an absolute path; see `pytest_vperf.targets.base.Target.get`."""
+        self._require_absolute(source)
+        try:
+            # Not blocking: a named pipe that nobody writes to would be waited for without end.
+            opened = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            raise self._unread(source, destination, error.strerror) from error
+        found = os.fstat(opened)
+        if not stat.S_ISREG(found.st_mode):
+            os.close(opened)
+            raise self._unread(source, destination, "it is not a regular file")
+        with os.fdopen(opened, "rb") as stream, received(destination, self.name) as draft:
+            left = limit + 1  # somebody may be writing to it, without end
+            while left and (piece := stream.read(min(left, _PIECE))):
+                draft.file.write(piece)
+                left -= len(piece)
+            if not left:
+                raise too_large(source, limit, self.name)
+            draft.mode = found.st_mode
+
+    def _unread(self, source: str, destination: Path, why: str | None) -> TargetError:
+        return TargetError(f"{source} cannot be copied to {destination}: {why}", target=self.name)
+
+    def _require_absolute(self, path: str) -> None:
+        if not Path(path).is_absolute():
+            raise TargetError(f"{path} is not an absolute path", target=self.name)
 
     def facts(self) -> Facts:
         """Kernel, architecture and usable CPUs of this machine; the image, once a program of it was wanted."""
@@ -205,7 +241,7 @@ class Host:
     @property
     def scratch(self) -> str:
         """A folder for what a command leaves: the run's, which goes with it."""
-        return str(self._run.folder) if self._run else "/tmp"  # noqa: S108 - only where no run owns it
+        return str(self._run.folder) if self._run else "/tmp"  # noqa: S108 - only where no run owns it # nosec B108
 
     def usage(self) -> Usage:
         """CPU time of the commands run so far, their waited-for children included; no memory."""

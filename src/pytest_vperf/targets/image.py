@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 #: The repository of imported root file systems in an engine, and the label with their whole hash.
 REPOSITORY = "pytest-vperf/rootfs"
 LABEL_ROOTFS = "pytest-vperf.rootfs"
+#: Bytes of an image that is taken from an engine.
+LARGEST = 64 << 30
 
 
 @dataclass(frozen=True)
@@ -67,10 +69,15 @@ def from_tar(path: Path) -> Rootfs:
     Raises:
         CannotStart: the file is not there, not a whole tar, compressed, or an image as ``docker save`` has it.
     """
-    names = {member.name.removeprefix("./") for member in members(path)}
-    if not names:
+    count, upper = 0, set()
+    for member in members(path):
+        count += 1
+        name = member.name.removeprefix("./")
+        if "/" not in name:
+            upper.add(name)
+    if not count:
         raise CannotStart(f"the image {path} is an empty tar archive")
-    if "manifest.json" in names and not {"bin", "usr"} & names:
+    if "manifest.json" in upper and not {"bin", "usr"} & upper:
         raise CannotStart(
             f"the image {path} was written by docker save, which keeps layers;"
             " docker export writes the files that are wanted here"
@@ -123,6 +130,10 @@ def export(
             with (draft / "rootfs.tar").open("wb") as stream:
                 for chunk in api.export(container):
                     stream.write(chunk)
+                    if stream.tell() > LARGEST:
+                        raise CannotStart(
+                            f"the image {reference} has more than {LARGEST >> 30} GiB of files"
+                        )
         finally:
             api.remove_container(container, force=True, v=True)
         from_tar(draft / "rootfs.tar")

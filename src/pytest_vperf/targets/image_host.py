@@ -2,6 +2,7 @@
 
 Claims hold a machine against its host. Where libvirt's daemon is on another machine, that one is the host, and runs
 the same bytes: the image's root disk is there already, so it is mounted read-only, and its programs are run in place.
+The image may be a stranger's: no set-user-ID program and no device of it may be one for the users of that machine.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pytest_vperf.targets.base import CommandFailed, Unavailable
 from pytest_vperf.targets.image_programs import programs_of
+from pytest_vperf.targets.remote.hold import Hold
 from pytest_vperf.targets.ssh_host import SshHost
 
 if TYPE_CHECKING:
@@ -23,8 +25,11 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.program import Program
     from pytest_vperf.targets.ssh_connection import SshConnection
 
-#: Where mount points are; gone with a restart of the machine, and so are the mounts.
-_FOLDER = "/run"
+#: Words: disk, mount point. Prints the user's number if that user may not.
+_MOUNT = """
+mkdir -m 700 "$2" && mount -o loop,ro,nosuid,nodev "$1" "$2" && exit
+rmdir "$2"; id -u; exit 1
+"""
 _numbers = itertools.count(1)
 
 
@@ -37,7 +42,7 @@ class ImageHost(SshHost):
         disk: gives the path, there, of its root disk.
         name: in reports.
         details: as of `SshHost`.
-        point: where the disk is mounted there; empty for a place of its own.
+        folder: a folder of the run there, private to it; without one, it is made when one is first needed.
     """
 
     def __init__(
@@ -51,14 +56,28 @@ class ImageHost(SshHost):
         details: Mapping[str, str] | None = None,
         config: Path | None = None,
         connection: SshConnection | None = None,
-        point: str = "",
+        folder: str = "",
     ) -> None:
         super().__init__(url, run, config=config, name=name, connection=connection, details=details)
         self._rootfs = rootfs
         self._disk = disk
         self._used: list[Rootfs] = []
-        self._point = point or f"{_FOLDER}/{run.cgroup}-image{next(_numbers)}"
+        self._folder = folder
+        self._hold: Hold | None = None
+        self._point = ""
         self.network_link: Link | None = None
+
+    @property
+    def folder(self) -> str:
+        """A folder of the run there, private to it: what is in it goes with the run, however that ends.
+
+        Raises:
+            CannotStart: there is no place for it.
+        """
+        if not self._folder:
+            self._hold = Hold(self.connection, lock=False, say=lambda _: None)
+            self._folder = self._hold.folder
+        return self._folder
 
     def program(self, name: str) -> Program:
         """A program of the image, run in place; see `pytest_vperf.targets.base.Target.program`.
@@ -77,11 +96,9 @@ class ImageHost(SshHost):
             raise
 
     def _mount(self, disk: str) -> None:
-        script = (
-            'mkdir -p "$2" && { mount -o loop,ro "$1" "$2" || { rmdir "$2"; id -u; exit 1; }; }'
-        )
+        point = f"{self.folder}/image{next(_numbers)}"
         try:
-            self.run(["sh", "-c", script, "sh", disk, self._point])
+            self.run(["sh", "-c", _MOUNT, "sh", disk, point])
         except CommandFailed as error:
             said = error.completed.stderr.decode("utf-8", "replace").strip()
             is_root = error.completed.text.strip() == "0"
@@ -92,6 +109,7 @@ class ImageHost(SshHost):
                 else "log in as root: ssh://root@HOST",
                 target=self.name,
             ) from None
+        self._point = point
 
     def facts(self) -> Facts:
         """As of a machine reached by SSH, with the image once a program of it was wanted."""
@@ -111,6 +129,9 @@ class ImageHost(SshHost):
             self._used.clear()
             script = 'umount -l "$1" && rmdir "$1"'
             self._quietly(["sh", "-c", script, "sh", self._point])
+        if self._hold is not None:
+            self._hold.close()
+            self._hold, self._folder = None, ""
         super().close()
 
     def _quietly(self, argv: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""What dead runs left at libvirt daemons that are not theirs: machines, known by their labels, and their disks.
+"""What dead runs left at libvirt daemons that are not theirs: machines, known by their labels, networks and disks.
 
 A daemon ends a machine with the connection that made it, where its driver can; QEMU's can, Xen's cannot. A machine's
 disk has no name any more once the machine has opened it; one that has was made for a machine that never started.
@@ -11,13 +11,20 @@ import re
 from functools import partial
 from typing import Any
 
+from pytest_vperf.machine import leftovers
 from pytest_vperf.machine.labelled import dead_run
 from pytest_vperf.machine.leftovers import Leftover
-from pytest_vperf.machine.runs import LABEL_FOLDER, LABEL_PLACE, LABEL_RUN, is_alive, runs_folder
+from pytest_vperf.machine.runs import (
+    LABEL_FOLDER,
+    LABEL_PLACE,
+    LABEL_RUN,
+    NOTE,
+    is_alive,
+    runs_folder,
+)
 from pytest_vperf.targets.base import TargetError, Unavailable
 from pytest_vperf.targets.virt import address
 from pytest_vperf.targets.virt.connection import Connection
-from pytest_vperf.targets.virt.daemon import NOTE
 from pytest_vperf.targets.virt.failures import words
 from pytest_vperf.targets.virt.metadata import labels_of
 from pytest_vperf.targets.virt.storage import POOL
@@ -28,7 +35,7 @@ _DISK = re.compile(r"vperf-(?P<run>[0-9a-f]{8})-\d+\.qcow2")
 
 
 def find(connection: Connection) -> list[Leftover]:
-    """The machines of this machine's and user's dead runs at a daemon, and their disks.
+    """The machines of this machine's and user's dead runs at a daemon, their networks and their disks.
 
     Args:
         connection: to the daemon.
@@ -37,7 +44,7 @@ def find(connection: Connection) -> list[Leftover]:
         TargetError: it does not tell.
     """
     try:
-        return [*_machines(connection), *_disks(connection)]
+        return [*_machines(connection), *_networks(connection), *_disks(connection)]
     except connection.libvirt.libvirtError as error:
         raise TargetError(f"libvirt at {connection.shown}: {words(error)}") from None
 
@@ -55,10 +62,45 @@ def _machines(connection: Connection) -> list[Leftover]:
 
 
 def _labels(domain: Any) -> dict[str, str]:
-    """Its run's labels, which lose what stands before their last dot on the way into a description."""
+    """The labels of the run that a machine or a network is of; in a description they have no name before the dot."""
     found = labels_of(domain.XMLDesc())
     names = (LABEL_RUN, LABEL_PLACE, LABEL_FOLDER)
     return {name: found.get(name.rpartition(".")[2], "") for name in names}
+
+
+def _networks(connection: Connection) -> list[Leftover]:
+    """Networks of the run's own, which a daemon keeps until it is told to end them."""
+    libvirt = connection.libvirt
+    try:
+        networks = connection.handle.listAllNetworks()
+    except libvirt.libvirtError as error:
+        if error.get_error_code() == libvirt.VIR_ERR_NO_SUPPORT:
+            return []  # it has no networks
+        raise
+    found = []
+    for network in networks:
+        with contextlib.suppress(libvirt.libvirtError):  # it has just ended
+            run = dead_run(_labels(network))
+            if run:
+                what = f"network {network.name()} at {connection.shown}"
+                found.append(Leftover(run, "network", what, partial(_end, connection, network)))
+    return found
+
+
+def _is_dead(run: str) -> bool:
+    """Whether a run of this machine's and user's left its folder. A daemon may be shared with others."""
+    folder = runs_folder() / f"run-{run}"
+    return folder.is_dir() and not is_alive(folder)
+
+
+def _end(connection: Connection, network: Any) -> str:
+    libvirt = connection.libvirt
+    try:
+        network.destroy()
+    except libvirt.libvirtError as error:
+        gone = (libvirt.VIR_ERR_NO_NETWORK, libvirt.VIR_ERR_OPERATION_INVALID)
+        return "" if error.get_error_code() in gone else words(error)
+    return ""
 
 
 def _disks(connection: Connection) -> list[Leftover]:
@@ -71,11 +113,7 @@ def _disks(connection: Connection) -> list[Leftover]:
     found = []
     for name in names:
         known = _DISK.fullmatch(name)
-        if known is None:
-            continue
-        folder = runs_folder() / f"run-{known['run']}"
-        # A pool may be shared with other users; a run whose folder is here is ours.
-        if folder.is_dir() and not is_alive(folder):
+        if known and _is_dead(known["run"]):
             what = f"disk {name} at {connection.shown}"
             take_away = partial(_delete, connection, pool, name)
             found.append(Leftover(known["run"], "disk", what, take_away))
@@ -131,3 +169,12 @@ def in_reach() -> tuple[list[Leftover], list[str]]:
         except TargetError as error:
             problems.append(f"{error}, so machines were not looked for there")
     return found, problems
+
+
+def sweep() -> None:
+    """Remove what is `in_reach` quietly, for the start of a run, before the folders go by which it is found.
+
+    What cannot be removed is no reason not to run.
+    """
+    found, _ = in_reach()
+    leftovers.remove(found)

@@ -1,7 +1,7 @@
 """Resource control, by one set of names on every kind of target: what of it is in which file of a control group.
 
 A limit that was asked for is read back before the target is used, see `pytest_vperf.targets.setting`. Files and their
-meaning: kernel documentation, admin-guide/cgroup-v1 (cpusets, memory, blkio-controller), scheduler/sched-bwc,
+meaning: kernel documentation, admin-guide/cgroup-v1 (cpusets, memory, blkio-controller, pids), scheduler/sched-bwc,
 admin-guide/cgroup-v2.
 """
 
@@ -67,6 +67,7 @@ class Limits:
         cpu_shares: its weight against others that want the same CPU; 1024 is the usual one.
         memory: bytes, without swap.
         disks: caps, one for each disk that has some.
+        pids: processes and threads at a time.
     """
 
     cpus: float | None = None
@@ -74,6 +75,7 @@ class Limits:
     cpu_shares: int | None = None
     memory: int | None = None
     disks: tuple[DiskCaps, ...] = ()
+    pids: int | None = None
 
     def __post_init__(self) -> None:
         if self.cpus is not None and not (math.isfinite(self.cpus) and self.cpus >= 0.01):
@@ -87,18 +89,26 @@ class Limits:
             raise CannotStart(f"cpu_shares is {self.cpu_shares!r}, not between 2 and 262144")
         if self.memory is not None and self.memory < _PAGE:
             raise CannotStart(f"memory is {self.memory!r} bytes, less than a page")
+        if self.pids is not None and self.pids < 1:
+            raise CannotStart(f"pids is {self.pids!r}: a container has at least one process")
 
     def __bool__(self) -> bool:
         return self != Limits()
 
     def settings(self, controller: str, version: int) -> list[Setting]:
-        """The files of one controller (``cpu``, ``cpuset``, ``memory``, ``io``) that these limits are written to.
+        """The files of one controller (``cpu``, ``cpuset``, ``memory``, ``io``, ``pids``) that they are written to.
 
         Args:
             controller: by its name in version 2; ``io`` is ``blkio`` in version 1.
             version: of control groups.
         """
-        make = {"cpu": self._cpu, "cpuset": self._cpuset, "memory": self._memory, "io": self._io}
+        make = {
+            "cpu": self._cpu,
+            "cpuset": self._cpuset,
+            "memory": self._memory,
+            "io": self._io,
+            "pids": self._pids,
+        }
         return make[controller](version)
 
     @property
@@ -109,7 +119,8 @@ class Limits:
     @property
     def controllers(self) -> tuple[str, ...]:
         """The controllers that are needed, by their names in version 2."""
-        return tuple(name for name in ("cpu", "cpuset", "memory", "io") if self.settings(name, 1))
+        every = ("cpu", "cpuset", "memory", "io", "pids")
+        return tuple(name for name in every if self.settings(name, 1))
 
     def _cpu(self, version: int) -> list[Setting]:
         found = []
@@ -151,6 +162,9 @@ class Limits:
             Setting("cpuset", "cpuset.cpus", self.cpuset, same),
             Setting("cpuset_in_force", force, self.cpuset, same, optional=True, written=False),
         ]
+
+    def _pids(self, version: int) -> list[Setting]:
+        return [] if self.pids is None else [exact("pids", "pids.max", str(self.pids))]
 
     def _memory(self, version: int) -> list[Setting]:
         if self.memory is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_vperf.targets.base import CommandFailed, Facts
+from pytest_vperf.targets.base import MOST_OUTPUT, CommandFailed, Facts
 from pytest_vperf.targets.host import Host
 from pytest_vperf.targets.network.commands import entering
 
@@ -57,6 +57,7 @@ class EmbeddedHost(Host):
         cwd: str | None = None,
         timeout: float = 60.0,
         check: bool = True,
+        max_output: int = MOST_OUTPUT,
     ) -> Completed:
         """Run a command in the namespace to its end; see `pytest_vperf.targets.base.Target.run`."""
         if not argv:
@@ -68,6 +69,7 @@ class EmbeddedHost(Host):
             cwd=cwd,
             timeout=timeout,
             check=False,
+            max_output=max_output,
         )
         completed = replace(done, argv=tuple(argv))
         if check and completed.returncode != 0:

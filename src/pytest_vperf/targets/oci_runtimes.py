@@ -32,7 +32,8 @@ NETWORKED: Mapping[str, str] = {
     "runsc": """#!/bin/sh
 hidden='
   lowest=$(cat /proc/sys/vm/mmap_min_addr) &&
-  mount -t tmpfs none /proc/sys && mkdir /proc/sys/vm && echo "$lowest" >/proc/sys/vm/mmap_min_addr && exec "$@"'
+  mount -t tmpfs -o nosuid,nodev none /proc/sys && mkdir /proc/sys/vm &&
+  echo "$lowest" >/proc/sys/vm/mmap_min_addr && exec "$@"'
 for word in "$@"; do
   [ "$word" != start ] || exec unshare --mount sh -c "$hidden" sh {path} "$@"
 done

@@ -13,13 +13,16 @@ import json
 import re
 import signal
 import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING
 
 from pytest_vperf.machine import cgroups, mounts
+from pytest_vperf.machine.ending import end_by_input
 from pytest_vperf.machine.leftovers import remove_folder, shim_sockets
 from pytest_vperf.machine.marks import end
 from pytest_vperf.machine.owned import owned_by
+from pytest_vperf.machine.parent_death import start_bound
 from pytest_vperf.machine.preflight import find_program
 from pytest_vperf.targets import oci_runtimes
 from pytest_vperf.targets.base import CannotStart, TargetError, Unavailable
@@ -37,6 +40,20 @@ ENGINE_MARK = "VPERF_ENGINE"
 _OWN_NETWORK = ("unshare", "--net")
 _START_TIMEOUT = 60.0
 _STOP_TIMEOUT = 15.0
+#: Waits for the end of its input, which nobody writes to, with hardly any memory; runs the rest then.
+_WAIT = """
+trap '' HUP INT TERM PIPE
+read -r word
+exec "$@"
+"""
+#: More than once: a shim may be starting a process while it is looked at.
+_END = """
+import sys
+from pathlib import Path
+from pytest_vperf.targets.private_engine import end_processes
+for _ in range(3):
+    end_processes(Path(sys.argv[1]), sys.argv[2])
+"""
 
 
 class PrivateEngine:
@@ -50,6 +67,7 @@ class PrivateEngine:
         self._run = run
         self._folder = run.subfolder("engine")
         self._daemons: list[subprocess.Popen[bytes]] = []
+        self._guardian: subprocess.Popen[bytes] | None = None
         self.url = f"unix://{self._socket('docker')}"
 
     @classmethod
@@ -86,6 +104,7 @@ class PrivateEngine:
             f"[grpc]\naddress = {json.dumps(str(self._socket('containerd')))}\n"
         )
         (folder / "dockerd.json").write_text(json.dumps(self._configuration(dockerd), indent=1))
+        self._guardian = self._watched()
         self._launch("containerd", [containerd, "--config", str(folder / "containerd.toml")])
         self._launch(
             "docker", [dockerd, "--config-file", str(folder / "dockerd.json")], _OWN_NETWORK
@@ -112,6 +131,21 @@ class PrivateEngine:
             configuration["deprecated-key-path"] = str(folder / "key.json")
         return configuration
 
+    def _watched(self) -> subprocess.Popen[bytes]:
+        """Start the process that ends the containers when this one dies by force.
+
+        The kernel ends the daemons then; but a container's shim is meant to outlive them, and forks away from them.
+        """
+        words = [sys.executable, "-c", _END, str(self._folder), self._run.cgroup]
+        return subprocess.Popen(
+            ["sh", "-c", _WAIT, "sh", *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=self._run.environment,
+            start_new_session=True,
+        )
+
     def _launch(self, name: str, argv: Sequence[str], inside: Sequence[str] = ()) -> None:
         """Start a daemon, inside of namespaces that a command makes, and wait until its socket takes connections."""
         log = self._folder / f"{name}.log"
@@ -119,8 +153,9 @@ class PrivateEngine:
         environment = {**self._run.environment, ENGINE_MARK: str(self._folder)}
         environment.pop("NOTIFY_SOCKET", None)
         with log.open("wb") as stream:
-            daemon = subprocess.Popen(
+            daemon = start_bound(
                 [*inside, *argv],
+                signal.SIGKILL,
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=subprocess.STDOUT,
@@ -144,6 +179,11 @@ class PrivateEngine:
                 )
             time.sleep(0.01)
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether one of its daemons has died."""
+        return any(daemon.poll() is not None for daemon in self._daemons)
+
     def stop(self) -> None:
         """Stop both daemons, end what outlives them, and remove what they made. Safe to repeat.
 
@@ -159,10 +199,14 @@ class PrivateEngine:
             except subprocess.TimeoutExpired:
                 daemon.kill()
                 daemon.wait()
+        if self._guardian is not None:
+            self._guardian.kill()
+            end_by_input(self._guardian, 1.0)
+            self._guardian = None
         if not self._folder.exists():
             return
         # A container's shim is meant to outlive its daemons, and does so after a start that failed.
-        end(owned_by(ENGINE_MARK, self._folder, self._run.cgroup))
+        end_processes(self._folder, self._run.cgroup)
         problems = [mounts.unmount(point) for point in mounts.below(self._folder)]
         problems += [cgroups.remove(group) for group in cgroups.named(self._run.cgroup)]
         for path in shim_sockets(self._folder):
@@ -173,6 +217,16 @@ class PrivateEngine:
                 "the private Docker engine left something behind: "
                 + "; ".join(problem for problem in problems if problem)
             )
+
+
+def end_processes(folder: Path, cgroup: str) -> None:
+    """End what belongs to an engine.
+
+    Args:
+        folder: the engine's.
+        cgroup: the name of the control group that its containers are in.
+    """
+    end(owned_by(ENGINE_MARK, folder, cgroup))
 
 
 def _major_version(dockerd: str) -> int:

@@ -10,7 +10,10 @@ import signal
 import subprocess
 import time
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, BinaryIO
+
+from pytest_vperf.targets.base import MOST_OUTPUT
+from pytest_vperf.targets.received import Output
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     import psutil
 
 _CHUNK = 1 << 16
+#: Bytes that pipes may still hold of a process that is gone: more comes from one that got away, and goes on.
+_IN_PIPES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -41,20 +46,26 @@ class Finished:
     cpu_time: float
 
 
-class OutOfTime(Exception):
-    """The time limit passed; the process and everything of its session was killed.
+class Stopped(Exception):
+    """A limit was passed; the process and everything of its session was killed.
 
     Attributes:
-        stdout: what had been printed until then.
-        stderr: likewise.
+        output: what had been printed until then.
         cpu_time: as in `Finished`.
     """
 
-    def __init__(self, stdout: bytes, stderr: bytes, cpu_time: float) -> None:
-        super().__init__("the time limit passed")
-        self.stdout = stdout
-        self.stderr = stderr
+    def __init__(self, output: Output, cpu_time: float) -> None:
+        super().__init__(type(self).__doc__)
+        self.output = output
         self.cpu_time = cpu_time
+
+
+class OutOfTime(Stopped):
+    """The time limit passed."""
+
+
+class OutOfRoom(Stopped):
+    """It printed more than it may."""
 
 
 def run_process(
@@ -64,6 +75,8 @@ def run_process(
     input: bytes = b"",
     cwd: str | None = None,
     timeout: float = 60.0,
+    max_output: int = MOST_OUTPUT,
+    stdout: BinaryIO | None = None,
 ) -> Finished:
     """Run a command in a session of its own until it has ended and nothing holds its output.
 
@@ -73,9 +86,12 @@ def run_process(
         input: what it reads on standard input.
         cwd: its working folder.
         timeout: seconds until it, and all it started, is killed.
+        max_output: bytes that it may print.
+        stdout: where standard output goes instead of into memory.
 
     Raises:
         OutOfTime: the limit passed. A child that lives on and holds the pipes counts as not ended.
+        OutOfRoom: it printed more.
         ValueError: ``argv`` is empty.
         OSError: the host cannot make another process.
     """
@@ -95,7 +111,7 @@ def run_process(
     except OSError as error:
         status, words = _refusal(error, argv[0], cwd)
         return Finished(status, b"", words.encode(), time.perf_counter() - begin, 0.0)
-    output = {"stdout": bytearray(), "stderr": bytearray()}
+    output = Output(max_output, stdout)
     ended = False
     try:
         ended = _pump(process, input, output, begin + timeout)
@@ -105,6 +121,7 @@ def run_process(
         # Reaped only now: until then the process's number cannot be given to another one.
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
+        full = output.is_full
         if not ended:
             _drain(process, output)
         for stream in (process.stdin, process.stdout, process.stderr):
@@ -113,11 +130,11 @@ def run_process(
                     stream.close()
     duration = time.perf_counter() - begin
     cpu_time = used.ru_utime + used.ru_stime
-    stdout, stderr = bytes(output["stdout"]), bytes(output["stderr"])
     if not ended:
-        raise OutOfTime(stdout, stderr, cpu_time)
+        raise (OutOfRoom if full else OutOfTime)(output, cpu_time)
     code = process.returncode
-    return Finished(code if code >= 0 else 128 - code, stdout, stderr, duration, cpu_time)
+    status = code if code >= 0 else 128 - code
+    return Finished(status, output.stdout, output.stderr, duration, cpu_time)
 
 
 def _refusal(error: OSError, command: str, cwd: str | None) -> tuple[int, str]:
@@ -131,10 +148,9 @@ def _refusal(error: OSError, command: str, cwd: str | None) -> tuple[int, str]:
     raise error
 
 
-def _pump(
-    process: subprocess.Popen[bytes], input: bytes, output: dict[str, bytearray], deadline: float
-) -> bool:
-    """Move bytes until the process has ended and its pipes are closed; false at the deadline."""
+def _pump(process: subprocess.Popen[bytes], input: bytes, output: Output, deadline: float) -> bool:
+    """Move bytes until the process has ended and its pipes are closed; false at the deadline, and of too many."""
+    take = {"stdout": output.take_stdout, "stderr": output.take_stderr}
     left = memoryview(input)
     with selectors.DefaultSelector() as selector:
         for name, stream in (("stdout", process.stdout), ("stderr", process.stderr)):
@@ -148,7 +164,7 @@ def _pump(
         try:
             while selector.get_map():
                 ready = selector.select(max(0.0, deadline - time.perf_counter()))
-                if not ready and time.perf_counter() >= deadline:
+                if time.perf_counter() >= deadline:
                     return False
                 for key, _ in ready:
                     if key.data == "stdin":
@@ -158,7 +174,9 @@ def _pump(
                         done = True
                     else:
                         chunk = os.read(key.fd, _CHUNK)
-                        output[key.data] += chunk
+                        take[key.data](chunk)
+                        if output.is_full:
+                            return False
                         done = not chunk
                     if done:
                         selector.unregister(key.fileobj)
@@ -183,14 +201,19 @@ def _feed(descriptor: int, left: memoryview) -> memoryview:
         return left[:0]
 
 
-def _drain(process: subprocess.Popen[bytes], output: dict[str, bytearray]) -> None:
+def _drain(process: subprocess.Popen[bytes], output: Output) -> None:
     """What is still in the pipes, without waiting for their end."""
-    for name, stream in (("stdout", process.stdout), ("stderr", process.stderr)):
+    for take, stream in (
+        (output.take_stdout, process.stdout),
+        (output.take_stderr, process.stderr),
+    ):
         descriptor = _present(stream).fileno()
         os.set_blocking(descriptor, False)
         with contextlib.suppress(OSError):
-            while chunk := os.read(descriptor, _CHUNK):
-                output[name] += chunk
+            for _ in range(_IN_PIPES // _CHUNK):
+                if not (chunk := os.read(descriptor, _CHUNK)):
+                    break
+                take(chunk)
 
 
 def end_session(leader: int) -> None:

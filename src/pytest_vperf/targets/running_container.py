@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_vperf.targets.base import CommandFailed, Completed, Facts, Unavailable, Usage
+from pytest_vperf.targets.base import (
+    MOST_FILE,
+    MOST_OUTPUT,
+    CommandFailed,
+    Completed,
+    Facts,
+    Unavailable,
+    Usage,
+)
 from pytest_vperf.targets.container_exec import Exec
 from pytest_vperf.targets.container_files import Files
 from pytest_vperf.targets.container_start import discard
@@ -73,9 +81,12 @@ class Container:
         cwd: str | None = None,
         timeout: float = 60.0,
         check: bool = True,
+        max_output: int = MOST_OUTPUT,
     ) -> Completed:
         """Run a command to its end; see `pytest_vperf.targets.base.Target.run`."""
-        done = self._commands.run(argv, input=input, env=env, cwd=cwd, timeout=timeout)
+        done = self._commands.run(
+            argv, input=input, env=env, cwd=cwd, timeout=timeout, max_output=max_output
+        )
         if check and done.returncode != 0:
             raise CommandFailed(done, target=self.name)
         return done
@@ -93,9 +104,9 @@ class Container:
         """Copy a file in; see `pytest_vperf.targets.container_files`."""
         self._files.put(source, destination)
 
-    def get(self, source: str, destination: Path) -> None:
+    def get(self, source: str, destination: Path, *, limit: int = MOST_FILE) -> None:
         """Copy a file out; see `pytest_vperf.targets.container_files`."""
-        self._files.get(source, destination)
+        self._files.get(source, destination, limit=limit)
 
     def check_devices(self) -> None:
         """Make sure that the raw disks are there: a runtime with a kernel of its own may leave them out in silence.

@@ -2,7 +2,8 @@
 
 The system's own ``ssh`` is called, and no library: it has the user's keys, agent, jump hosts, host keys and settings,
 and needs no dependency. The connection is kept by it (ControlMaster, ssh_config(5)), so that each use costs a round
-trip. It never asks: a key that is not known, or a password, is an error.
+trip. It never asks: a key that is not known, or a password, is an error. It gives the machine nothing of this one,
+whatever those settings say for the user's own logins: not the agent, not the display, no port, no tunnel.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ import contextlib
 import itertools
 import re
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import urlsplit
 
 from pytest_vperf.machine.preflight import find_program
-from pytest_vperf.targets.base import CannotConnect, TargetError, Unavailable
-from pytest_vperf.targets.process import Finished, OutOfTime, run_process
+from pytest_vperf.targets.base import MOST_OUTPUT, CannotConnect, TargetError, Unavailable
+from pytest_vperf.targets.process import Finished, OutOfRoom, OutOfTime, run_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +30,19 @@ _CONNECT_TIMEOUT = 15
 FAILED = 255
 #: What else may be the matter where a socket is not brought here.
 FORWARDING = "its sshd has to forward Unix sockets: AllowStreamLocalForwarding yes, sshd_config(5)"
+#: What a login of ours is without (ssh_config(5)): who is root there could use the agent to log in as the user
+#: elsewhere, and the display to read the keyboard. ``LocalCommand`` is one of the user's own, for logins by hand.
+KEEPS_TO_ITSELF = tuple(
+    word
+    for option in (
+        "ForwardAgent=no",
+        "ForwardX11=no",
+        "ClearAllForwardings=yes",
+        "Tunnel=no",
+        "PermitLocalCommand=no",
+    )
+    for word in ("-o", option)
+)
 _numbers = itertools.count(1)
 
 
@@ -60,17 +74,22 @@ class SshConnection:
             raise Unavailable("ssh is not installed", remedy="apt-get install openssh-client")
         self.name = name
         self.environment = run.environment
-        control = run.folder / f"ssh{next(_numbers)}"
+        control = ("-o", f"ControlPath={run.folder / f'ssh{next(_numbers)}'}")
         self._ssh = [
             program,
             *(("-F", str(config)) if config else ()),
             *("-o", "BatchMode=yes", "-o", f"ConnectTimeout={_CONNECT_TIMEOUT}"),
-            *("-o", f"ControlPath={control}", "-o", "ServerAliveInterval=15"),
+            *(*control, "-o", "ServerAliveInterval=15"),
+            *(*KEEPS_TO_ITSELF, "-o", "RemoteCommand=none"),
         ]
+        # What is asked of the connection that is open. A forwarding that the user's settings have would be asked for
+        # along with ours, and `KEEPS_TO_ITSELF` would take ours away.
+        self._ask = [program, "-F", "none", *control]
         self.is_open = False
         self.watch: Callable[[], None] = lambda: None
         # In the background once it is connected; a process of the run, which ends it if we cannot.
-        self._call(["-M", "-N", "-f", "-o", f"ControlPersist={persist}"], timeout=60.0)
+        persistent = ["-M", "-N", "-f", "-o", f"ControlPersist={persist}"]
+        self._call(self._ssh, persistent, timeout=60.0)
         self.is_open = True
 
     def words(self, line: str) -> list[str]:
@@ -78,14 +97,30 @@ class SshConnection:
         # By this connection or not at all: a login of its own would take longer, and nobody would know.
         return [*self._ssh, "-T", "-o", "ProxyCommand=false", *self._destination, "--", line]
 
-    def call(self, line: str, *, input: bytes = b"", timeout: float) -> Finished:
-        """Have the login shell there run a line, to its end.
+    def call(
+        self,
+        line: str,
+        *,
+        input: bytes = b"",
+        timeout: float,
+        max_output: int = MOST_OUTPUT,
+        stdout: BinaryIO | None = None,
+    ) -> Finished:
+        """Have the login shell there run a line, to its end; see `pytest_vperf.targets.process.run_process`.
 
         Raises:
             OutOfTime: it did not end in time; what goes on there is for the caller to end.
+            OutOfRoom: it printed too much; likewise.
         """
         self.watch()
-        return run_process(self.words(line), env=self.environment, input=input, timeout=timeout)
+        return run_process(
+            self.words(line),
+            env=self.environment,
+            input=input,
+            timeout=timeout,
+            max_output=max_output,
+            stdout=stdout,
+        )
 
     def forward(self, here: Path, there: str) -> None:
         """Take connections to a Unix socket here to one there, until the connection is closed.
@@ -97,7 +132,7 @@ class SshConnection:
         Raises:
             CannotConnect: the machine does not allow it, or is gone.
         """
-        self._call(["-O", "forward", "-L", f"{here}:{there}"], timeout=20.0)
+        self._call(self._ask, ["-O", "forward", "-L", f"{here}:{there}"], timeout=20.0)
 
     def listen(self, there: str, here: Path) -> None:
         """Take connections to a Unix socket there to one here, until `unlisten`.
@@ -111,30 +146,32 @@ class SshConnection:
         """
         self.watch()
         try:
-            self._call(["-O", "forward", "-R", f"{there}:{here}"], timeout=20.0)
+            self._call(self._ask, ["-O", "forward", "-R", f"{there}:{here}"], timeout=20.0)
         except CannotConnect as error:
             raise CannotConnect(f"{error} ({FORWARDING})", target=self.name) from None
 
     def unlisten(self, there: str, here: Path) -> None:
         """Take none any more; quiet if the connection is gone."""
         with contextlib.suppress(TargetError):
-            self._call(["-O", "cancel", "-R", f"{there}:{here}"], timeout=20.0)
+            self._call(self._ask, ["-O", "cancel", "-R", f"{there}:{here}"], timeout=20.0)
 
     def close(self) -> None:
         """End the connection. Safe to repeat; quiet if it is gone."""
         if self.is_open:
             self.is_open = False
             with contextlib.suppress(TargetError):
-                self._call(["-O", "exit"], timeout=20.0)
+                self._call(self._ask, ["-O", "exit"], timeout=20.0)
 
-    def _call(self, words: Sequence[str], timeout: float) -> None:
-        argv = [*self._ssh, *words, *self._destination]
+    def _call(self, ssh: Sequence[str], words: Sequence[str], timeout: float) -> None:
+        argv = [*ssh, *words, *self._destination]
         try:
             done = run_process(argv, env=self.environment, timeout=timeout)
         except OutOfTime:
             raise CannotConnect(
                 f"{self.name}: ssh did not answer within {timeout:g} s", target=self.name
             ) from None
+        except OutOfRoom as error:
+            raise error.output.too_much(argv, MOST_OUTPUT, self.name) from None
         if done.returncode:
             raise self.lost(done)
 

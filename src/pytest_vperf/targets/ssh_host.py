@@ -9,9 +9,11 @@ import contextlib
 import os
 import re
 import secrets
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from pytest_vperf.targets.base import (
+    MOST_FILE,
+    MOST_OUTPUT,
     CannotConnect,
     CommandFailed,
     Completed,
@@ -23,8 +25,9 @@ from pytest_vperf.targets.base import (
 )
 from pytest_vperf.targets.end_marked import end_marked
 from pytest_vperf.targets.network.link import RouteLink
-from pytest_vperf.targets.process import OutOfTime
+from pytest_vperf.targets.process import OutOfRoom, OutOfTime, Stopped
 from pytest_vperf.targets.program import Program
+from pytest_vperf.targets.received import received, too_large
 from pytest_vperf.targets.ssh_connection import FAILED, SshConnection, remote_line
 
 if TYPE_CHECKING:
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.base import Link
 
 _MARK = "VPERF_SSH"
+_READ = '[ -f "$1" ] || [ ! -e "$1" ] || { echo "it is not a regular file" >&2; exit 1; }; exec cat -- "$1"'
 
 
 class SshHost:
@@ -89,21 +93,48 @@ class SshHost:
         cwd: str | None = None,
         timeout: float = 60.0,
         check: bool = True,
+        max_output: int = MOST_OUTPUT,
     ) -> Completed:
         """Run a command there to its end; see `pytest_vperf.targets.base.Target.run`."""
+        try:
+            done = self._run(argv, input, env, cwd, timeout, max_output)
+        except OutOfRoom as error:
+            raise error.output.too_much(argv, max_output, self.name) from None
+        if check and done.returncode != 0:
+            raise CommandFailed(done, target=self.name)
+        return done
+
+    def _run(
+        self,
+        argv: Sequence[str],
+        input: bytes,
+        env: Mapping[str, str] | None,
+        cwd: str | None,
+        timeout: float,
+        max_output: int,
+        stdout: BinaryIO | None = None,
+    ) -> Completed:
+        """Run a command there.
+
+        Raises:
+            OutOfRoom: it printed too much; it was ended.
+            TargetError: as `run`.
+        """
         if not argv:
             raise ValueError("a command has at least one word")
         mark = secrets.token_hex(8)
         line = remote_line(argv, {**(env or {}), _MARK: mark}, cwd, mark)
         try:
-            done = self.connection.call(line, input=input, timeout=timeout)
+            done = self.connection.call(
+                line, input=input, timeout=timeout, max_output=max_output, stdout=stdout
+            )
         except OutOfTime as error:
             self._end(mark)
             raise TimedOut(
                 f"{' '.join(argv)} did not end within {timeout:g} s on {self.name} and was killed",
                 target=self.name,
-                stdout=error.stdout,
-                stderr=error.stderr,
+                stdout=error.output.stdout,
+                stderr=error.output.stderr,
             ) from None
         except BaseException:  # the command there does not notice that nobody waits for it any more
             self._end(mark)
@@ -113,15 +144,12 @@ class SshHost:
             if not stderr.endswith(mark.encode()):
                 raise self.connection.lost(done)
             stderr = stderr.removesuffix(mark.encode())
-        completed = Completed(tuple(argv), done.returncode, done.stdout, stderr, done.duration)
-        if check and completed.returncode != 0:
-            raise CommandFailed(completed, target=self.name)
-        return completed
+        return Completed(tuple(argv), done.returncode, done.stdout, stderr, done.duration)
 
     def _end(self, mark: str) -> None:
         """End everything there that carries a mark."""
         line = remote_line(end_marked(_MARK, mark), {}, None, "")
-        with contextlib.suppress(OutOfTime, OSError):
+        with contextlib.suppress(Stopped, OSError):
             self.connection.call(line, timeout=20.0)
 
     def _look(self) -> tuple[Link, RouteLink, dict[str, str]]:
@@ -169,12 +197,16 @@ class SshHost:
         done = self.run(write, input=source.read_bytes(), timeout=600.0, check=False)
         self._copied(done, destination)
 
-    def get(self, source: str, destination: Path) -> None:
-        """Copy a file from an absolute path there."""
+    def get(self, source: str, destination: Path, *, limit: int = MOST_FILE) -> None:
+        """Copy a file from an absolute path there; see `pytest_vperf.targets.base.Target.get`."""
         _absolute(source, self.name)
-        done = self.run(["cat", source], timeout=600.0, check=False)
-        self._copied(done, source)
-        destination.write_bytes(done.stdout)
+        with received(destination, self.name) as draft:
+            words = ["sh", "-c", _READ, "sh", source]
+            try:
+                done = self._run(words, b"", None, None, 600.0, limit, draft.file)
+            except OutOfRoom:
+                raise too_large(source, limit, self.name) from None
+            self._copied(done, source)
 
     def _copied(self, done: Completed, path: str) -> None:
         if done.returncode:

@@ -8,19 +8,21 @@ place as in the image, inside of the unpacked tree. No device is made and no pri
 from __future__ import annotations
 
 import posixpath
-import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_vperf.targets.base import CannotStart
-from pytest_vperf.targets.tar_members import members
+from pytest_vperf.targets.tar_members import members, shown
 
 if TYPE_CHECKING:
     import tarfile
     from pathlib import Path
+    from typing import BinaryIO
 
 #: As Linux has it (path_resolution(7)).
 _MAX_LINKS = 40
+#: Bytes of a file that is read whole: programs, lists of users, the like.
+_LARGEST = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class Tree:
             return
         if ".." in parts or "\0" in member.name:
             raise CannotStart(
-                f"the image {self.tar} has a member with .. in its name: {member.name!r}"
+                f"the image {self.tar} has a member with .. in its name: {shown(member.name)}"
             )
         folder = self._folder(parts[:-1], member.name)
         path = f"{folder}/{parts[-1]}" if folder else parts[-1]
@@ -75,7 +77,9 @@ class Tree:
                 self._entries[path] = Entry("folder", member.mode & 0o7777)
             return
         if known is not None and known.kind == "folder":
-            raise CannotStart(f"the image {self.tar} has {member.name!r} twice, once as a folder")
+            raise CannotStart(
+                f"the image {self.tar} has {shown(member.name)} twice, once as a folder"
+            )
         if member.issym():
             self._entries[path] = Entry("link", link=member.linkname)
         elif member.isreg():
@@ -85,7 +89,7 @@ class Tree:
             other = self._entries.get(self.resolve(f"/{member.linkname}", follow=False) or "?")
             if other is None or other.kind == "folder":
                 raise CannotStart(
-                    f"the image {self.tar} has {member.name!r} as another name of {member.linkname!r},"
+                    f"the image {self.tar} has {shown(member.name)} as another name of {shown(member.linkname)},"
                     " which it does not have before"
                 )
             self._entries[path] = other
@@ -101,7 +105,7 @@ class Tree:
             found = self.resolve(f"/{below}")
             if found is None or self._entries[found].kind != "folder":
                 raise CannotStart(
-                    f"the image {self.tar} has {name!r} below something that is no folder"
+                    f"the image {self.tar} has {shown(name)} below something that is no folder"
                 )
             path = found
         return path
@@ -161,21 +165,32 @@ class Tree:
 
         Raises:
             FileNotFoundError: the path does not lead to a file.
+            CannotStart: the file is larger than any program.
         """
         entry = self.entry(path)
         if entry is None or entry.kind != "file":
             raise FileNotFoundError(f"{self.tar} has no file {path}")
+        if entry.size > _LARGEST:
+            raise CannotStart(
+                f"the image {self.tar} has {entry.size >> 20} MiB at {shown(path)}: a program has at most"
+                f" {_LARGEST >> 20} MiB"
+            )
         with self.tar.open("rb") as stream:
-            return _content(stream, entry)
+            stream.seek(entry.offset)
+            return stream.read(entry.size)
 
     def unpack(self, folder: Path) -> None:
         """Write the tree into an empty folder. Links come last: until then there is none to write through."""
-        files = self._of_kind("file")
         for path, _ in self._of_kind("folder"):
             (folder / path).mkdir(mode=0o755, parents=True, exist_ok=True)
+        # A file with several names is one here, too: as many as it has would be copies without end.
+        first: dict[int, str] = {}
         with self.tar.open("rb") as stream:
-            for path, entry in files:
-                (folder / path).write_bytes(_content(stream, entry))
+            for path, entry in self._of_kind("file"):
+                if first.setdefault(id(entry), path) != path:
+                    (folder / path).hardlink_to(folder / first[id(entry)])
+                    continue
+                _copy(stream, entry, folder / path)
                 # Readable, never writable by others, no set-user-ID: it is a copy to run, not a system.
                 (folder / path).chmod(0o755 if entry.mode & 0o111 else 0o644)
         for path, entry in self._of_kind("link"):
@@ -200,10 +215,16 @@ class Tree:
         return posixpath.relpath(f"/{found}", f"/{upper}")
 
 
-def _content(stream: object, entry: Entry) -> bytes:
-    stream.seek(entry.offset)  # type: ignore[attr-defined]
-    data: bytes = stream.read(entry.size)  # type: ignore[attr-defined]
-    return data
+def _copy(source: BinaryIO, entry: Entry, destination: Path) -> None:
+    source.seek(entry.offset)
+    left = entry.size
+    with destination.open("xb") as stream:
+        while left:
+            data = source.read(min(left, 1 << 20))
+            if not data:
+                raise OSError(f"{destination.name} is not whole")
+            stream.write(data)
+            left -= len(data)
 
 
 def unpacked(tree: Tree, sha256: str) -> Path:
@@ -224,5 +245,5 @@ def _unpack(tree: Tree, draft: Path) -> None:
     try:
         tree.unpack(draft / "root")
     except OSError as error:
-        shutil.rmtree(draft / "root", ignore_errors=True)
-        raise CannotStart(f"the image {tree.tar} cannot be unpacked: {error}") from error
+        why = error.strerror or error
+        raise CannotStart(f"the image {tree.tar} cannot be unpacked: {why}") from error

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
+from pytest_vperf import foreign_text
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -64,7 +66,7 @@ def _excerpt(output: Output) -> str:
     for name, text in (("printed", output.stdout), ("said on standard error", output.stderr)):
         lines = [line.rstrip() for line in text.splitlines() if line.strip()]
         if lines:
-            shown = [line[:_WIDTH].encode("unicode_escape").decode() for line in lines[:_LINES]]
+            shown = [foreign_text.lines(line[:_WIDTH]) for line in lines[:_LINES]]
             more = ["…"] if len(lines) > _LINES else []
             return f"; it {name}:\n" + "\n".join(f"    {line}" for line in shown + more)
     return "; it printed nothing"

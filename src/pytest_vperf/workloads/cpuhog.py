@@ -229,7 +229,7 @@ class CpuHog:
         work = StressCpu(workers, longest)
         program = target.program(work.tool)
         arguments = work.argv(self._bench.version(target, program, work))
-        log = f"/tmp/vperf-load-{secrets.token_hex(8)}"  # noqa: S108 (the target's folder, a name of its own)
+        log = f"/tmp/vperf-load-{secrets.token_hex(8)}"  # noqa: S108 - the target's folder # nosec B108
         started = target.run(
             ["sh", "-c", _START, "sh", log, *program.argv, *arguments],
             env=ENVIRONMENT,

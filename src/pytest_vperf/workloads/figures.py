@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 NUMBER = r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?"
 
 #: What stands where a number should: taken whole, so that ``1,5`` and ``12x`` are seen and refused.
-TOKEN = r"\S+"  # noqa: S105 (not a password)
+TOKEN = r"\S+"  # noqa: S105 - no password # nosec B105
 
 _NUMBER = re.compile(NUMBER)
 _SIGNED = re.compile(rf"-{NUMBER}|-?(?:inf|infinity|nan)", re.IGNORECASE)

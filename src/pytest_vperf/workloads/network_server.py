@@ -138,7 +138,7 @@ def serving(
         CannotStart: the server ended, or bound no port in time; with its words.
     """
     link = link_of(target)
-    folder = getattr(target, "scratch", "/tmp")  # noqa: S108 - in a target of our own
+    folder = getattr(target, "scratch", "/tmp")  # noqa: S108 - in a target of our own # nosec B108
     for attempt in range(_TRIES):
         port = _choose(link, _taken(target))
         log = f"{folder}/vperf-{program.name}-{secrets.token_hex(4)}.log"

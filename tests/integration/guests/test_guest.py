@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 from guests_here import qemus
 
@@ -66,6 +67,22 @@ def test_a_command_runs_in_the_guest(guest: Guest) -> None:
     assert (done.text, done.stderr, done.returncode) == ("out\n/tmp\nb c\n", b"err\n", 0)
     assert guest.run(["hostname"]).text == "localhost\n"
     assert guest.program("sysbench").path == "/usr/bin/sysbench"
+
+
+def test_qemu_of_the_runs_own_daemon_filters_its_system_calls_and_leaves_no_core(
+    guest: Guest,
+) -> None:
+    (pid,) = (
+        each.pid
+        for each in psutil.process_iter(["cmdline"])
+        if any(guest.identity in word for word in each.info["cmdline"] or ())
+        and "qemu-system" in each.info["cmdline"][0]
+    )
+    status = Path(f"/proc/{pid}/status").read_text()
+    for line in ("Seccomp:\t2", "NoNewPrivs:\t1"):
+        assert re.search(f"^{line}$", status, re.MULTILINE), line
+    limits = Path(f"/proc/{pid}/limits").read_text()
+    assert re.search(r"^Max core file size +0 +0 ", limits, re.MULTILINE)
 
 
 def test_input_of_any_size_passes(guest: Guest) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -13,12 +15,13 @@ from victims import traces, victim
 
 from pytest_vperf import clean
 from pytest_vperf.machine import cgroups, leftovers
-from pytest_vperf.machine.runs import LABEL_FOLDER, LABEL_PLACE, LABEL_RUN, Run, place
+from pytest_vperf.machine.runs import LABEL_FOLDER, LABEL_PLACE, LABEL_RUN, NOTE, Run, place
 from pytest_vperf.targets import leftover_machines
 from pytest_vperf.targets.guest.config import Boot, GuestConfig
 from pytest_vperf.targets.guest.domain_xml import domain_xml
 from pytest_vperf.targets.limits import Limits
-from pytest_vperf.targets.virt.daemon import NOTE
+from pytest_vperf.targets.virt import connect
+from pytest_vperf.targets.virt.virtual_network import VirtualNetwork
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,11 +48,25 @@ with Run.begin() as run:
     )
     try:
         guests.start(init="small")
+        if sys.argv[2:]:
+            daemon.network()
         print(run.id, flush=True)
         if sys.argv[1] == "wait":
             time.sleep(120)
     finally:
         daemon.close()
+"""
+
+#: Makes a network at an address, says its run, and waits to be killed.
+NETWORKER = """
+import sys, time
+from pytest_vperf.machine.runs import Run
+from pytest_vperf.targets.virt import connect
+
+with Run.begin() as run:
+    connect.connect(sys.argv[1], run).network()
+    print(run.id, flush=True)
+    time.sleep(120)
 """
 
 
@@ -110,6 +127,8 @@ def test_at_anothers_daemon_machines_end_with_the_run_that_made_them(
     try:
         name = f"vperf-{run}-1"
         assert name in guest_place.machines()
+        networks = guest_place.daemon.connection.handle.listAllNetworks()
+        assert [each.name() for each in networks if run in each.name()]
         os.kill(process.pid, signal.SIGKILL)
         process.communicate(timeout=30)
         deadline = time.monotonic() + 20
@@ -120,7 +139,11 @@ def test_at_anothers_daemon_machines_end_with_the_run_that_made_them(
         process.kill()
         process.communicate()
         leftovers.sweep()
+        # As the next run does that has to do with this daemon, after its own sweep.
+        leftovers.remove(leftover_machines.find(guest_place.daemon.connection))
     assert [each for each in guest_place.daemon.storage.names() if run in each] == []
+    networks = guest_place.daemon.connection.handle.listAllNetworks()
+    assert [each.name() for each in networks if run in each.name()] == []
     assert cgroups.of_machines(f"vperf-{run}") == []
 
 
@@ -205,14 +228,58 @@ def test_clean_ends_the_machines_of_dead_runs_and_spares_others(
 def test_the_next_run_at_a_daemon_ends_what_dead_ones_left_there(
     other: Daemon, runs_dir: Path
 ) -> None:
-    from pytest_vperf.targets.virt.connect import connect
-
     folder = runs_dir / "run-01234567"
     dead = {LABEL_RUN: "01234567", LABEL_PLACE: place(), LABEL_FOLDER: str(folder)}
     leave(other, "vperf-01234567-1", dead)
     with Run.begin() as run:
-        connect(other.connection.uri, run).close()
+        connect.connect(other.connection.uri, run).close()
     assert machines(other) == set()
+
+
+@pytest.fixture
+def left_by(other: Daemon, runs_dir: Path) -> Iterator[str]:
+    """The ID of a run that was killed, and left a network and a disk at a daemon of others."""
+    process, run = victim(NETWORKER, other.connection.uri)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=30)
+    other.storage._create(f"vperf-{run}-2.qcow2", 1 << 20)
+    assert networks(other) == [f"vperf-{run}-0"]
+    yield run
+    for network in other.connection.handle.listAllNetworks():
+        network.destroy()
+
+
+def networks(daemon: Daemon) -> list[str]:
+    return [network.name() for network in daemon.connection.handle.listAllNetworks()]
+
+
+def test_a_next_run_that_never_asks_the_daemon_takes_networks_and_disks_from_it(
+    other: Daemon, left_by: str, runs_dir: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "test_next.py").write_text("def test_next(vperf_run): pass\n")
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_next.py"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert networks(other) == []
+    assert [name for name in other.storage.names() if left_by in name] == []
+    assert traces(left_by, runs_dir) == []
+
+
+def test_clean_takes_networks_of_dead_runs_alone(
+    other: Daemon, left_by: str, runs_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Run.begin() as alive:
+        living = VirtualNetwork(other.connection, alive.id, labels=alive.labels)
+        labels = {**alive.labels, LABEL_FOLDER: "/not/here/run-76543210"}
+        elsewhere = VirtualNetwork(other.connection, "76543210", labels=labels)
+        assert clean.run() == 0
+        assert f"vperf-{left_by}-0 at qemu:///system" in capsys.readouterr().out
+        assert sorted(networks(other)) == sorted([living.name, elsewhere.name])
+        elsewhere.close()
+        living.close()
+    assert networks(other) == []
+    assert traces(left_by, runs_dir) == []
 
 
 def test_clean_does_not_hang_with_a_daemon_that_is_gone(

@@ -203,9 +203,11 @@ def test_one_whose_starter_was_killed_is_found_and_ended(runs_dir: Path, owned: 
         os.killpg(starter.pid, signal.SIGKILL)
         starter.wait()
         log.close()
-    assert all(process.is_running() for process in found)
+    if owned:  # it ends with its run, by the kernel
+        psutil.wait_procs(found, 30)
+    assert [process.is_running() for process in found] == [not owned] * len(found)
     cleaned = vperf("clean", check=False).stdout
-    assert "vperf-lab-kvm" in cleaned
+    assert ("vperf-lab-kvm" in cleaned) is not owned
     assert lab_processes(runs_dir) == []
     assert not [path for path in runs_dir.iterdir() if path.is_dir()]
 
@@ -246,8 +248,11 @@ def test_one_of_a_run_ends_with_it(runs_dir: Path, pytester: pytest.Pytester) ->
 
 @pytest.mark.patient
 def test_one_that_does_not_come_up_in_time_leaves_nothing(runs_dir: Path) -> None:
-    with pytest.raises(TimedOut) as error:
-        labs.up("kvm", timeout=5)
+    for seconds in (5, 10, 20):  # longer where the machine is so busy that it has said nothing yet
+        with pytest.raises(TimedOut) as error:
+            labs.up("kvm", timeout=seconds)
+        if "printed nothing" not in str(error.value):
+            break
     assert str(error.value).startswith(
         "lab kvm was not ready in time; the last lines of its console:\n"
     )

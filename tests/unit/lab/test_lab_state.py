@@ -16,7 +16,7 @@ from filelock import FileLock
 from pytest_vperf.lab import labs, leftover_labs, state, status
 from pytest_vperf.lab.command_line import QMP
 from pytest_vperf.machine import leftovers
-from pytest_vperf.targets.base import Unavailable
+from pytest_vperf.targets.base import CannotStart, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,7 +79,7 @@ def test_unknown_kind_is_refused_with_the_kinds_there_are() -> None:
 
 def test_lab_that_is_being_started_is_nobody_s_leftover(runs: Path) -> None:
     folder = state.user_folder("xen")
-    folder.mkdir()
+    state.begin(folder, "xen")
     with FileLock(state.lock_file(folder)):
         assert states() == ["down", "is being started"]
         assert leftover_labs.find() == []
@@ -96,6 +96,29 @@ def test_lab_whose_process_is_gone_is_a_folder_to_remove(runs: Path) -> None:
     assert [str(each) for each in leftover_labs.find()] == [f"run lab-kvm: folder {folder}"]
     assert leftovers.remove(leftover_labs.find()) == []
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("content", ["", '{"kind": "thesis"}', "[1]", "not JSON"])
+def test_folder_without_our_file_is_somebody_else_s(runs: Path, content: str) -> None:
+    folder = state.user_folder("kvm")
+    folder.mkdir()
+    if content:
+        (folder / "state.json").write_text(content)
+    (folder / "thesis.txt").write_text("years of work")
+    assert leftover_labs.find() == []
+    assert states() == ["down", "down"]
+    assert labs.down("kvm") is False
+    with pytest.raises(CannotStart, match=f"{folder} is in the way of lab kvm, and is not ours"):
+        state.begin(folder, "kvm")
+    assert (folder / "thesis.txt").read_text() == "years of work"
+
+
+def test_link_to_a_folder_is_none_of_ours(runs: Path, tmp_path: Path) -> None:
+    state.begin(tmp_path / "elsewhere", "kvm")
+    state.user_folder("kvm").symlink_to(tmp_path / "elsewhere")
+    assert leftover_labs.find() == []
+    assert labs.down("kvm") is False
+    assert (tmp_path / "elsewhere").is_dir()
 
 
 def test_process_that_does_not_answer_is_ended(

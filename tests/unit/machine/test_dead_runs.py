@@ -236,11 +236,11 @@ def test_a_link_in_place_of_the_runs_folder_is_refused(home: Path, tmp_path: Pat
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
 def test_a_runs_folder_of_another_user_is_refused(home: Path) -> None:
     home.mkdir()
-    os.chown(home, 65534, -1)
+    os.chown(home, 54321, -1)
     with pytest.raises(PermissionError) as caught:
         runs_folder()
     assert str(caught.value) == (
-        f"{home} belongs to another user; set VPERF_RUNS_DIR to a folder of yours"
+        f"{home} belongs to another user (user 54321); set VPERF_RUNS_DIR to a folder of yours"
     )
 
 

@@ -95,7 +95,7 @@ def test_turbo_of_other_drivers(root: Path, put: Put, name: str, text: str, valu
         ("proc/sys/vm/swappiness", "swappiness", "", "unknown: {} holds no number but ''"),
         ("proc/swaps", "swap", "x\ny z\n", "unknown: {} is not understood"),
         (f"{CPU}/intel_pstate/no_turbo", "turbo", "7", "unknown: {} holds neither 0 nor 1 but 7"),
-        (f"{CPU}/isolated", "isolated_cpus", "\x1b[31m\n2", "[31m 2"),
+        (f"{CPU}/isolated", "isolated_cpus", "\x1b[31m\n2", "\\x1b[31m 2"),
         (f"{CPU}/isolated", "isolated_cpus", "x" * 5000, "x" * 119 + "…"),
     ],
 )

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vperf.targets.exec_stream import Demultiplexer
+from pytest_vperf.targets.received import Output
 
 
 def frame(output: int, payload: bytes) -> bytes:
@@ -20,14 +21,15 @@ def test_frames_come_apart_however_they_are_cut(
     frames: list[tuple[int, bytes]], piece: int
 ) -> None:
     stream = b"".join(frame(output, payload) for output, payload in frames)
-    taken = Demultiplexer()
+    taken = Output(1 << 20)
+    frames_of = Demultiplexer(taken)
     for begin in range(0, len(stream), piece):
-        taken.feed(stream[begin : begin + piece])
-    assert bytes(taken.stdout) == b"".join(payload for output, payload in frames if output == 1)
-    assert bytes(taken.stderr) == b"".join(payload for output, payload in frames if output == 2)
+        frames_of.feed(stream[begin : begin + piece])
+    assert taken.stdout == b"".join(payload for output, payload in frames if output == 1)
+    assert taken.stderr == b"".join(payload for output, payload in frames if output == 2)
 
 
-def test_half_a_frame_is_kept_back() -> None:
-    taken = Demultiplexer()
-    taken.feed(frame(1, b"whole") + frame(1, b"half")[:10])
-    assert bytes(taken.stdout) == b"whole"
+def test_what_came_of_half_a_frame_is_there() -> None:
+    taken = Output(1 << 20)
+    Demultiplexer(taken).feed(frame(1, b"whole") + frame(1, b"half")[:10])
+    assert taken.stdout == b"wholeha"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_vperf.machine import leftovers
 from pytest_vperf.machine.leftovers import Kind, Leftover
-from pytest_vperf.machine.runs import OWNER, Run
+from pytest_vperf.machine.runs import NOTE, OWNER, Run
 from pytest_vperf.targets import leftover_machines
-from pytest_vperf.targets.virt.daemon import NOTE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,3 +68,31 @@ def test_machines_go_before_the_groups_and_disks_before_the_folder() -> None:
 
     assert leftovers.remove([left("folder"), left("cgroup"), left("disk"), left("machine")]) == []
     assert order == ["machine", "cgroup", "disk", "folder"]
+
+
+class Refusal(Exception):
+    def get_error_code(self) -> int:
+        return 3
+
+    def get_error_message(self) -> str:
+        return "this function is not supported by the connection driver: virConnectListAllNetworks"
+
+
+def test_a_daemon_without_networks_is_asked_about_the_rest() -> None:
+    def refuse() -> None:
+        raise Refusal
+
+    asked: list[str] = []
+
+    def pool(name: str) -> Any:
+        asked.append(name)
+        return SimpleNamespace(listVolumes=list)
+
+    handle = SimpleNamespace(
+        listAllDomains=list, listAllNetworks=refuse, storagePoolLookupByName=pool
+    )
+    # 3: VIR_ERR_NO_SUPPORT (libvirt/virterror.h)
+    libvirt = SimpleNamespace(libvirtError=Refusal, VIR_ERR_NO_SUPPORT=3)
+    connection: Any = SimpleNamespace(libvirt=libvirt, handle=handle, shown="xen:///system")
+    assert leftover_machines.find(connection) == []
+    assert asked == ["vperf"]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vperf.targets.base import CannotStart, Unavailable
-from pytest_vperf.targets.container_limits import host_config, read_back
+from pytest_vperf.targets.container_limits import confined, host_config, read_back
 from pytest_vperf.targets.limits import DiskCaps, Limits, bytes_of, cpus_of, weights
 from pytest_vperf.targets.setting import check
 
@@ -65,6 +65,18 @@ def test_the_arguments_of_an_engine() -> None:
         "device_write_bps": [{"Path": "/dev/loop3", "Rate": 19_200_000}],
     }
     assert host_config(Limits()) == {}
+    assert host_config(Limits(pids=9000)) == {"pids_limit": 9000}
+
+
+def test_every_container_is_confined() -> None:
+    """No privileges by files, an end to forks, and an end to the log."""
+    assert confined(Limits()) == {
+        "security_opt": ["no-new-privileges"],
+        "pids_limit": 4096,
+        "log_config": {"Type": "json-file", "Config": {"max-size": "1m", "max-file": "2"}},
+    }
+    assert confined(Limits(pids=9000))["pids_limit"] == 9000
+    assert Limits(pids=9000).controllers == ("pids",)
 
 
 def test_only_what_is_asked_for_needs_a_controller() -> None:
@@ -86,6 +98,7 @@ def test_only_what_is_asked_for_needs_a_controller() -> None:
         ({"cpuset": "0-99999999999"}, "cpuset is '0-99999999999'"),
         ({"cpu_shares": 1}, "cpu_shares is 1, not between 2 and 262144"),
         ({"memory": 100}, "memory is 100 bytes, less than a page"),
+        ({"pids": 0}, "pids is 0: a container has at least one process"),
     ],
 )
 def test_limits_without_sense_are_refused(given: dict[str, Any], message: str) -> None:

@@ -101,7 +101,7 @@ def test_at_the_limit_everything_is_killed_and_the_output_kept(script: str) -> N
     mark = f"{1000 + os.getpid()}.{time.monotonic_ns() % 1_000_000}"
     with pytest.raises(OutOfTime) as caught:
         run_process(["sh", "-c", script.format(n=mark)], env=ENV, timeout=0.4)
-    assert caught.value.stdout == b"begun\n"
+    assert caught.value.output.stdout == b"begun\n"
     assert alive(mark) == []
 
 

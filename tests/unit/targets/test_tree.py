@@ -175,3 +175,39 @@ def test_nothing_leaves_the_folder_whatever_the_archive_says(entries: list[Membe
                     assert not each.exists()
                 else:
                     assert target == str(root / meant)
+
+
+def test_a_file_with_two_names_is_one_file(tmp_path: Path) -> None:
+    image = tree(
+        tmp_path, (FILE, "a", "content", 0o755), (HARD, "b", "a", 0), (HARD, "c/d", "./b", 0)
+    )
+    (tmp_path / "root").mkdir()
+    image.unpack(tmp_path / "root")
+    found = {path: (tmp_path / "root" / path).stat() for path in ("a", "b", "c/d")}
+    assert len({status.st_ino for status in found.values()}) == 1
+    assert (tmp_path / "root/c/d").read_text() == "content"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("a/" * 300 + "b", "a name of 601 characters in 301 parts, 'a/a/a/"),
+        ("x" * 256, "a name of 256 characters, 'xxx"),
+        ("\u00e9" * 200, "a name of 200 characters, '"),
+        (f"{'x' * 200}/" * 21, "a name of 4220 characters in 21 parts, 'xxx"),
+    ],
+)
+def test_names_beyond_those_of_linux(tmp_path: Path, name: str, words: str) -> None:
+    with pytest.raises(CannotStart) as caught:
+        tree(tmp_path, (FILE, name, "", 0o644))
+    assert words in str(caught.value)
+    with pytest.raises(CannotStart, match="a name of"):
+        tree(tmp_path, (LINK, "link", name, 0o777))
+
+
+def test_members_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_vperf.targets.tar_members.MEMBERS", 3)
+    members = [(FOLDER, str(number), "", 0o755) for number in range(4)]
+    tree(tmp_path, *members[:3])
+    with pytest.raises(CannotStart, match=r"image\.tar has more than 3 members"):
+        tree(tmp_path, *members)

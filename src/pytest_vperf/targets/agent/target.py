@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from pytest_vperf.targets.agent.conversation import Conversation
 from pytest_vperf.targets.agent.wire import Frame, Type, command_payload
-from pytest_vperf.targets.base import CommandFailed, Completed, TargetError, Unavailable
+from pytest_vperf.targets.base import (
+    MOST_FILE,
+    MOST_OUTPUT,
+    CommandFailed,
+    Completed,
+    TargetError,
+    TooMuchOutput,
+    Unavailable,
+)
+from pytest_vperf.targets.received import received, too_large
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -57,6 +66,7 @@ class AgentTarget:
         cwd: str | None = None,
         timeout: float = 60.0,
         check: bool = True,
+        max_output: int = MOST_OUTPUT,
     ) -> Completed:
         """Run a command in it; see `pytest_vperf.targets.base.Target.run`."""
         command = tuple(argv)
@@ -64,7 +74,7 @@ class AgentTarget:
             payload = command_payload(command, {**self._environment, **(env or {})}, cwd or "")
         except ValueError as error:
             raise TargetError(f"{self.name}: {error}", target=self.name) from error
-        completed = self._converse(Type.EXEC, payload, command, iter([input]), timeout)
+        completed = self._converse(Type.EXEC, payload, command, iter([input]), timeout, max_output)
         if check and completed.returncode:
             raise CommandFailed(completed, target=self.name)
         return completed
@@ -87,20 +97,28 @@ class AgentTarget:
             chunks = iter(lambda: stream.read(_CHUNK), b"")
             self._transfer(Type.WRITE, payload, ("put", str(source), destination), chunks)
 
-    def get(self, source: str, destination: Path) -> None:
+    def get(self, source: str, destination: Path, *, limit: int = MOST_FILE) -> None:
         """Copy a file out of it; see `pytest_vperf.targets.base.Target.get`."""
-        payload = os.fsencode(source) + b"\0"
-        completed = self._transfer(Type.READ, payload, ("get", source, str(destination)), iter(()))
-        destination.write_bytes(completed.stdout)
+        payload, what = os.fsencode(source) + b"\0", ("get", source, str(destination))
+        with received(destination, self.name) as draft:
+            try:
+                self._transfer(Type.READ, payload, what, iter(()), limit, draft.file)
+            except TooMuchOutput:
+                raise too_large(source, limit, self.name) from None
 
     def _transfer(
-        self, kind: Type, payload: bytes, what: tuple[str, ...], chunks: Iterator[bytes]
-    ) -> Completed:
-        completed = self._converse(kind, payload, what, chunks, timeout=600.0)
+        self,
+        kind: Type,
+        payload: bytes,
+        what: tuple[str, ...],
+        chunks: Iterator[bytes],
+        most: int = MOST_OUTPUT,
+        content: BinaryIO | None = None,
+    ) -> None:
+        completed = self._converse(kind, payload, what, chunks, 600.0, most, content)
         if completed.returncode:
             message = completed.stderr.decode("utf-8", "replace").strip()
             raise TargetError(f"{' '.join(what)} in {self.name}: {message}", target=self.name)
-        return completed
 
     def _converse(
         self,
@@ -109,9 +127,11 @@ class AgentTarget:
         argv: tuple[str, ...],
         chunks: Iterator[bytes],
         timeout: float,
+        max_output: int,
+        stdout: BinaryIO | None = None,
     ) -> Completed:
         with self._lock:
             # Stream 1 is the container's own process; numbers come round again after 65,534 commands.
             self._stream = 2 + (self._stream - 1) % 0xFFFD
-            conversation = Conversation(self._speaker, self._stream, argv)
+            conversation = Conversation(self._speaker, self._stream, argv, max_output, stdout)
             return conversation.hold(Frame(kind, self._stream, payload), chunks, timeout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections import deque
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     import socket
 
 _HEADER = struct.Struct("<IHH")
+_NUMBER = struct.Struct("<I")
 #: A longer frame means that the stream is not one of frames; agent.h has the same number.
 MAX_PAYLOAD = 4 << 20
 
@@ -163,10 +165,52 @@ class Wire:
         """The frames for others, after those for the wire itself."""
         for frame in frames:
             if frame.type is Type.TAKEN:
-                self._taken = int.from_bytes(frame.payload[:4], "little")
+                self._taken = number(frame.payload, frame.type)
         if self._ahead is not None:
             self.flush()
         return [frame for frame in frames if frame.type is not Type.TAKEN]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The payload of FAILED: what the agent could not do, and why.
+
+    Attributes:
+        number: errno.
+        what: it was doing.
+    """
+
+    number: int
+    what: str
+
+    @classmethod
+    def of(cls, payload: bytes) -> Failure:
+        """Read it.
+
+        Raises:
+            WireError: it is too short.
+        """
+        return cls(number(payload, Type.FAILED), payload[4:].decode("utf-8", "replace"))
+
+    def __str__(self) -> str:
+        # The agent may send any number; strerror(3) takes an int.
+        why = os.strerror(self.number) if self.number < 1 << 31 else f"error {self.number}"
+        return f"{self.what}: {why}"
+
+
+def number(payload: bytes, of: Type) -> int:
+    """The number that a payload begins with.
+
+    Args:
+        payload: of a frame.
+        of: its type.
+
+    Raises:
+        WireError: it is too short.
+    """
+    if len(payload) < _NUMBER.size:
+        raise WireError(f"the agent sent {of.name} with {len(payload)} bytes", payload)
+    return int(_NUMBER.unpack_from(payload)[0])
 
 
 def command_payload(argv: tuple[str, ...], env: dict[str, str], cwd: str) -> bytes:

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_vperf.targets.agent.wire import Frame, Type
+from pytest_vperf.targets.agent.wire import Failure, Frame, Type, WireError
 from pytest_vperf.targets.base import CannotConnect, CannotStart, TimedOut
 from pytest_vperf.targets.domu.domain_xml import domain_xml
 from pytest_vperf.targets.virt.domain import Domain
@@ -53,10 +53,11 @@ class Booted:
                     self.marks[phase] = time.perf_counter()
                     return
                 if frame.type is Type.FAILED:
-                    what = frame.payload[4:].decode("utf-8", "replace")
-                    raise CannotStart(
-                        f"{name}: its agent could not {what}{self.domain.last_words()}", target=name
-                    )
+                    try:
+                        what = f"its agent could not {Failure.of(frame.payload)}"
+                    except WireError as error:
+                        what = str(error)
+                    raise CannotStart(f"{name}: {what}{self.domain.last_words()}", target=name)
             if time.perf_counter() >= self.deadline:
                 raise TimedOut(
                     f"{name} was not ready in time: it never left its phase {phase!r}"

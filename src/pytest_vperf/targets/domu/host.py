@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from xml.etree import ElementTree
 
 from pytest_vperf.targets.base import Unavailable
 from pytest_vperf.targets.domu.config import MODES
 from pytest_vperf.targets.domu.weight import cap_of, weight_of
 from pytest_vperf.targets.virt.failures import failed
+from pytest_vperf.targets.virt.metadata import described
 
 if TYPE_CHECKING:
     from pytest_vperf.targets.limits import Limits
@@ -21,6 +21,7 @@ def need_mode(connection: Connection, mode: str) -> None:
 
     Raises:
         Unavailable: it has not, or it is no Xen host.
+        CannotStart: what libvirt says of it is no XML.
     """
     where = f"libvirt at {connection.shown}"
     libvirt = connection.libvirt
@@ -28,7 +29,7 @@ def need_mode(connection: Connection, mode: str) -> None:
         text = connection.handle.getCapabilities()
     except libvirt.libvirtError as error:
         raise failed(error, "tell what it can", where) from None
-    capabilities = ElementTree.fromstring(text)  # noqa: S314 - libvirt's own
+    capabilities = described(text, where)
     machines = {element.text for element in capabilities.iterfind("guest/arch/machine")}
     if MODES[mode][1] in machines:
         return

@@ -28,7 +28,7 @@ ANSWER = 30
 #: Bytes of a file moved by one command: as base64, and as a string of libvirt's protocol, well below 4 MiB.
 CHUNK = 1 << 16
 #: The most that a command's output may have: the answer that brings it is such a string, too.
-MOST_OUTPUT = 2_900_000
+MOST_PRINTED = 2_900_000
 _POLL_FIRST, _POLL_LAST, _POLL_SHARE = 0.01, 0.5, 0.05
 #: How libvirt begins what an agent that is well refuses.
 _REFUSED = "unable to execute QEMU agent command"
@@ -80,7 +80,17 @@ class GuestAgent:
             )
         except self._libvirt.libvirtError as error:
             raise self._failure(error, command, timeout) from None
-        return json.loads(said)["return"]
+        try:
+            return json.loads(said)["return"]
+        except (ValueError, LookupError, TypeError, RecursionError):
+            raise self._nonsense(command) from None
+
+    def _nonsense(self, command: str) -> TargetError:
+        """The error of an answer that is none: who is root in the guest may have put another agent there."""
+        name = self._domain.name
+        return TargetError(
+            f"{name}: what its agent answered to {command} makes no sense", target=name
+        )
 
     def _failure(self, error: Any, command: str, timeout: float) -> TargetError:
         name, said, code = self._domain.name, words(error), error.get_error_code()
@@ -140,7 +150,7 @@ class GuestAgent:
         if input:
             arguments["input-data"] = base64.b64encode(input).decode()
         try:
-            return int(self.ask("guest-exec", **arguments)["pid"])
+            return self._number(self.ask("guest-exec", **arguments), "pid", "guest-exec")
         except (CannotConnect, TimedOut):
             raise
         except TargetError as error:
@@ -155,7 +165,10 @@ class GuestAgent:
         Raises:
             TargetError: as `ask`; or it printed more than the agent keeps.
         """
-        answer = self.ask("guest-exec-status", pid=pid)
+        command = "guest-exec-status"
+        answer = self.ask(command, pid=pid)
+        if not isinstance(answer, dict) or not isinstance(answer.get("exited"), bool):
+            raise self._nonsense(command)
         if not answer["exited"]:
             return None
         if answer.get("out-truncated") or answer.get("err-truncated"):
@@ -164,12 +177,34 @@ class GuestAgent:
                 " and get() that",
                 target=self._domain.name,
             )
-        status = answer.get("exitcode")
-        return Ended(
-            128 + answer.get("signal", 0) if status is None else status,
-            base64.b64decode(answer.get("out-data", "")),
-            base64.b64decode(answer.get("err-data", "")),
-        )
+        if "exitcode" in answer:
+            status = self._number(answer, "exitcode", command)
+        else:
+            status = 128 + self._number({"signal": 0, **answer}, "signal", command)
+        out, err = (self._bytes(answer, name, command) for name in ("out-data", "err-data"))
+        return Ended(status, out, err)
+
+    def _number(self, answer: Any, name: str, command: str) -> int:
+        """A number of an answer.
+
+        Raises:
+            TargetError: there is none.
+        """
+        found = answer.get(name) if isinstance(answer, dict) else answer
+        if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < 1 << 63:
+            raise self._nonsense(command)
+        return found
+
+    def _bytes(self, answer: Mapping[str, Any], name: str, command: str) -> bytes:
+        """Bytes of an answer; none where it has none.
+
+        Raises:
+            TargetError: there is something else.
+        """
+        try:
+            return base64.b64decode(answer.get(name, ""))
+        except (ValueError, TypeError):
+            raise self._nonsense(command) from None
 
     def wait(self, pid: int, deadline: float) -> Ended | None:
         """Wait for a command's end until a deadline on time.perf_counter()'s clock; ``None``: it still runs."""
@@ -188,15 +223,16 @@ class GuestAgent:
         Raises:
             TargetError: as `ask`.
         """
-        file = self.ask("guest-file-open", path=path, mode="wb")
+        file = self._open(path, "wb")
         try:
             for chunk in chunks:
                 left = chunk
                 while left:
-                    written = self.ask(
-                        "guest-file-write",
-                        **{"handle": file, "buf-b64": base64.b64encode(left).decode()},
-                    )["count"]
+                    part: dict[str, Any] = {"buf-b64": base64.b64encode(left).decode()}
+                    said = self.ask("guest-file-write", handle=file, **part)
+                    written = self._number(said, "count", "guest-file-write")
+                    if not 0 < written <= len(left):
+                        raise self._nonsense("guest-file-write")
                     left = left[written:]
         except BaseException:
             with contextlib.suppress(TargetError):  # the first error tells more
@@ -204,18 +240,26 @@ class GuestAgent:
             raise
         self.ask("guest-file-close", handle=file)
 
+    def _open(self, path: str, mode: str) -> int:
+        said = self.ask("guest-file-open", path=path, mode=mode)
+        return self._number(said, "return", "guest-file-open")
+
     def read(self, path: str) -> Iterator[bytes]:
         """Read a file, piece by piece.
 
         Raises:
             TargetError: as `ask`.
         """
-        file = self.ask("guest-file-open", path=path, mode="rb")
+        file = self._open(path, "rb")
         try:
             while True:
                 answer = self.ask("guest-file-read", handle=file, count=CHUNK)
-                yield base64.b64decode(answer.get("buf-b64", ""))
-                if answer["eof"] or not answer["count"]:
+                if not isinstance(answer, dict):
+                    raise self._nonsense("guest-file-read")
+                piece = self._bytes(answer, "buf-b64", "guest-file-read")
+                if piece:
+                    yield piece
+                if answer.get("eof") or not piece:
                     break
         except BaseException:
             with contextlib.suppress(TargetError):  # the first error tells more

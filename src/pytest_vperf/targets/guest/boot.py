@@ -148,7 +148,14 @@ def _accelerator(domain: Domain, config: GuestConfig) -> dict[str, str]:
         said = libvirt_qemu.qemuMonitorCommand(domain.handle, '{"execute": "query-kvm"}', 0)
     except domain.connection.libvirt.libvirtError as error:
         raise failed(error, "tell its accelerator", domain.name) from None
-    enabled = bool(json.loads(said)["return"]["enabled"])
+    try:
+        enabled = json.loads(said)["return"]["enabled"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        enabled = None
+    if not isinstance(enabled, bool):
+        raise CannotStart(
+            f"{domain.name}: what QEMU answered to query-kvm makes no sense", target=domain.name
+        )
     if enabled != (config.kind == "kvm"):
         raise CannotStart(
             f"{domain.name}: asked for the domain type {config.kind}, QEMU says that KVM is"

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from pytest_vperf.targets.agent.target import ENVIRONMENT
 from pytest_vperf.targets.base import (
+    MOST_FILE,
+    MOST_OUTPUT,
     CannotConnect,
     CommandFailed,
     Completed,
@@ -18,8 +20,9 @@ from pytest_vperf.targets.base import (
     Unavailable,
 )
 from pytest_vperf.targets.end_marked import end_marked
-from pytest_vperf.targets.guest.agent import CHUNK, MOST_OUTPUT, Ended, NotExecuted
+from pytest_vperf.targets.guest.agent import CHUNK, MOST_PRINTED, Ended, NotExecuted
 from pytest_vperf.targets.phases import startup_quantity
+from pytest_vperf.targets.received import Output, received, too_large
 from pytest_vperf.targets.virt.whole_machine import WholeMachine
 
 if TYPE_CHECKING:
@@ -46,6 +49,8 @@ PHASES = ("process", "firmware", "kernel", "userspace")
 _MARK = "VPERF_COMMAND"
 #: Seconds for a killed command to be reported dead.
 _GRACE = 10.0
+#: Seconds for a file.
+_COPIED_WITHIN = 600.0
 
 
 class Guest(WholeMachine):
@@ -109,10 +114,12 @@ class Guest(WholeMachine):
         cwd: str | None = None,
         timeout: float = 60.0,
         check: bool = True,
+        max_output: int = MOST_OUTPUT,
     ) -> Completed:
         """Run a command in the guest; see `pytest_vperf.targets.base.Target.run`.
 
-        Its output comes when it has ended, and may have 2.9 MB. A child that it leaves behind with its output open
+        Its output comes when it has ended, and may have 2.9 MB, whatever ``max_output`` says: one that prints without
+        end is ended by the time limit alone. A child that it leaves behind with its output open
         keeps it: the agent waits for both.
         """
         command = tuple(argv)
@@ -131,6 +138,11 @@ class Guest(WholeMachine):
             ended = Ended(status, b"", f"{command[0]}: {error}\n".encode())
         else:
             ended = self._await(command, pid, mark, began + timeout)
+        if len(ended.stdout) + len(ended.stderr) > max_output:
+            output = Output(max_output)
+            output.take_stdout(ended.stdout)
+            output.take_stderr(ended.stderr)
+            raise output.too_much(command, max_output, self.name)
         completed = Completed(
             command, ended.status, ended.stdout, ended.stderr, time.perf_counter() - began
         )
@@ -162,7 +174,7 @@ class Guest(WholeMachine):
             if isinstance(error, CannotConnect | TimedOut):
                 raise
             raise TargetError(
-                f"{error}\n(`{' '.join(argv)}`; output may have {MOST_OUTPUT} bytes)",
+                f"{error}\n(`{' '.join(argv)}`; output may have {MOST_PRINTED} bytes)",
                 target=self.name,
             ) from None
         if ended is not None:
@@ -197,10 +209,21 @@ class Guest(WholeMachine):
             self._agent.write(destination, iter(lambda: stream.read(CHUNK), b""))
         self.run(["chmod", f"{mode:o}", destination])
 
-    def get(self, source: str, destination: Path) -> None:
+    def get(self, source: str, destination: Path, *, limit: int = MOST_FILE) -> None:
         """Copy a file out of the guest; see `pytest_vperf.targets.base.Target.get`."""
-        content = b"".join(self._agent.read(source))
-        destination.write_bytes(content)
+        deadline = time.perf_counter() + _COPIED_WITHIN
+        left = limit
+        with received(destination, self.name) as draft:
+            for piece in self._agent.read(source):
+                left -= len(piece)
+                if left < 0:
+                    raise too_large(source, limit, self.name)
+                if time.perf_counter() >= deadline:
+                    raise TimedOut(
+                        f"get {source} from {self.name} did not end within {_COPIED_WITHIN:g} s",
+                        target=self.name,
+                    )
+                draft.file.write(piece)
 
     def facts(self) -> Facts:
         """Versions, hashes and settings of this machine."""

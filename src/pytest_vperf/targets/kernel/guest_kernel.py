@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_vperf.machine import cache
+from pytest_vperf.targets import apt_packages
 from pytest_vperf.targets.base import CannotStart, Unavailable
 
 #: The kernel meant for virtual machines, by distribution: first what Debian, then what Ubuntu calls it.
@@ -97,7 +98,7 @@ def distribution_kernel(packages: tuple[str, ...] = PACKAGES) -> GuestKernel:
             continue
         try:
             return _in_folder(_unpacked(*concrete))
-        except CannotStart as error:
+        except (CannotStart, Unavailable) as error:
             reasons.append(str(error))
     # Debian's kernels for virtual machines are named "cloud", Ubuntu's are its generic ones.
     small = packages == PACKAGES
@@ -145,25 +146,11 @@ def _unpacked(package: str, version: str) -> Path:
     def build(folder: Path) -> None:
         # Ubuntu keeps the modules in a package of their own.
         extra = package.replace("linux-image-", "linux-modules-", 1)
-        packages = [package]
+        packages = [f"{package}={version}"]
         if extra != package and f"Package: {extra}" in _apt("apt-cache", "show", extra):
             packages.append(extra)
         with tempfile.TemporaryDirectory() as downloads:
-            # apt's own sandbox user must be able to write there.
-            Path(downloads).chmod(0o777)
-            done = subprocess.run(
-                ["apt-get", "download", *packages],
-                cwd=downloads,
-                capture_output=True,
-                text=True,
-                timeout=600,
-                check=False,
-            )
-            if done.returncode:
-                raise CannotStart(f"downloading {package} failed: {done.stderr.strip()[-300:]}")
-            for archive in Path(downloads).glob("*.deb"):
-                subprocess.run(
-                    ["dpkg-deb", "-x", str(archive), str(folder)], check=True, timeout=300
-                )
+            for archive in apt_packages.fetch(packages, Path(downloads)):
+                apt_packages.unpack(archive, folder)
 
     return cache.entry("kernel", cache.content_key([package, version]), build)

@@ -28,14 +28,14 @@ class Card:
         mac: the link-layer address.
         address: what the machine takes, with the length of the subnet, e.g. ``198.18.4.3/24``.
         link: the target's link.
-        descriptor: the tap that QEMU inherits; -1 without one. Closed by `given`, once QEMU has it.
+        descriptors: that QEMU inherits, a tap's and vhost-net's. Closed by `given`, once QEMU has them.
     """
 
     backend: str
     mac: str
     address: str
     link: Link
-    descriptor: int = -1
+    descriptors: tuple[int, ...] = ()
     _given: list[bool] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def arguments(self) -> tuple[str, ...]:
@@ -45,18 +45,23 @@ class Card:
         return ("-netdev", self.backend, "-device", device)
 
     def given(self) -> None:
-        """QEMU has inherited the descriptor, or was not started: this process's own is closed. Safe to repeat."""
-        if self.descriptor >= 0 and not self._given:
-            self._given.append(True)  # its number may be another file's from now on
-            with contextlib.suppress(OSError):
-                os.close(self.descriptor)
+        """QEMU has inherited the descriptors, or was not started: this process's own are closed. Safe to repeat."""
+        if not self._given:
+            self._given.append(True)  # their numbers may be other files' from now on
+            for descriptor in self.descriptors:
+                with contextlib.suppress(OSError):
+                    os.close(descriptor)
 
 
 class Network(Protocol):
     """What a machine's card is plugged into: the run's own switch, or a user-mode network."""
 
-    def card(self, *, vhost: bool = False) -> Card:
+    def card(self, *, vhost: bool = False, reaches_host: bool = False) -> Card:
         """A card for one machine.
+
+        Args:
+            vhost: the host's kernel moves the packets.
+            reaches_host: on a user-mode network, the machine may open connections to the host, and past it.
 
         Raises:
             Unavailable: this host cannot make one.
@@ -107,13 +112,19 @@ def configure(target: Target, address: str) -> None:
             )
 
 
-def need_vhost() -> None:
-    """Make sure that the kernel can move packets between a tap and a machine by itself.
+def open_vhost() -> int:
+    """A descriptor by which the kernel moves packets between a tap and a machine by itself, for one QEMU.
 
     Raises:
-        Unavailable: it cannot, or this user may not ask it to.
+        Unavailable: the kernel cannot, or this user may not ask it to.
     """
-    if not _VHOST.exists():
-        raise Unavailable(f"there is no {_VHOST}", remedy="modprobe vhost_net, as root")
-    if not os.access(_VHOST, os.R_OK | os.W_OK):
-        raise Unavailable(f"no permission to use {_VHOST}", remedy="run as root")
+    try:
+        return os.open(_VHOST, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise Unavailable(f"there is no {_VHOST}", remedy="modprobe vhost_net, as root") from None
+    except PermissionError:
+        raise Unavailable(f"no permission to use {_VHOST}", remedy="run as root") from None
+    except OSError as error:
+        raise Unavailable(
+            f"{_VHOST}: {error.strerror}", remedy="modprobe vhost_net, as root"
+        ) from error

@@ -10,11 +10,14 @@ from __future__ import annotations
 import contextlib
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_vperf.machine import open_vswitch
+from pytest_vperf.machine.networks import alias
 from pytest_vperf.machine.open_vswitch import ASK
 from pytest_vperf.machine.preflight import Readiness
+from pytest_vperf.machine.runs import LABEL_FOLDER
 from pytest_vperf.targets.base import TargetError, Unavailable
 from pytest_vperf.targets.network import commands
 
@@ -99,6 +102,10 @@ def make(run: Run, name: str, labels: Mapping[str, str]) -> Bridge:
         run(*open_vswitch.make(name, datapath, labels))
         # Where it cannot be made the command succeeds nevertheless: the database has it.
         if run(*ASK, "get", "Interface", name, "ofport").strip() == _LOCAL_PORT:
+            if datapath == NETDEV:
+                # Its tap outlives a switch that was killed, and the database does not know it.
+                mark = alias(Path(labels[LABEL_FOLDER]))
+                run("ip", "link", "set", "dev", name, "alias", mark)
             return Bridge(name, datapath, found)
         run(*open_vswitch.delete(name))
     raise Unavailable(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pytest_vperf.machine.networks import link_name, namespace_name
 from pytest_vperf.targets.base import TargetError
 from pytest_vperf.targets.network import addresses
-from pytest_vperf.targets.network.card import BACKEND, Card, need_vhost
+from pytest_vperf.targets.network.card import BACKEND, Card, open_vhost
 from pytest_vperf.targets.network.commands import ip
 from pytest_vperf.targets.network.link import SwitchLink
 from pytest_vperf.targets.network.namespaces import Namespace
@@ -100,37 +100,40 @@ class Switch:
             raise
         return self._link("veth", address, port, note)
 
-    def card(self, *, vhost: bool = False) -> Card:
+    def card(self, *, vhost: bool = False, reaches_host: bool = False) -> Card:
         """A network card for a virtual machine, with a tap that is plugged in.
 
         Args:
             vhost: the kernel moves the packets by itself (vhost-net), and not QEMU.
+            reaches_host: changes nothing: who is on this network reaches the host's address on it, and no other.
 
         Raises:
             Unavailable: the kernel has no taps, or no vhost-net.
             TargetError: the kernel refuses; or all addresses are in use.
         """
-        if vhost:
-            need_vhost()
-        with self._lock:
-            address = self._addresses.take()
-        name = link_name(self._run, f"t{_number(address)}")
-        descriptor = -1
+        descriptors = [open_vhost()] if vhost else []
         try:
-            descriptor = open_tap(self._namespace, name)
-            ip("link", "set", name, "master", BRIDGE, "up", namespace=self._namespace.path)
+            with self._lock:
+                address = self._addresses.take()
+            name = link_name(self._run, f"t{_number(address)}")
+            try:
+                descriptors.append(open_tap(self._namespace, name))
+                ip("link", "set", name, "master", BRIDGE, "up", namespace=self._namespace.path)
+            except BaseException:
+                self._unplug(address, name)
+                raise
         except BaseException:
-            if descriptor >= 0:
+            for descriptor in descriptors:
                 os.close(descriptor)
-            self._unplug(address, name)
             raise
+        kernel = f"vhost=on,vhostfd={descriptors[0]}" if vhost else "vhost=off"
         how = "vhost-net moves the packets" if vhost else "QEMU moves the packets"
         return Card(
-            f"tap,id={BACKEND},fd={descriptor},vhost={'on' if vhost else 'off'}",
+            f"tap,id={BACKEND},fd={descriptors[-1]},{kernel}",
             addresses.mac(address),
             str(address),
             self._link("tap", address, name, how),
-            descriptor,
+            tuple(descriptors),
         )
 
     def new_host(self) -> tuple[Namespace, SwitchLink]:

@@ -1,8 +1,12 @@
 """The network of pods for a user who is not root: QEMU's own user-mode network, in QEMU's process.
 
-QEMU speaks for the machine with sockets of its own: the machine reaches the host's loopback at a fixed address, and
-is reached by ports of the host's loopback that QEMU forwards. There is no link of the kernel, each packet is taken
-apart and put together by QEMU, and the record says so. Containers and other hosts are not on it.
+QEMU speaks for the machine with sockets of its own: the machine is reached by ports of the host's loopback that QEMU
+forwards. There is no link of the kernel, each packet is taken apart and put together by QEMU, and the record says so.
+Containers and other hosts are not on it.
+
+By itself such a machine reaches nothing. QEMU could have it reach the host's loopback at a fixed address, but then
+all of it, and whatever the host reaches besides: databases and engines listen there, and trust who comes from there.
+A test that measures in that direction asks for it.
 """
 
 from __future__ import annotations
@@ -58,9 +62,11 @@ class UserLink:
 
     Attributes:
         ports: of the host's loopback, forwarded to the same ports of the machine.
+        reaches_host: it may open connections to the host, and past it.
     """
 
     ports: Sequence[int]
+    reaches_host: bool = False
     kind: str = "user"
     listen: str = GUEST
 
@@ -78,6 +84,7 @@ class UserLink:
             "network": "QEMU's user-mode network (no link of the kernel: each packet passes QEMU's own stack)",
             "address": f"{GUEST}/{PREFIX}",
             "forwarded_ports": ", ".join(map(str, self.ports)),
+            "network_reach": "all that the host reaches" if self.reaches_host else "nothing",
         }
 
     def close(self) -> None:
@@ -95,8 +102,12 @@ class UserNetwork:
         self.host = LoopbackLink()
         self._numbers = itertools.count(1)
 
-    def card(self, *, vhost: bool = False) -> Card:
+    def card(self, *, vhost: bool = False, reaches_host: bool = False) -> Card:
         """A card for a machine.
+
+        Args:
+            vhost: cannot be had.
+            reaches_host: the machine may open connections to the host, and past it.
 
         Raises:
             Unavailable: ``vhost`` was asked for: it needs a tap.
@@ -112,10 +123,10 @@ class UserNetwork:
         )
         number = next(self._numbers)
         return Card(
-            f"user,id={BACKEND},ipv6=off,{forwards}",
+            f"user,id={BACKEND},restrict={'off' if reaches_host else 'on'},ipv6=off,{forwards}",
             f"02:76:70:75:{number >> 8:02x}:{number & 0xFF:02x}",
             f"{GUEST}/{PREFIX}",
-            UserLink(ports),
+            UserLink(ports, reaches_host),
         )
 
 
@@ -123,6 +134,12 @@ def _where(client: Link, places: dict[str, str]) -> str:
     if client.kind not in places:
         raise Unavailable(
             f"there is no way from a {client.kind} link to a user-mode network, which joins a pod to the host alone"
+        )
+    if isinstance(client, UserLink) and not client.reaches_host:
+        raise Unavailable(
+            "a pod on a user-mode network is reached, and reaches nothing: else it would reach all that listens on"
+            " the host's loopback",
+            remedy="pods.start(network=network, reaches_host=True); or run as root, for a network of the run's own",
         )
     return places[client.kind]
 

@@ -76,6 +76,11 @@ class MachineConfig:
     replaceable: bool = False
 
     @property
+    def descriptors(self) -> tuple[int, ...]:
+        """What QEMU inherits for its network card."""
+        return () if self.card is None else self.card.descriptors
+
+    @property
     def cpu_model(self) -> str:
         """The CPU model given to QEMU."""
         return self.cpu or ("host" if self.accelerator == "kvm" else "max")
@@ -129,7 +134,9 @@ def command_line(qemu: str, config: MachineConfig, channels: Channels, name: str
             ]
     for serial, device in config.disks:
         # Past the host's page cache, as the loop device itself is: the guest asks for the disk and gets the disk.
-        drive = f"file={device},format=raw,if=none,id={serial},cache=none,aio=threads"
+        # For writing from the first, so that one descriptor is enough where it is opened by its descriptor.
+        opened = f"file.driver=host_device,file.filename={device},format=raw,auto-read-only=off"
+        drive = f"{opened},if=none,id={serial},cache=none,aio=threads"
         argv += [
             *("-drive", drive),
             *("-device", f"virtio-blk-pci,disable-legacy=on,drive={serial},serial={serial}"),

@@ -22,7 +22,7 @@ for entry in /sys/block/*; do
         if [ -n "$3" ]; then node=/dev/$1; fi
         mknod "$node" b "${numbers%:*}" "${numbers#*:}" || exit 1
         if [ -z "$3" ]; then exit 0; fi
-        mkdir -p "$2" && mount -t "$3" "$node" "$2" && exit 0
+        mkdir -p "$2" && mount -o nosuid,nodev -t "$3" "$node" "$2" && exit 0
         exit 1
     fi
 done

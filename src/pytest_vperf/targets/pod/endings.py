@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
+from pytest_vperf.targets.agent.wire import Failure, WireError
 from pytest_vperf.targets.base import CannotStart, TimedOut
 
 
@@ -55,8 +54,8 @@ def how_it_ended(status: int | None, detail: str = "") -> str:
 
 def no_container(name: str, failure: bytes) -> CannotStart:
     """The error of a container that the agent could not start, by the payload of its frame FAILED."""
-    number = int.from_bytes(failure[:4], "little")
-    what = failure[4:].decode("utf-8", "replace")
-    return CannotStart(
-        f"{name}: the container did not start: {what}: {os.strerror(number)}", target=name
-    )
+    try:
+        why = str(Failure.of(failure))
+    except WireError as error:
+        why = str(error)
+    return CannotStart(f"{name}: the container did not start: {why}", target=name)

@@ -8,13 +8,13 @@ unplug (drivers/pci/hotplug/pciehp_ctrl.c, the button that may be pressed again)
 
 from __future__ import annotations
 
+import os
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from pytest_vperf.targets.pod.qmp import QmpError
 
 if TYPE_CHECKING:
-    from pathlib import PurePath
-
     from pytest_vperf.targets.pod.qmp import Qmp
 
 #: By machine type: the bus, and the arguments that make it.
@@ -24,6 +24,8 @@ BUSES = {
 }
 #: The image that a machine starts with.
 FIRST = "image0"
+#: What is in here for QEMU are descriptors that it was given (qemu(1), "-add-fd").
+_SETS = PurePath("/dev/fdset")
 
 
 def serial(name: str) -> str:
@@ -49,6 +51,20 @@ def first_disk(machine: str, file: PurePath) -> list[str]:
     ]
 
 
+def hand_over(qmp: Qmp, file: PurePath) -> PurePath:
+    """Give QEMU a file as a descriptor, where it may not open it by its path; the path that it has for it.
+
+    Raises:
+        QmpError: QEMU refused it, or is gone.
+        OSError: the file cannot be opened.
+    """
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return _SETS / str(qmp.execute_with(descriptor, "add-fd")["fdset-id"])
+    finally:
+        os.close(descriptor)
+
+
 def plug(qmp: Qmp, machine: str, name: str, file: PurePath) -> None:
     """Plug an image into a machine; the guest finds it some time later.
 
@@ -63,6 +79,8 @@ def plug(qmp: Qmp, machine: str, name: str, file: PurePath) -> None:
     """
     opened = {"driver": "file", "filename": str(file)}
     qmp.execute("blockdev-add", driver="raw", node_name=name, read_only=True, file=opened)
+    if file.parent == _SETS:  # the disk has its own by now
+        qmp.execute("remove-fd", fdset_id=int(file.name))
     try:
         qmp.execute(
             "device_add",

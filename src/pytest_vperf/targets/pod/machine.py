@@ -34,6 +34,7 @@ from pytest_vperf.targets.ready import ready
 
 if TYPE_CHECKING:
     import socket
+    from pathlib import PurePath
 
     from pytest_vperf.targets.base import Usage
     from pytest_vperf.targets.pod.command_line import MachineConfig
@@ -90,7 +91,7 @@ class Machine:
         try:
             self.qmp.connect(timeout)
             # Asked of QEMU at every start: design rule 8.
-            kvm = self.qmp.execute("query-kvm")["enabled"]
+            kvm = self.qmp.field("query-kvm", "enabled", bool)
             if kvm != (self.config.accelerator == "kvm"):
                 actual = "kvm" if kvm else "tcg"
                 raise CannotStart(
@@ -135,17 +136,20 @@ class Machine:
             # One read may bring the frames of two phases: what is not wanted yet is kept, with its time.
             while self._seen:
                 at, frame = self._seen.popleft()
+                if at >= deadline:
+                    raise self.late(phase or self.phase)
                 if frame.type is Type.FAILED:
                     raise no_container(self.name, frame.payload)
                 if frame.type in wanted:
                     return at, frame
+            # Before it is listened to: who keeps talking is late, too.
+            if time.perf_counter() >= deadline:
+                raise self.late(phase or self.phase)
             frames = self.wait(deadline)
             if frames is None:
                 raise self.ended(phase or self.phase)
             now = time.perf_counter()
             self._seen.extend((now, frame) for frame in frames)
-            if now >= deadline and not frames:
-                raise self.late(phase or self.phase)
 
     def next_frames(self, deadline: float) -> list[Frame]:
         """What the agent said since the last frame that was awaited, or says until the deadline; errors as above."""
@@ -263,6 +267,15 @@ class Machine:
             status=status,
             console=self._text(),
         )
+
+    def hand_over(self, file: PurePath) -> PurePath:
+        """Let QEMU open a file that is where it runs, and was not there at its start; the file as QEMU names it.
+
+        Raises:
+            QmpError: QEMU refused, or is gone.
+            OSError: the file cannot be opened.
+        """
+        return self._process.hand_over(self.qmp, file)
 
     @property
     def is_there(self) -> bool:

@@ -10,6 +10,14 @@ from pytest_vperf.targets.base import CannotStart, Unavailable
 from pytest_vperf.targets.pod import firmware as firmwares
 from pytest_vperf.targets.pod.process import LocalQemu
 from pytest_vperf.targets.pod.qemu import check_qemu, qemu_version
+from pytest_vperf.targets.pod.sandbox import (
+    KVM,
+    confine,
+    described,
+    has_filter,
+    kvm_groups,
+    root_alone,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,6 +54,10 @@ class Place(Protocol):
         Raises:
             Unavailable: it has none.
         """
+        ...
+
+    def sandbox(self, qemu: str) -> str:
+        """What confines the QEMU of a pod there, for the record; see `pytest_vperf.targets.pod.sandbox`."""
         ...
 
     def firmware(self, name: str) -> Firmware:
@@ -118,6 +130,10 @@ class Here:
             raise Unavailable(program.why, remedy=program.remedy)
         return program.why, qemu_version(program.why)
 
+    def sandbox(self, qemu: str) -> str:
+        """See `Place.sandbox`."""
+        return described(has_filter(qemu), os.geteuid() == 0)
+
     def firmware(self, name: str) -> Firmware:
         """A firmware that is installed."""
         return firmwares.find(name)
@@ -129,8 +145,10 @@ class Here:
                 return "this host is no Xen dom0 (no /proc/xen/capabilities)", ""
             return BY_LIBVIRT
         if accelerator == "kvm":
-            device = Path("/dev/kvm")
-            return kvm_refusal(device.exists(), os.access(device, os.R_OK | os.W_OK))
+            refused = kvm_refusal(KVM.exists(), os.access(KVM, os.R_OK | os.W_OK))
+            if refused is None and os.geteuid() == 0 and kvm_groups() is None:
+                return root_alone()
+            return refused
         return None
 
     def identity(self) -> tuple[str, ...]:
@@ -161,8 +179,9 @@ class Here:
     def ready(
         self, qemu: str, config: MachineConfig, run: Run, group: Group | None
     ) -> Callable[[], QemuProcess]:
-        """Nothing is to be done before: the files are here."""
-        return lambda: LocalQemu(qemu, config, run, group)
+        """Open its files, and choose its user."""
+        sandbox = confine(qemu, config)
+        return lambda: LocalQemu(qemu, config, run, group, sandbox)
 
 
 HERE = Here()

@@ -124,6 +124,7 @@ class Pods:
         disks: Sequence[Disk | CappedDisk] = (),
         network: Network | None = None,
         vhost: bool = False,
+        reaches_host: bool = False,
         replaceable: bool = False,
         timeout: float | None = None,
     ) -> Pod:
@@ -143,6 +144,8 @@ class Pods:
                 ``disk.capped(…)`` it may do so much with it.
             network: what its network card is plugged into (fixture ``network``); ``None``: it has none.
             vhost: the host's kernel moves the card's packets (vhost-net) instead of QEMU.
+            reaches_host: on a user-mode network, where root does not run the tests: it may open connections to all
+                that listens on the host's loopback, and to what the host reaches. Else it is only reached.
             replaceable: its container can be replaced, see `Pod.replace`; the machine has a bus for that.
             timeout: seconds that this start may take; ``None``: as others.
 
@@ -162,7 +165,11 @@ class Pods:
                 readiness = probe(accelerator, self._probed, self._run, place=self._place)
                 if not readiness.usable:
                     raise Unavailable(f"{accelerator}: {readiness.why}", remedy=readiness.remedy)
-                card = network.card(vhost=vhost) if network is not None else None
+                card = (
+                    None
+                    if network is None
+                    else network.card(vhost=vhost, reaches_host=reaches_host)
+                )
                 if card is not None:
                     undo.callback(card.link.close)
                     undo.callback(card.given)

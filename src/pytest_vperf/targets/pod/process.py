@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import socket
 import subprocess
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_vperf.targets.base import CannotConnect, Usage
+from pytest_vperf.targets.pod import hotplug
 from pytest_vperf.targets.pod.command_line import Channels, MachineConfig, command_line
+from pytest_vperf.targets.pod.sandbox import Sandbox, confine, environment
 
 if TYPE_CHECKING:
+    from pathlib import PurePath
+
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.control_group import Group
+    from pytest_vperf.targets.pod.qmp import Qmp
 
 
 class QemuProcess(Protocol):
@@ -45,6 +51,15 @@ class QemuProcess(Protocol):
         """
         ...
 
+    def hand_over(self, qmp: Qmp, file: PurePath) -> PurePath:
+        """Let it open a file of its machine that it was not started with; the file as QEMU names it.
+
+        Raises:
+            QmpError: it refused, or is gone.
+            OSError: the file cannot be opened.
+        """
+        ...
+
     def said(self) -> str:
         """The end of what it printed, its own words and not the machine's."""
         ...
@@ -70,22 +85,35 @@ class LocalQemu:
         config: the machine.
         run: owns the process.
         group: what holds it to its limits; ended with it.
+        sandbox: what confines it; ``None``: as `pytest_vperf.targets.pod.sandbox.confine` has it.
 
     Raises:
         OSError: it cannot be executed.
+        TargetError: it cannot be confined.
     """
 
     def __init__(
-        self, qemu: str, config: MachineConfig, run: Run, group: Group | None = None
+        self,
+        qemu: str,
+        config: MachineConfig,
+        run: Run,
+        group: Group | None = None,
+        sandbox: Sandbox | None = None,
     ) -> None:
         self._group = group
+        with contextlib.closing(sandbox or confine(qemu, config)) as confined:
+            self._user = confined.user
+            self._start(qemu, config, run, confined)
+
+    def _start(self, qemu: str, config: MachineConfig, run: Run, sandbox: Sandbox) -> None:
+        group = self._group
         self._folder = run.subfolder("pod")
         self._log = (self._folder / "qemu.log").open("w+b")
         pairs = [socket.socketpair() for _ in range(3)]
         self.qmp, self.console, self.agent = (pair[0] for pair in pairs)
         theirs = [pair[1].fileno() for pair in pairs]
         channels = Channels(*(f"fd={descriptor}" for descriptor in theirs))
-        argv = command_line(qemu, config, channels, name=f"vperf-{run.id}")
+        argv = sandbox.command(command_line(qemu, sandbox.config, channels, name=f"vperf-{run.id}"))
         try:
             # A session of its own: Ctrl-C in a terminal reaches pytest, which ends the machine in order.
             self._process = subprocess.Popen(
@@ -93,8 +121,8 @@ class LocalQemu:
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,
-                pass_fds=(*theirs, *_taps(config)),
-                env=run.environment,
+                pass_fds=(*theirs, *config.descriptors, *sandbox.descriptors),
+                env=environment(run.environment),
                 start_new_session=True,
             )
         except BaseException:
@@ -118,6 +146,10 @@ class LocalQemu:
     def wait(self, timeout: float) -> int:
         """Its status, once it has ended; see `QemuProcess.wait`."""
         return self._process.wait(timeout)
+
+    def hand_over(self, qmp: Qmp, file: PurePath) -> PurePath:
+        """Let it open a file; see `QemuProcess.hand_over`."""
+        return file if self._user is None else hotplug.hand_over(qmp, file)
 
     def said(self) -> str:
         """The end of its log."""
@@ -147,7 +179,3 @@ class LocalQemu:
         if self._group is not None:
             self._group.close()
         shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def _taps(config: MachineConfig) -> tuple[int, ...]:
-    return () if config.card is None or config.card.descriptor < 0 else (config.card.descriptor,)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from qemu.qmp import QMPClient, QMPError
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Coroutine, Mapping
+
+T = TypeVar("T")
 
 # The library logs a machine that goes away as an error; whether it is one is said by our own errors.
 logging.getLogger("qemu.qmp").setLevel(logging.CRITICAL)
@@ -48,6 +50,33 @@ class Qmp:
         """
         return self._wait(self._client.execute(command, _named(arguments)), timeout, command)
 
+    def field(self, command: str, name: str, kind: type[T], timeout: float = 10.0) -> T:
+        """Run a QMP command and return one value of its result.
+
+        Raises:
+            QmpError: as `execute`; or the result has no such value, so that it is no QEMU that answers.
+        """
+        result = self.execute(command, timeout)
+        value = result.get(name) if isinstance(result, dict) else None
+        if not isinstance(value, kind):
+            raise QmpError(f"{command}: the answer has no {name}")
+        return value
+
+    def execute_with(
+        self, descriptor: int, command: str, timeout: float = 10.0, **arguments: object
+    ) -> Any:
+        """As `execute`, for a command that takes a descriptor, which QEMU gets a copy of.
+
+        Raises:
+            QmpError: likewise.
+        """
+
+        async def work() -> Any:
+            self._client.send_fd_scm(descriptor)
+            return await self._client.execute(command, _named(arguments))
+
+        return self._wait(work(), timeout, command)
+
     def execute_until(
         self, event: str, device: str, command: str, timeout: float, **arguments: object
     ) -> None:
@@ -60,7 +89,8 @@ class Qmp:
 
         async def awaited(listener: Any) -> None:
             async for each in listener:
-                if each["data"].get("device") == device:
+                data = each.get("data")
+                if isinstance(data, dict) and data.get("device") == device:
                     return
 
         async def work() -> None:
@@ -107,6 +137,14 @@ class Qmp:
             raise QmpTimeout(f"QEMU did not answer ({what}) within {timeout:g} s") from None
         except (QMPError, OSError, EOFError) as error:
             raise QmpError(f"{what}: {error}") from error
+        except AssertionError as error:  # how the library says that QEMU left while it was greeted
+            raise QmpError(f"{what}: the connection ended") from error
+        except QmpError:
+            raise
+        except (
+            Exception
+        ) as error:  # its reader passes on what is no UTF-8, and believes what is JSON
+            raise QmpError(f"{what}: what came is no message of QEMU's") from error
 
 
 def _named(arguments: Mapping[str, object]) -> dict[str, object] | None:

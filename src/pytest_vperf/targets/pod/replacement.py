@@ -89,11 +89,12 @@ class Replacement:
                 f"{machine.name} is gone: its container cannot be replaced{machine.last_words()}",
                 target=machine.name,
             )
-        began = time.perf_counter()
-        deadline = began + self._timeout
         marks: dict[str, float] = {}
         try:
-            hotplug.plug(machine.qmp, machine.config.machine, self._new, self._file)
+            file = machine.hand_over(self._file)
+            began = time.perf_counter()
+            deadline = began + self._timeout
+            hotplug.plug(machine.qmp, machine.config.machine, self._new, file)
             serial = hotplug.serial(self._new).encode() + b"\0"
             machine.wire.send(Frame(Type.IMAGE, 0, serial))
             marks["disk"], _ = machine.next_of((Type.DISK,), _doing("disk"), deadline)

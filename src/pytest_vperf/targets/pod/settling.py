@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from pytest_vperf.targets.agent.wire import Frame, Type
+from pytest_vperf.targets.agent.wire import Frame, Type, WireError, number
 from pytest_vperf.targets.base import CannotStart
 
 if TYPE_CHECKING:
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 #: Seconds, outside of the clock, that its process is watched for at least.
 SETTLED = 0.05
+#: Bytes of its output that are kept: its last words.
+_KEPT = 1 << 16
 #: Emulated, or on a busy host, "at once" is longer: this share of the start, and so many times its last phase. Not by
 #: the last phase alone: of two words that arrive together the second seems to have taken no time.
 _OF_START, _OF_PHASE = 0.05, 2
@@ -50,12 +52,15 @@ def settle(
         late = time.perf_counter() >= deadline
         for frame in frames(deadline):
             if frame.type in (Type.OUTPUT, Type.ERRORS):
-                said += frame.payload
+                said = (said + frame.payload)[-_KEPT:]
             elif frame.type is Type.EXIT:
-                status = int.from_bytes(frame.payload[:4], "little")
+                try:
+                    status = f"status {number(frame.payload, frame.type)}"
+                except WireError as error:
+                    status = f"no status: {error}"
                 words = said.decode("utf-8", "replace").strip()[-500:]
                 raise CannotStart(
-                    f"{name}: its container ended at once ({' '.join(command)}) with status {status}"
+                    f"{name}: its container ended at once ({' '.join(command)}) with {status}"
                     + (f":\n{words}" if words else " and no output"),
                     target=name,
                 )

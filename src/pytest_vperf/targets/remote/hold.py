@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING
 
 from pytest_vperf.machine.ending import end_by_input
 from pytest_vperf.targets.base import CannotConnect, CannotStart
-from pytest_vperf.targets.process import OutOfTime
+from pytest_vperf.targets.process import Stopped
 from pytest_vperf.targets.ssh_connection import remote_line
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Hold:
         """Do what the command would have done at its end, in case that it was killed and could not."""
         if self.folder and self._connection.is_open:
             self._connection.watch = lambda: None
-            with contextlib.suppress(OutOfTime, OSError):
+            with contextlib.suppress(Stopped, OSError):
                 self._connection.call(_line("end", self.folder), timeout=20.0)
 
     def close(self) -> None:

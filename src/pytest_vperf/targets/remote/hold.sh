@@ -6,6 +6,7 @@
 # What is mounted below the folder, and loop devices on its files, go with it.
 
 lock=
+ours=
 held=
 watch=
 
@@ -17,7 +18,7 @@ end() {
     case $file in "$folder"/*) losetup --detach "$device" ;; esac
   done
   rm -rf -- "$folder"
-  [ ! "$held" ] || : >"$lock"
+  [ ! "$held" ] || : >"$ours"
   kill "$watch"
 } >/dev/null 2>&1
 if [ "$1" = end ]; then
@@ -44,15 +45,23 @@ if [ "$1" = yes ]; then
   [ -e "$lock" ] || [ -L "$lock" ] || (umask 0; set -C; : >"$lock")
   { [ -f "$lock" ] && [ ! -L "$lock" ]; } || { echo "$lock is not a regular file" >&2; exit 1; }
   exec 9<"$lock"
+  # Who may write in the folder may swap a link in at any moment. So what was opened is looked at, and from now on it
+  # is written to by the descriptor: it is the file of that name, and has no other.
+  ours=/proc/$$/fd/9
+  opened=$(stat -L -c '%d:%i %h' "$ours") && named=$(stat -c '%d:%i 1' "$lock") && [ -f "$ours" ] &&
+    [ "$opened" = "$named" ] || {
+    echo "$lock is not a regular file with one name" >&2
+    exit 1
+  }
   left=$2
   until flock -n 9; do
-    [ "$left" != "$2" ] || echo "waiting $(head -c 200 "$lock" | tr -dc ' -~')"
+    [ "$left" != "$2" ] || echo "waiting $(head -c 200 "$ours" | tr -dc ' -~')"
     [ "$left" -gt 0 ] || { echo late; exit 1; }
     left=$((left - 1))
     sleep 1
   done
   held=yes
-  { echo "$3" >"$lock"; } 2>/dev/null # of another user: it may be locked, but not written
+  { echo "$3" >"$ours"; } 2>/dev/null # of another user: it may be locked, but not written
 fi
 echo held
 wait "$watch"

@@ -45,5 +45,5 @@ def host_of(machine: RemoteMachine, run: Run, rootfs: Callable[[], Rootfs] | Non
         name=name,
         details=machine.details,
         connection=shared,
-        point=f"{machine.folder}/image{next(_numbers)}",
+        folder=machine.folder,
     )

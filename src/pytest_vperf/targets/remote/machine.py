@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_vperf.machine import fingerprint
-from pytest_vperf.targets.base import ON, Unavailable
+from pytest_vperf.targets.base import ON, CannotConnect, Unavailable
 from pytest_vperf.targets.remote.files import SentFiles
 from pytest_vperf.targets.remote.hold import Hold
 from pytest_vperf.targets.remote.lines import Lines
@@ -109,6 +109,15 @@ class RemoteMachine:
             CannotConnect: the lock was lost, with the connection or without.
         """
         self._connection.watch()
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it has to be reached anew: the connection broke, or somebody ended what holds the lock."""
+        try:
+            self.check()
+        except CannotConnect:
+            return True
+        return False
 
     def need_root(self, what: str) -> None:
         """Make sure that we are root there.

@@ -11,7 +11,14 @@ from pytest_vperf.targets.base import CannotStart, Unavailable
 from pytest_vperf.targets.pod import firmware as firmwares
 from pytest_vperf.targets.pod.place import BY_LIBVIRT, kvm_refusal
 from pytest_vperf.targets.pod.qemu import QEMU, version_of
-from pytest_vperf.targets.remote.qemu import RemoteStart
+from pytest_vperf.targets.pod.sandbox import (
+    FILTER,
+    described,
+    groups_for,
+    no_setpriv,
+    root_alone,
+)
+from pytest_vperf.targets.remote.qemu import Confinement, RemoteStart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,6 +34,13 @@ if TYPE_CHECKING:
 _FIND = 'p=$(command -v -- "$1") && echo "$p" && "$p" --version'
 _FIRMWARE = 'for f; do [ -f "$f" ] && sha256sum "$f" && exit 0; done; exit 1'
 _KVM = "d=/dev/kvm; [ -e $d ] && echo there; [ -r $d ] && [ -w $d ] && echo permitted; ls -d /sys/module/kvm*"
+#: Four lines: the user's ID, setpriv, whether QEMU has the filter, and mode and group of the device.
+_CONFINED = """
+id -u
+command -v setpriv || echo
+"$1" -sandbox "$2" --version >/dev/null 2>&1 && echo filtered || echo
+stat -c '%a %g' /dev/kvm 2>/dev/null || echo
+"""
 
 
 class PodsThere:
@@ -40,6 +54,7 @@ class PodsThere:
     def __init__(self, machine: Callable[[], RemoteMachine], where: str) -> None:
         self._connect = machine
         self._firmware: dict[str, firmwares.Firmware] = {}
+        self._confinements: dict[str, Confinement] = {}
         self.mark = f" ({where})"
         self._where = where
 
@@ -63,6 +78,11 @@ class PodsThere:
             )
         return path, version_of(version)
 
+    def sandbox(self, qemu: str) -> str:
+        """See `pytest_vperf.targets.pod.place.Place.sandbox`."""
+        confined = self._confined(qemu)
+        return described(confined.filtered, confined.root)
+
     def firmware(self, name: str) -> firmwares.Firmware:
         """A firmware that is installed there."""
         if name not in self._firmware:
@@ -83,6 +103,8 @@ class PodsThere:
             return BY_LIBVIRT
         if accelerator == "kvm":
             refused = kvm_refusal("there" in self._kvm, "permitted" in self._kvm)
+            if refused is None and self._confined(self.qemu()[0]).kvm is None:
+                refused = root_alone()
             return (f"{refused[0]} ({self._where})", refused[1]) if refused else None
         return None
 
@@ -114,11 +136,25 @@ class PodsThere:
             initramfs=self.bring(config.initramfs, "initramfs"),
             disk=None if config.disk is None else self.bring(config.disk, "image"),
         )
-        return RemoteStart(self._machine, qemu, there, run)
+        return RemoteStart(self._machine, qemu, there, run, self._confined(qemu))
 
     def bring(self, file: PurePath, what: str) -> PurePosixPath:
         """Send a file there, if it is not there yet."""
         return PurePosixPath(self._machine.sent.keep(Path(file), what))
+
+    def _confined(self, qemu: str) -> Confinement:
+        if qemu not in self._confinements:
+            words = ["sh", "-c", _CONFINED, "sh", qemu, FILTER]
+            said = self._machine.ssh.run(words, timeout=60.0).text.splitlines()
+            user, setpriv, filtered, device = (said + [""] * 4)[:4]
+            if user == "0" and not setpriv:
+                raise no_setpriv()
+            groups: tuple[int, ...] | None = ()
+            if user == "0" and device:
+                mode, group = device.split()
+                groups = groups_for(int(mode, 8), int(group))
+            self._confinements[qemu] = Confinement(user == "0", bool(filtered), groups)
+        return self._confinements[qemu]
 
     @functools.cached_property
     def _kvm(self) -> tuple[str, ...]:

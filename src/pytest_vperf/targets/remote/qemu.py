@@ -4,40 +4,71 @@ Its three channels are Unix sockets that ``sshd`` listens on there and brings he
 the word to start QEMU, are there before the clock of a start runs, so that no login is in it; QEMU connects to the
 sockets as soon as it is executed, and nothing is polled for. What the machine says is dated when it arrives here.
 
+A QEMU that root starts there is confined as one here is (`pytest_vperf.targets.pod.sandbox`): the shell finds it a
+user of its own and opens its files. QEMU works in its folder, which has its sockets, so that it needs no way there.
+
 The shell stays beside QEMU and waits for the end of its input: however this process ends, QEMU is ended there, too.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import itertools
 import os
+import secrets
 import select
 import shutil
 import socket
 import subprocess
 import time
+from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from pytest_vperf.machine import users
 from pytest_vperf.machine.ending import end_by_input
 from pytest_vperf.targets.base import CannotConnect, CannotStart, Usage
 from pytest_vperf.targets.pod.command_line import Channels, MachineConfig, command_line
+from pytest_vperf.targets.pod.sandbox import FILTER, in_groups
 from pytest_vperf.targets.ssh_connection import remote_line
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from pathlib import Path, PurePath
 
     from pytest_vperf.machine.runs import Run
+    from pytest_vperf.targets.pod.qmp import Qmp
     from pytest_vperf.targets.remote.machine import RemoteMachine
 
 _CHANNELS = ("qmp", "console", "agent")
 #: Seconds in which the shell there is ready, and in which QEMU connects to its channels.
 _ANSWERS = 60.0
 #: A job in the background has no input of its own (POSIX, "Asynchronous Lists"), hence the descriptor 3. Words: the
-#: folder, and the command.
+#: folder; user IDs of which a free one is taken, or nothing; setpriv's option for groups; the kernel, its first root
+#: and the image, which are the descriptors 4 to 6; disks or nothing, 7 to 9, beyond which a POSIX shell opens none;
+#: and the command. The folder is written to by root alone.
 _GUARD = """
-folder=$1; shift
+folder=$1 users=$2 groups=$3 kernel=$4 initramfs=$5 image=$6 one=$7 two=$8 three=$9; shift 9
 trap 'rm -rf -- "$folder"' EXIT
 exec 3<&0 </dev/null
+cd "$folder" || exit 1
+if [ "$users" ]; then
+  user=
+  for each in $users; do
+    getent passwd "$each" >/dev/null && continue
+    [ -z "$(find /proc -maxdepth 1 -user "$each" 2>/dev/null)" ] || continue
+    setpriv --reuid="$each" --regid="$each" --clear-groups true && user=$each && break
+  done
+  [ "$user" ] || { echo "none of the user IDs $users is free for QEMU" >&2; exit 1; }
+  chgrp "$user" . && chmod 710 . && chown "$user" qmp console agent || exit 1
+  chmod o+r -- "$kernel" "$initramfs" "$image" && exec 4<"$kernel" 5<"$initramfs" 6<"$image" || exit 1
+  [ ! "$one" ] || exec 7<>"$one"
+  [ ! "$two" ] || exec 8<>"$two"
+  [ ! "$three" ] || exec 9<>"$three"
+  set -- setpriv --reuid="$user" --regid="$user" "$groups" --no-new-privs -- "$@"
+fi
+ulimit -c 0
+ulimit -f 131072
 echo ready
 read -r word <&3 || exit 1
 "$@" >&2 3<&- & qemu=$!
@@ -48,7 +79,61 @@ wait $qemu; status=$?
 kill $watch 2>/dev/null
 exit $status
 """
+_LINK = 'ln -- "$1" "$2" 2>/dev/null || cp -- "$1" "$2" && chmod o+r -- "$2"'
 _USAGE = 'cat "/proc/$1/stat" "/proc/$1/statm" && getconf CLK_TCK && getconf PAGESIZE'
+#: The descriptors that a disk may have.
+_DISKS = (7, 8, 9)
+#: How many user IDs of each range are tried.
+_TRIED = 3
+
+
+@dataclass(frozen=True)
+class Confinement:
+    """What a QEMU can be confined by on a machine.
+
+    Attributes:
+        root: who starts it is root there.
+        filtered: it has the filter of system calls.
+        kvm: the groups that may use ``/dev/kvm``; ``None``: root alone may.
+    """
+
+    root: bool
+    filtered: bool
+    kvm: tuple[int, ...] | None = ()
+
+    def options(self, config: MachineConfig) -> list[str]:
+        """Further ones of QEMU's."""
+        sets = range(len(config.disks)) if self.root else ()
+        given = (word for each in sets for word in ("-add-fd", f"fd={_DISKS[each]},set={each}"))
+        return [*(("-sandbox", FILTER) if self.filtered else ()), *given]
+
+    def opened(self, config: MachineConfig) -> MachineConfig:
+        """The machine, its files as QEMU opens them.
+
+        Raises:
+            CannotStart: it has too many disks.
+        """
+        if not self.root:
+            return config
+        if len(config.disks) > len(_DISKS):
+            raise CannotStart(f"a pod on another machine has at most {len(_DISKS)} disks")
+        kernel, initramfs, image = (PurePosixPath(f"/proc/self/fd/{each}") for each in (4, 5, 6))
+        disk = None if config.disk is None else image
+        disks = tuple((name, f"/dev/fdset/{each}") for each, (name, _) in enumerate(config.disks))
+        return dataclasses.replace(
+            config, kernel=kernel, initramfs=initramfs, disk=disk, disks=disks
+        )
+
+    def words(self, config: MachineConfig) -> list[str]:
+        """The shell's, between the folder and QEMU's command line."""
+        tried = [secrets.choice(each) for each in users.RANGES for _ in range(_TRIED)]
+        groups = self.kvm or () if config.accelerator == "kvm" else ()
+        image = config.disk or config.initramfs  # without a disk it is not looked at
+        files = map(str, (config.kernel, config.initramfs, image))
+        disks = [device for _, device in config.disks[: len(_DISKS)]]
+        absent = [""] * (len(_DISKS) - len(disks))
+        own = " ".join(map(str, tried)) if self.root else ""
+        return [own, in_groups(groups), *files, *disks, *absent]
 
 
 class RemoteStart:
@@ -59,6 +144,7 @@ class RemoteStart:
         qemu: the program there.
         config: the machine; its files are there.
         run: owns the process.
+        confined: what QEMU can be confined by there.
 
     Raises:
         CannotConnect: sockets cannot be brought here, or the machine is gone.
@@ -66,8 +152,17 @@ class RemoteStart:
         TargetError: there is no folder for them.
     """
 
-    def __init__(self, machine: RemoteMachine, qemu: str, config: MachineConfig, run: Run) -> None:
+    def __init__(
+        self,
+        machine: RemoteMachine,
+        qemu: str,
+        config: MachineConfig,
+        run: Run,
+        confined: Confinement,
+    ) -> None:
         self.machine = machine
+        self.root = confined.root
+        self._images = itertools.count(1)
         self.folder = run.subfolder("pod")
         self.there = machine.new_folder("pod")
         self._line = machine.lines.take()
@@ -85,9 +180,11 @@ class RemoteStart:
                 listener.listen(1)
                 self._line.listen(there, here)
                 self._brought.append((there, here))
-            channels = Channels(*(f"path={there}" for there in paths))
-            argv = command_line(qemu, config, channels, name=f"vperf-{run.id}")
-            line = remote_line(["sh", "-c", _GUARD, "sh", self.there, *argv], {}, None, "")
+            channels = Channels(*(f"path={name}" for name in _CHANNELS))
+            opened = confined.opened(config)
+            argv = command_line(qemu, opened, channels, name=f"vperf-{run.id}")
+            words = [self.there, *confined.words(config), *argv, *confined.options(config)]
+            line = remote_line(["sh", "-c", _GUARD, "sh", *words], {}, None, "")
             self._process = subprocess.Popen(
                 self._line.words(line),
                 stdin=subprocess.PIPE,
@@ -157,6 +254,14 @@ class RemoteStart:
         finally:
             os.close(ended)
 
+    def hand_over(self, file: PurePath) -> PurePath:
+        """Have a file of that machine in the folder that QEMU works in, if it may not go to where the file is."""
+        if not self.root:
+            return file
+        name = f"image{next(self._images)}"
+        self.machine.ssh.run(["sh", "-c", _LINK, "sh", str(file), f"{self.there}/{name}"])
+        return PurePosixPath(name)
+
     def said(self) -> str:
         """The end of what QEMU printed, or ``ssh`` for it."""
         self._log.flush()
@@ -212,6 +317,10 @@ class RemoteQemu:
     def wait(self, timeout: float) -> int:
         """Its status, once it has ended."""
         return self._process.wait(timeout)
+
+    def hand_over(self, qmp: Qmp, file: PurePath) -> PurePath:
+        """Let it open a file; see `pytest_vperf.targets.pod.process.QemuProcess`."""
+        return self._start.hand_over(file)
 
     def said(self) -> str:
         """The end of what it printed, or ``ssh`` for it."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 #: Makes a disk's path in the machine: of the device, or of the mounted file system. Words: device, path, file system.
 _PUT = """
 if [ -z "$3" ]; then exec ln -s "$1" "$2"; fi
-mkdir -p "$2" && exec mount -t "$3" "$1" "$2"
+mkdir -p "$2" && exec mount -o nosuid,nodev -t "$3" "$1" "$2"
 """
 
 

@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from pytest_vperf.targets.base import CannotConnect, TargetError, TimedOut
-from pytest_vperf.targets.virt import address
+from pytest_vperf.targets.virt import address, over_ssh
 from pytest_vperf.targets.virt.events import Watches, run_event_loop
 from pytest_vperf.targets.virt.failures import failed, library, words
 
@@ -63,7 +63,7 @@ class Connection:
 
         def connect() -> None:
             try:
-                handle = libvirt.open(uri)
+                handle = libvirt.open(over_ssh.keeping_to_itself(uri))
             except BaseException as error:
                 problem.append(error)
                 return

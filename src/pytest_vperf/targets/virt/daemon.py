@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
+from pytest_vperf.machine.runs import NOTE
 from pytest_vperf.targets.base import ON, Unavailable
 from pytest_vperf.targets.virt import address
 from pytest_vperf.targets.virt.storage import Storage
@@ -152,9 +153,11 @@ class Daemon:
             from pytest_vperf.targets.disks import Disks
 
             return Disks(self.run, scope)
+        from pytest_vperf.targets.image_host import ImageHost
         from pytest_vperf.targets.virt.machine_disks import MachineDisks
 
-        return MachineDisks(host, f"/var/tmp/{self.run.cgroup}", scope)  # noqa: S108 - named after the run
+        assert isinstance(host, ImageHost)
+        return MachineDisks(host, f"{host.folder}/disks", scope)
 
     def network(self) -> VirtualNetwork:
         """The run's own network there, made at the first call; it goes with this.
@@ -166,7 +169,9 @@ class Daemon:
         if self._network is None:
             from pytest_vperf.targets.virt.virtual_network import VirtualNetwork
 
-            self._network = VirtualNetwork(self.connection, self.run.id, next(_networks))
+            self._network = VirtualNetwork(
+                self.connection, self.run.id, next(_networks), labels=self.run.labels
+            )
         return self._network
 
     def ovs_network(self) -> OvsNetwork:
@@ -244,10 +249,6 @@ class Daemon:
 
 def _no_image() -> Rootfs:
     raise Unavailable("the machine is asked about its hypervisor alone, and was given no image")
-
-
-#: The file in a run's folder that names the daemons it used: machines of a run that was killed are looked for there.
-NOTE = "libvirt-uris"
 
 
 def _note(run: Run, uri: str) -> None:

@@ -6,10 +6,10 @@ import contextlib
 import re
 import time
 from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree
 
 from pytest_vperf.targets.base import CannotConnect, CannotStart, Usage
 from pytest_vperf.targets.virt.failures import failed, is_lost, words
+from pytest_vperf.targets.virt.metadata import described
 
 if TYPE_CHECKING:
     from pytest_vperf.targets.virt.connection import Connection
@@ -147,12 +147,13 @@ class Domain:
 
         Raises:
             CannotConnect: it is gone.
+            CannotStart: what libvirt says of it is no XML.
         """
         try:
-            described = ElementTree.fromstring(self.handle.XMLDesc())  # noqa: S314 - libvirt's own
+            text = self.handle.XMLDesc()
         except self.connection.libvirt.libvirtError as error:
             raise CannotConnect(f"{self.name} is gone: {words(error)}", target=self.name) from None
-        tap = described.find("devices/interface/target")
+        tap = described(text, self.name).find("devices/interface/target")
         return "" if tap is None else tap.get("dev", "")
 
     def scheduler(self) -> dict[str, int]:

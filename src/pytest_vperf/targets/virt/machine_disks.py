@@ -99,7 +99,7 @@ class MachineDisk(Disk):
             )
         point = f"{self._there}/mounted"
         if not self._mounted:
-            script = 'mkdir -p "$1" && mount -t "$2" "$3" "$1"'
+            script = 'mkdir -p "$1" && mount -o nosuid,nodev -t "$2" "$3" "$1"'
             _call(self._host, ["sh", "-c", script, "sh", point, self.format, self.device])
             self._mounted = True
         return PurePosixPath(point)  # type: ignore[return-value]  # of another machine

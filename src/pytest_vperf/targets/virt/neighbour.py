@@ -11,7 +11,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_vperf.machine.networks import NAMESPACES, link_name, namespace_name
-from pytest_vperf.targets.base import CommandFailed, Facts, TargetError, Unavailable
+from pytest_vperf.targets.base import (
+    MOST_FILE,
+    MOST_OUTPUT,
+    CommandFailed,
+    Facts,
+    TargetError,
+    Unavailable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -113,6 +120,7 @@ class Neighbour:
         cwd: str | None = None,
         timeout: float = 60.0,
         check: bool = True,
+        max_output: int = MOST_OUTPUT,
     ) -> Completed:
         """Run a command in the namespace to its end; see `pytest_vperf.targets.base.Target.run`."""
         if not argv:
@@ -120,7 +128,13 @@ class Neighbour:
         # Not `ip netns exec`: that gives the command other mounts, too.
         entering = ("nsenter", f"--net={NAMESPACES / self._namespace}", "--")
         done = self._host.run(
-            [*entering, *argv], input=input, env=env, cwd=cwd, timeout=timeout, check=False
+            [*entering, *argv],
+            input=input,
+            env=env,
+            cwd=cwd,
+            timeout=timeout,
+            check=False,
+            max_output=max_output,
         )
         completed = replace(done, argv=tuple(argv))
         if check and completed.returncode:
@@ -135,9 +149,9 @@ class Neighbour:
         """Copy a file to the host."""
         self._host.put(source, destination)
 
-    def get(self, source: str, destination: Path) -> None:
+    def get(self, source: str, destination: Path, *, limit: int = MOST_FILE) -> None:
         """Copy a file from the host."""
-        self._host.get(source, destination)
+        self._host.get(source, destination, limit=limit)
 
     def facts(self) -> Facts:
         """As of the host; that it is no machine of its own is said."""

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from pytest_vperf.machine import cache, cgroups
 from pytest_vperf.machine.leftovers import remove_folder
-from pytest_vperf.machine.parent_death import at_parents_death
+from pytest_vperf.machine.parent_death import start_bound
 from pytest_vperf.machine.preflight import Readiness, find_program
 from pytest_vperf.targets.base import CannotStart, Unavailable
 from pytest_vperf.targets.engine_address import knock
@@ -40,7 +40,7 @@ _NAMESPACES = (
 )
 #: The first process of the namespace stays: it buries what libvirt's machines leave.
 _SCRIPT = """set -e
-for folder in {state}; do mkdir -p "$folder"; mount -t tmpfs -o mode=755 none "$folder"; done
+for folder in {state}; do mkdir -p "$folder"; mount -t tmpfs -o mode=755,nosuid,nodev none "$folder"; done
 mkdir -p /etc/libvirt {cache} {kept}
 mount --bind {kept} {cache}
 mount --bind {configuration} /etc/libvirt
@@ -55,7 +55,8 @@ auth_unix_ro = "none"
 listen_tls = 0
 log_outputs = "3:stderr"
 """
-#: QEMU runs as who we are: the files of machines, and /dev/kvm, need no other owner.
+#: QEMU runs as who we are: the files of machines, and /dev/kvm, need no other owner. Its system calls are filtered,
+#: and it leaves no core dump, which would have the guest's memory.
 _QEMU = """user = "{user}"
 group = "{group}"
 security_driver = "none"
@@ -63,6 +64,8 @@ namespaces = []
 stdio_handler = "file"
 remember_owner = 0
 dynamic_ownership = 0
+seccomp_sandbox = 1
+max_core = 0
 """
 
 
@@ -136,15 +139,15 @@ class PrivateDaemon:
         )
         log = folder / "log"
         with log.open("wb") as stream:
-            self._process = subprocess.Popen(
+            self._process = start_bound(
                 [*_NAMESPACES, "sh", str(script)],
+                signal.SIGKILL,
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=subprocess.STDOUT,
                 env={**self._run.environment, "LC_ALL": "C"},  # its words are read
                 cwd=folder,
                 start_new_session=True,  # a Ctrl-C is for us
-                preexec_fn=at_parents_death(signal.SIGKILL),
             )
         deadline = time.monotonic() + _START_TIMEOUT
         while knock(folder / "libvirt-sock") is not None:

@@ -16,10 +16,10 @@ import secrets
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from pytest_vperf.targets.base import CannotStart
+from pytest_vperf.targets.base import CannotStart, TargetError
 from pytest_vperf.targets.virt import address
 from pytest_vperf.targets.virt.failures import failed, words
-from pytest_vperf.targets.virt.metadata import add
+from pytest_vperf.targets.virt.metadata import add, described
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -213,8 +213,8 @@ class Storage:
     def _folder(self) -> str:
         """Where the files are: a pool that was there before may be elsewhere than we would have put it."""
         try:
-            path = ElementTree.fromstring(self._pool.XMLDesc()).findtext("target/path")  # noqa: S314
-        except (self._libvirt.libvirtError, ElementTree.ParseError):
+            path = described(self._pool.XMLDesc(), "its pool").findtext("target/path")
+        except (self._libvirt.libvirtError, TargetError):
             path = None
         return path or f"the pool {POOL}"
 

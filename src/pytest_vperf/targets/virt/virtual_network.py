@@ -17,7 +17,7 @@ from pytest_vperf.targets.base import TargetError, Unavailable
 from pytest_vperf.targets.network import addresses
 from pytest_vperf.targets.virt import address
 from pytest_vperf.targets.virt.failures import AS_SYSTEM, failed, words
-from pytest_vperf.targets.virt.metadata import add
+from pytest_vperf.targets.virt.metadata import add, metadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -177,13 +177,21 @@ class VirtualNetwork(MachineNetwork):
         connection: to the daemon.
         run: the run's ID.
         number: which of the run's it is.
+        labels: of the run, by which what is left of it is known.
 
     Raises:
         CannotStart: libvirt cannot make it.
         Unavailable: libvirt has no networks there.
     """
 
-    def __init__(self, connection: Connection, run: str, number: int = 0) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        run: str,
+        number: int = 0,
+        *,
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
         self._connection = connection
         self.name = f"vperf-{run}-{number}"
         bridge = link_name(run, f"n{number}")
@@ -192,7 +200,7 @@ class VirtualNetwork(MachineNetwork):
         taken: list[IPv4Network] = []
         for attempt in range(_TRIES):
             subnet = addresses.free_subnet(taken, start=int(run, 16) + number)
-            xml = network_xml(self.name, bridge, subnet)
+            xml = network_xml(self.name, bridge, subnet, labels or {})
             try:
                 self._network: Any = connection.handle.networkCreateXML(xml)
                 break
@@ -215,10 +223,12 @@ class VirtualNetwork(MachineNetwork):
             return
 
 
-def network_xml(name: str, bridge: str, subnet: IPv4Network) -> str:
+def network_xml(name: str, bridge: str, subnet: IPv4Network, labels: Mapping[str, str]) -> str:
     """The network as libvirt's XML (https://libvirt.org/formatnetwork.html)."""
     network = ElementTree.Element("network")
     add(network, "name", name)
+    if labels:
+        network.append(metadata(labels))
     add(network, "forward", mode="open")
     add(network, "bridge", name=bridge, stp="off", delay="0")
     add(network, "dns", enable="no")

@@ -72,7 +72,7 @@ def test_what_came_with_the_frame_that_was_awaited_is_kept() -> None:
     [
         (
             [Frame(Type.FAILED, 0, b"\2\0\0\0mount the image")],
-            f"domu pv: its agent could not mount the image{LAST}",
+            f"domu pv: its agent could not mount the image: No such file or directory{LAST}",
         ),
         (None, f"domu pv ended in the phase 'agent': it crashed{LAST}"),
         (CannotConnect("domu pv: its console no longer carries", target="domu pv"), "domu pv: *"),

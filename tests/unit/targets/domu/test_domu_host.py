@@ -195,3 +195,13 @@ def test_a_host_that_takes_no_limit(libvirt: ModuleType) -> None:
     assert str(caught.value) == (
         "domu pv: libvirt could not set its weight: Only 'credit' scheduler is supported"
     )
+
+
+def test_a_host_whose_description_is_no_xml(libvirt: ModuleType) -> None:
+    connection = host(libvirt)
+    connection.handle.getCapabilities = lambda: "<capabilities>"
+    with pytest.raises(CannotStart) as caught:
+        need_mode(connection, "pv")
+    assert str(caught.value) == (
+        "libvirt at xen+ssh://host/: what libvirt says of it is no XML: no element found: line 1, column 14"
+    )

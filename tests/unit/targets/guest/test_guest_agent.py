@@ -11,7 +11,7 @@ import pytest
 
 from pytest_vperf.targets.base import CannotConnect, TargetError, TimedOut
 from pytest_vperf.targets.guest import agent as module
-from pytest_vperf.targets.guest.agent import CHUNK, MOST_OUTPUT, Ended, NotExecuted
+from pytest_vperf.targets.guest.agent import CHUNK, MOST_PRINTED, Ended, NotExecuted
 
 if TYPE_CHECKING:
     from tests.unit.targets.guest.conftest import Guest
@@ -344,4 +344,53 @@ def test_a_file_is_closed_where_its_source_fails(machine: Guest) -> None:
 
 def test_the_largest_answer_fits_libvirts_protocol() -> None:
     """A string of the protocol has at most 4 MiB (libvirt, remote_protocol.x: REMOTE_STRING_MAX)."""
-    assert len(b64(bytes(MOST_OUTPUT))) + 200 < 4 << 20
+    assert len(b64(bytes(MOST_PRINTED))) + 200 < 4 << 20
+
+
+@pytest.mark.parametrize(
+    ("command", "answer", "ask"),
+    [
+        ("guest-exec", {}, lambda agent: agent.start(["true"], {}, b"")),
+        ("guest-exec", None, lambda agent: agent.start(["true"], {}, b"")),
+        ("guest-exec", {"pid": "7"}, lambda agent: agent.start(["true"], {}, b"")),
+        ("guest-exec-status", [], lambda agent: agent.ended(7)),
+        ("guest-exec-status", {"exited": 1}, lambda agent: agent.ended(7)),
+        ("guest-exec-status", {"exited": True, "exitcode": {}}, lambda agent: agent.ended(7)),
+        ("guest-exec-status", {"exited": True, "exitcode": -1}, lambda agent: agent.ended(7)),
+        ("guest-exec-status", {"exited": True, "signal": 1 << 70}, lambda agent: agent.ended(7)),
+        (
+            "guest-exec-status",
+            {"exited": True, "exitcode": 0, "out-data": 5},
+            lambda agent: agent.ended(7),
+        ),
+        (
+            "guest-exec-status",
+            {"exited": True, "exitcode": 0, "err-data": "=a"},
+            lambda agent: agent.ended(7),
+        ),
+        ("guest-file-open", {"handle": 1}, lambda agent: list(agent.read("/etc/passwd"))),
+        ("guest-file-read", 7, lambda agent: list(agent.read("/etc/passwd"))),
+        ("guest-file-read", {"buf-b64": "a"}, lambda agent: list(agent.read("/etc/passwd"))),
+        ("guest-file-write", {"count": 0}, lambda agent: agent.write("/file", iter([b"data"]))),
+        ("guest-file-write", {"count": 99}, lambda agent: agent.write("/file", iter([b"data"]))),
+        ("guest-file-write", {"count": True}, lambda agent: agent.write("/file", iter([b"data"]))),
+    ],
+)
+def test_an_answer_that_makes_no_sense_is_said(
+    machine: Guest, command: str, answer: Any, ask: Any
+) -> None:
+    """Who is root in the guest may have put another agent there: it says what it likes."""
+    machine.answers["guest-file-open"] = lambda **_: 1
+    machine.answers["guest-file-close"] = lambda **_: {}
+    machine.answers[command] = lambda **_: answer
+    with pytest.raises(TargetError) as caught:
+        ask(machine.agent())
+    assert str(caught.value) == (f"guest tcg: what its agent answered to {command} makes no sense")
+
+
+def test_a_file_that_brings_nothing_more_has_ended(machine: Guest) -> None:
+    """It never says that this is its end."""
+    machine.answers["guest-file-open"] = lambda **_: 1
+    machine.answers["guest-file-close"] = lambda **_: {}
+    machine.answers["guest-file-read"] = lambda **_: {"count": 5, "eof": False}
+    assert list(machine.agent().read("/etc/passwd")) == []

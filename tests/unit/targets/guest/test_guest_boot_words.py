@@ -121,3 +121,17 @@ def test_an_agent_that_refuses_is_not_asked_again(machine: Guest) -> None:
     with pytest.raises(TargetError, match="refuses guest-ping"):
         _first_answer(machine.agent())
     assert len(machine.orders) == 1
+
+
+@pytest.mark.parametrize(
+    "said", ["", "[]", '{"return": 1}', '{"return": {"enabled": 1}}', "[" * 9**5]
+)
+def test_an_accelerator_that_is_none(
+    machine: Guest, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    monkeypatch.setattr("libvirt_qemu.qemuMonitorCommand", lambda *_: said, raising=False)
+    machine.domain.connection = SimpleNamespace(libvirt=machine.libvirt)
+    config: Any = SimpleNamespace(kind="kvm")
+    with pytest.raises(CannotStart) as caught:
+        module._accelerator(machine.domain, config)
+    assert str(caught.value) == "guest tcg: what QEMU answered to query-kvm makes no sense"

@@ -64,13 +64,29 @@ def test_switch_joins_what_is_on_it_and_nothing_else() -> None:
 
 
 def test_pod_with_a_user_mode_network_reaches_host_and_other_pods_by_the_host() -> None:
-    pod, host = UserLink((20_001, 20_002)), LoopbackLink()
+    pod, host = UserLink((20_001, 20_002), reaches_host=True), LoopbackLink()
     assert pod.address_for(host) == "127.0.0.1"
     assert host.address_for(pod) == "10.0.2.2"
-    assert pod.address_for(UserLink((1, 2))) == "10.0.2.2"
+    assert pod.address_for(UserLink((1, 2), reaches_host=True)) == "10.0.2.2"
     assert pod.listen == "10.0.2.15"
     with pytest.raises(Unavailable, match="which joins a pod to the host alone"):
         pod.address_for(SWITCH)
+
+
+def test_pod_with_a_user_mode_network_is_reached_and_reaches_nothing() -> None:
+    """The host's loopback is not its business, unless a test says so."""
+    pod, host = UserLink((20_001, 20_002)), LoopbackLink()
+    assert pod.address_for(host) == "127.0.0.1"
+    for server in (host, UserLink((1, 2))):
+        with pytest.raises(Unavailable, match="is reached, and reaches nothing") as caught:
+            server.address_for(pod)
+        assert caught.value.remedy.startswith("pods.start(network=network, reaches_host=True)")
+    assert pod.details()["network_reach"] == "nothing"
+    network = UserNetwork()
+    backend = network.card().arguments()[1]
+    assert ",restrict=on," in backend
+    backend = network.card(reaches_host=True).arguments()[1]
+    assert ",restrict=off," in backend
 
 
 def test_machine_reached_by_ssh_talks_with_the_host_alone() -> None:
@@ -97,16 +113,16 @@ def test_card_of_a_user_mode_network_forwards_its_ports() -> None:
             assert f"hostfwd={kind}:127.0.0.1:{port}-10.0.2.15:{port}" in backend
     assert one.mac != other.mac
     assert f"mac={one.mac}" in device
-    assert one.descriptor == -1
+    assert one.descriptors == ()
     with pytest.raises(Unavailable, match="vhost-net needs a tap, and only root can make one"):
         network.card(vhost=True)
 
 
-def test_given_card_closes_its_descriptor() -> None:
-    ours, theirs = os.pipe()
-    os.close(ours)
-    card = Card("tap", "02:00:00:00:00:01", "198.18.4.2/24", SWITCH, theirs)
+def test_given_card_closes_its_descriptors() -> None:
+    both = os.pipe()
+    card = Card("tap", "02:00:00:00:00:01", "198.18.4.2/24", SWITCH, both)
     card.given()
-    with pytest.raises(OSError, match="Bad file descriptor"):
-        os.fstat(theirs)
+    for each in both:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(each)
     card.given()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 ASK = "ovs-vsctl --timeout=10"
 VERSION = "ovs-vswitchd (Open vSwitch) 3.1.0\n"
+LABELS = {"run": "0a1b2c3d", LABEL_FOLDER: "/var/tmp/vperf-0/run-0a1b2c3d"}
 START = (
     "systemctl start openvswitch-switch; without systemd: /usr/share/openvswitch/scripts/ovs-ctl --system-id=random"
     " start, and without its kernel module: ovs-vswitchd --pidfile --detach; as root"
@@ -31,7 +32,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def make(far: Far) -> Bridge:
-    return open_vswitch.make(commands.on(far), "vp0a1b2c3dn0", {"run": "0a1b2c3d"})  # type: ignore[arg-type]
+    return open_vswitch.make(commands.on(far), "vp0a1b2c3dn0", LABELS)  # type: ignore[arg-type]
 
 
 def answers(*ports: str) -> Far:
@@ -56,7 +57,8 @@ def test_with_the_kernel_s_datapath() -> None:
         "ovs-appctl --timeout=10 version",
         f"{ASK} --format=json --columns=name,external_ids list Bridge",
         f"{ASK} add-br vp0a1b2c3dn0 -- set Bridge vp0a1b2c3dn0 datapath_type=system"
-        ' external_ids:run="0a1b2c3d"',
+        ' external_ids:run="0a1b2c3d"'
+        f' external_ids:{LABEL_FOLDER}="/var/tmp/vperf-0/run-0a1b2c3d"',
         f"{ASK} get Interface vp0a1b2c3dn0 ofport",
     ]
 
@@ -67,6 +69,8 @@ def test_with_its_own_where_the_kernel_has_none(none: str) -> None:
     assert make(far).details["open_vswitch_datapath"] == "netdev: ovs-vswitchd moves the packets"
     assert far.told[4] == f"{ASK} --if-exists del-br vp0a1b2c3dn0"
     assert "datapath_type=netdev" in far.told[5]
+    mark = "pytest-vperf /var/tmp/vperf-0/run-0a1b2c3d"
+    assert far.told[7] == f"ip link set dev vp0a1b2c3dn0 alias {mark}"
 
 
 def test_with_neither() -> None:

@@ -107,6 +107,9 @@ class FakeQemu:
             raise subprocess.TimeoutExpired("qemu", timeout)
         return self.status
 
+    def hand_over(self, qmp: Any, file: PurePath) -> PurePath:
+        return file
+
     def said(self) -> str:
         return ""
 

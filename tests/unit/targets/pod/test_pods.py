@@ -39,8 +39,8 @@ class Network:
         self.link = Link()
         self.descriptor = os.open(os.devnull, os.O_RDONLY)
 
-    def card(self, *, vhost: bool = False) -> Card:
-        return Card("tap", "02:00:00:00:00:01", "198.18.4.2/24", self.link, self.descriptor)
+    def card(self, *, vhost: bool = False, reaches_host: bool = False) -> Card:
+        return Card("tap", "02:00:00:00:00:01", "198.18.4.2/24", self.link, (self.descriptor,))
 
 
 def refuse(error: Exception) -> Any:

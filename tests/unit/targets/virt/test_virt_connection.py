@@ -13,6 +13,7 @@ import pytest
 from pytest_vperf.targets.base import CannotConnect, CannotStart, TimedOut
 from pytest_vperf.targets.virt.connection import Connection
 from pytest_vperf.targets.virt.domain import Domain
+from pytest_vperf.targets.virt.over_ssh import keeping_to_itself
 from pytest_vperf.targets.virt.storage import Storage
 
 if TYPE_CHECKING:
@@ -41,6 +42,33 @@ def test_a_connection_that_was_closed(test_driver: Connection) -> None:
         match=r"^libvirt at test:///default: the connection to libvirt is gone while it was to tell its versions: ",
     ):
         test_driver.versions()
+
+
+@pytest.mark.parametrize("scheme", ["qemu+ssh", "xen+ssh"])
+def test_libvirts_ssh_gives_nothing_of_this_machine_away(
+    scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("libvirt", reason="libvirt-python is not installed")
+    program = tmp_path / "ssh"
+    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >{tmp_path}/told\nexit 1\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("VPERF_CACHE_DIR", str(tmp_path / "cache"))
+    with pytest.raises(CannotConnect):
+        Connection.open(f"{scheme}://root@far.example/system?no_tty=1")
+    told = (tmp_path / "told").read_text().splitlines()
+    assert "far.example" in told
+    for option in ("ForwardAgent=no", "ForwardX11=no", "ClearAllForwardings=yes"):
+        assert told[told.index(option) - 1] == "-o"
+
+
+def test_a_program_that_the_address_names_is_called_as_it_is() -> None:
+    for uri in (
+        "qemu+ssh://far/system?command=/opt/ssh",
+        "qemu:///system",
+        "qemu+tls://far/system",
+    ):
+        assert keeping_to_itself(uri) == uri
 
 
 def test_nobody_listens(tmp_path: Path) -> None:

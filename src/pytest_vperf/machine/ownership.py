@@ -1,0 +1,83 @@
+"""Whose a folder is: in what another user may change, nothing of ours is safe, and nothing there is ours to run."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat
+from pathlib import Path
+
+
+def require_own(folder: Path, variable: str, *, named: bool) -> None:
+    """Make sure that a folder, where it is there, is this user's, and that nobody else may write to it.
+
+    Where it is the usual one, a right of others to write that the umask left is taken away; one that the user named
+    stays as it is.
+
+    Args:
+        folder: what is asked about, links in its path followed.
+        variable: of the environment, that names another one.
+        named: whether that variable did.
+
+    Raises:
+        PermissionError: it is not; says whose it is and what to do.
+    """
+    try:
+        status = folder.stat()
+    except FileNotFoundError:
+        return
+    if status.st_uid != os.geteuid():
+        raise PermissionError(
+            f"{folder} belongs to another user ({name(status.st_uid)}); set {variable} to a folder of yours"
+        )
+    open_to = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if open_to and (named or open_to & stat.S_IWOTH):
+        raise PermissionError(
+            f"other users may write to {folder}{f', which {variable} names' if named else ''};"
+            f" `chmod go-w {folder}`, or set {variable} to a folder that only you may write to"
+        )
+    if open_to:
+        folder.chmod(stat.S_IMODE(status.st_mode) & ~open_to)
+
+
+def stranger_above(folder: Path) -> str:
+    """Who else could put another folder in the place of this one, in words; empty: nobody but root.
+
+    That is who owns a folder above it, or may write to one that is not sticky (path_resolution(7), inode(7)). Members
+    of such a folder's group are not looked at: who made them members trusts them.
+    """
+    trusted = {0, os.geteuid(), *_unknown()}
+    for path in (folder.absolute(), folder.resolve()):
+        for above in path.parents:
+            for status in _looks(above):
+                if status.st_uid not in trusted:
+                    return f"{above} belongs to {name(status.st_uid)}"
+                mode = status.st_mode
+                if stat.S_ISDIR(mode) and mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+                    return f"everybody may write to {above}"
+    return ""
+
+
+def _looks(path: Path) -> list[os.stat_result]:
+    """At a folder, and at the link to it if it is one; nothing where it is not there."""
+    try:
+        return [path.lstat(), path.stat()]
+    except OSError:
+        return []
+
+
+def _unknown() -> set[int]:
+    """Who owns what is of nobody in a user namespace (user_namespaces(7)), such as / in one; none elsewhere."""
+    try:
+        whole = Path("/proc/self/uid_map").read_text().split() == ["0", "0", "4294967295"]
+        return set() if whole else {int(Path("/proc/sys/kernel/overflowuid").read_text())}
+    except (OSError, ValueError):
+        return set()
+
+
+def name(user: int) -> str:
+    """A user's name, or number where there is no name."""
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return f"user {user}"

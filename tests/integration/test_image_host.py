@@ -1,0 +1,148 @@
+"""The machine of a libvirt daemon, reached by SSH: an image's disk and disks of the run on it, and their end.
+
+The machine is this one, by a real ``sshd`` on the loopback.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import sshd_here
+from attacks import STRANGER, as_stranger
+
+from pytest_vperf.machine import leftovers, mounts
+from pytest_vperf.machine.preflight import Readiness
+from pytest_vperf.targets import image
+from pytest_vperf.targets.image_host import ImageHost
+from pytest_vperf.targets.scope import Scope
+from pytest_vperf.targets.virt.machine_disks import MachineDisks
+from pytest_vperf.targets.virt.root_disk import build_root_disk
+
+#: Seconds for what goes with a run that was killed; a shared machine needs two.
+LONG = 60.0
+
+# Run in a process of its own, to be killed: says when all is there, and what.
+RUN = """
+import sys, time
+from pathlib import Path
+from pytest_vperf.machine.runs import Run
+from pytest_vperf.targets import image
+from pytest_vperf.targets.image_host import ImageHost
+from pytest_vperf.targets.scope import Scope
+from pytest_vperf.targets.virt.machine_disks import MachineDisks
+
+host = ImageHost(
+    sys.argv[1], Run.begin(), rootfs=image.default_rootfs, disk=lambda _: sys.argv[3], config=Path(sys.argv[2])
+)
+host.program("busybox")
+disk = MachineDisks(host, f"{host.folder}/disks", Scope()).make("2 MiB", format="ext4")
+disk.mounted()
+print(host.folder, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture(scope="module")
+def sshd(short_folder, require):
+    require("host", sshd_here.check())
+    require("host", Readiness("mounts", os.geteuid() == 0, "only root can mount"))
+    with sshd_here.serve(short_folder / "images-ssh") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def disk():
+    return str(build_root_disk(image.default_rootfs())[0])
+
+
+@pytest.fixture
+def host(sshd, disk, session_run):
+    with ImageHost(
+        f"ssh://loopback:{sshd.port}",
+        session_run,
+        rootfs=image.default_rootfs,
+        disk=lambda _: disk,
+        config=sshd.config,
+    ) as host:
+        yield host
+
+
+def ours(folder: str) -> list[str]:
+    """What is there of a run on the machine: its folder, mounts below it, loop devices of files in it."""
+    found = [folder] if Path(folder).exists() else []
+    found += [str(point) for point in mounts.below(Path(folder))]
+    loops = subprocess.run(
+        ["losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return found + [line for line in loops.stdout.splitlines() if f"{folder}/" in line]
+
+
+def mounted_below(folder: str) -> list[tuple[str, set[str]]]:
+    """Mount points, each with its options."""
+    found = psutil.disk_partitions(all=True)
+    return [
+        (each.mountpoint, set(each.opts.split(",")))
+        for each in found
+        if each.mountpoint.startswith(folder)
+    ]
+
+
+def test_an_image_gives_the_users_of_the_machine_no_privilege(host):
+    program = host.program("busybox")
+    assert host.run([program.argv[0], "echo", "it runs"]).text == "it runs\n"
+    ((point, options),) = mounted_below(host.folder)
+    assert {"ro", "nosuid", "nodev"} <= options
+
+    def look() -> None:
+        with pytest.raises(PermissionError):
+            next(Path(point).iterdir())
+        with pytest.raises(PermissionError):
+            os.open(program.argv[0], os.O_RDONLY)
+        assert os.geteuid() == STRANGER
+
+    as_stranger(look)
+
+
+def test_a_disk_gives_the_users_of_the_machine_no_privilege(host):
+    scope = Scope()
+    MachineDisks(host, f"{host.folder}/disks", scope).make("2 MiB", format="ext4").mounted()
+    ((_, options),) = mounted_below(host.folder)
+    scope.close_since()
+    assert {"nosuid", "nodev"} <= options
+
+
+def test_an_end_leaves_nothing(host):
+    scope = Scope()
+    MachineDisks(host, f"{host.folder}/disks", scope).make("2 MiB", format="ext4").mounted()
+    host.program("busybox")
+    folder = host.folder
+    assert len(ours(folder)) == 4, "a folder, two mounts, and a loop device that losetup made"
+    scope.close_since()
+    host.close()
+    assert ours(folder) == []
+
+
+def test_a_kill_leaves_nothing(sshd, disk, runs_dir):
+    words = [f"ssh://loopback:{sshd.port}", str(sshd.config), disk]
+    run = subprocess.Popen([sys.executable, "-c", RUN, *words], stdout=subprocess.PIPE, text=True)
+    assert run.stdout is not None
+    folder = run.stdout.readline().strip()
+    children = psutil.Process(run.pid).children(recursive=True)
+    assert len(ours(folder)) == 4
+    run.kill()
+    run.wait()
+    deadline = time.monotonic() + LONG
+    while ours(folder) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert ours(folder) == []
+    leftovers.sweep()  # the connection, which others of the run might have used
+    assert [each for each in children if each.is_running() and each.status() != "zombie"] == []
