@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit" / "workloads" / "harness"))
 
 import golden_cases
+
 import hostile
 
 if TYPE_CHECKING:

@@ -62,7 +62,15 @@ def steps(work: Path) -> Sequence[Step]:
     """
     claims = str(work / "claims.json")
     return (
-        Step("lint", (("-m", "ruff", "check", "."), ("-m", "ruff", "format", "--check", ".")), 120),
+        Step(
+            "lint",
+            (
+                ("-m", "ruff", "check", "."),
+                ("-m", "ruff", "format", "--check", "."),
+                ("script/check_privileges",),
+            ),
+            120,
+        ),
         Step("types", (("-m", "mypy"),), 300),
         _pytest("unit", "tests/unit", "-n", "auto", limit=900, offline=True),
         Step("prepare", (("-m", "gate.prepare", "kvm"),), 1500),
@@ -113,6 +121,14 @@ def steps(work: Path) -> Sequence[Step]:
             "tests/integration/metrology",
             *_BY_FOLDER,
             limit=1800,
+            again=True,
+            patient=True,
+            needs="prepare",
+        ),
+        _pytest(
+            "hostile",
+            *("tests/hostile", "-n", "2", "--dist", "loadfile"),
+            limit=900,
             again=True,
             patient=True,
             needs="prepare",

@@ -7,17 +7,23 @@ import shutil
 import signal
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import pytest
-from session_folder import LABS, session_folder
+from engine_here import (
+    engine,
+    had,
+    one_cache,
+    require,
+    require_fixture,
+    rootfs,
+    session_run,
+    short_folder,
+)
+from session_folder import LABS
 
 from pytest_vperf import tools_image
 from pytest_vperf.machine import cache
-from pytest_vperf.machine.preflight import Readiness
-from pytest_vperf.machine.runs import Run
-from pytest_vperf.targets import image
-from pytest_vperf.targets.base import Unavailable
 from pytest_vperf.targets.container import Containers
 from pytest_vperf.targets.engine import Engine, check
 from pytest_vperf.targets.network.switch import Switch
@@ -31,10 +37,19 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import Scheduling
 
+    from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.image import Rootfs
 
 
-T = TypeVar("T")
+# Fixtures that other folders of tests have, too.
+__all__ = [
+    "engine",
+    "one_cache",
+    "require_fixture",
+    "rootfs",
+    "session_run",
+    "short_folder",
+]
 
 #: Seconds that a test in one of these folders may take, and any other one that is patient: hosts that start, limits
 #: that are measured.
@@ -72,62 +87,6 @@ def _signals_arrive() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _one_cache() -> Iterator[None]:
-    """Runs that pytester starts have another home folder, and would fetch anew there what is in the cache."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("VPERF_CACHE_DIR", str(cache.root()))
-        yield
-
-
-def require(kind: str, readiness: Readiness) -> None:
-    """Skip the test, with the reason, unless what it needs is usable here.
-
-    Where ``VPERF_REQUIRE`` (a comma-separated list) names the kind, or ``all``, it fails instead.
-    """
-    if readiness.usable:
-        return
-    reason = f"{readiness.name} is not usable: {readiness.why}"
-    if readiness.remedy:
-        reason += f" (to mend it: {readiness.remedy})"
-    named = {word.strip() for word in os.environ.get("VPERF_REQUIRE", "").split(",")}
-    if named & {kind, "all"}:
-        pytest.fail(f"VPERF_REQUIRE names {kind}, but {reason}", pytrace=False)
-    pytest.skip(reason)
-
-
-def had(kind: str, make: Callable[[], T]) -> T:
-    """What is made, or the test does without it as `require` says."""
-    try:
-        return make()
-    except Unavailable as error:
-        require(kind, Readiness(kind, False, error.reason, error.remedy))
-        raise
-
-
-@pytest.fixture(scope="session", name="require")
-def require_fixture() -> Callable[[str, Readiness], None]:
-    """`require`, for the fixtures of test files."""
-    return require
-
-
-@pytest.fixture(scope="session")
-def short_folder() -> Iterator[Path]:
-    """A folder with a short path: a Unix socket's path may have 107 bytes."""
-    with session_folder() as folder:
-        yield folder
-
-
-@pytest.fixture(scope="session")
-def session_run(short_folder: Path) -> Iterator[Run]:
-    """A run whose folder is apart from those of the user's own runs."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("VPERF_RUNS_DIR", str(short_folder / "s"))
-        run = Run.begin()
-    with run:
-        yield run
-
-
 @pytest.fixture
 def runs_dir(short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder for runs of this test alone; `leftovers` sees nothing of any other."""
@@ -135,14 +94,6 @@ def runs_dir(short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
     monkeypatch.setenv("VPERF_RUNS_DIR", str(folder))
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture(scope="session")
-def engine(session_run: Run) -> Iterator[Engine]:
-    """The engine of this machine, or a private one, started once."""
-    require("container", check(())[0])
-    with Engine.connect(session_run) as engine:
-        yield engine
 
 
 @pytest.fixture(scope="module")
@@ -189,12 +140,6 @@ def shared_labs(short_folder: Path) -> Iterator[SharedLabs]:
         yield shared
     finally:
         shared.end()
-
-
-@pytest.fixture(scope="session")
-def rootfs(engine: Engine) -> str:
-    """The ID of the small image, in the engine."""
-    return image.import_into(engine.client, had("container", image.default_rootfs))
 
 
 @pytest.fixture(scope="session")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 
 import golden_cases
-import hostile
 import pytest
 from examples import examples
 from golden_cases import Case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import hostile
 from pytest_vperf.workloads.base import Output
 
 CASES = golden_cases.cases()

@@ -1,0 +1,179 @@
+"""A machine whose first process is not the agent but an enemy: whatever it sends, starts and commands come to an end.
+
+The enemy is `guest.c`, in a real QEMU; it says what the file /manner asks for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+from attacks import ROOM, ends_within, grows_less_than
+from engine_here import require
+
+from pytest_vperf.machine import compiler
+from pytest_vperf.targets.base import CannotConnect, CannotStart, TargetError, TimedOut
+from pytest_vperf.targets.image import default_rootfs
+from pytest_vperf.targets.kernel import modules
+from pytest_vperf.targets.kernel.cpio import Archive
+from pytest_vperf.targets.pod.assets import Assets, prepare
+from pytest_vperf.targets.pod.boot import boot
+from pytest_vperf.targets.pod.pod import IDLE, Pod
+from pytest_vperf.targets.pod.preflight import check
+
+#: Seconds for a start that never ends, and for one that has to: a shared machine boots in two to twenty.
+SHORT, LONG = (6.0, 12.0, 40.0), 120.0
+
+
+@pytest.fixture(scope="session")
+def assets() -> Assets:
+    require("pod", check(afresh=False)[0])
+    return prepare(default_rootfs())
+
+
+@pytest.fixture(scope="session")
+def enemy() -> bytes:
+    source = (Path(__file__).parent / "guest.c").read_bytes()
+    return compiler.build("hostile", "guest", {"guest.c": source}, ("-Os",)).read_bytes()
+
+
+@pytest.fixture(scope="module")
+def start(assets, enemy, session_run, tmp_path_factory):
+    """Starts a machine with an enemy in it."""
+
+    def start(manner: str, timeout: float) -> Pod:
+        archive = Archive()
+        archive.folder("dev")
+        archive.device("dev/console", 5, 1)
+        archive.file("init", enemy, 0o755)
+        archive.file("manner", manner.encode())
+        drivers = modules.collect(assets.kernel.modules, modules.NEEDED)
+        archive.folder("modules")
+        archive.file("modules/order", "".join(f"{name}\n" for name, _ in drivers).encode())
+        for name, content in drivers:
+            archive.file(f"modules/{name}", content)
+        initramfs = tmp_path_factory.mktemp("enemy") / "initramfs"
+        initramfs.write_bytes(archive.bytes())
+        hostile = dataclasses.replace(assets, initramfs=initramfs)
+        config = hostile.config("tcg", "qboot", memory_mib=256)
+        return boot(hostile, config, "qboot", session_run, command=IDLE, timeout=timeout)
+
+    return start
+
+
+@pytest.mark.parametrize(
+    ("manner", "phase"),
+    [
+        ("silent", "agent"),
+        ("flood", "agent"),
+        ("cut", "agent"),
+        ("console", "agent"),
+        ("ready-flood", "container"),
+        ("ready-crumbs", "container"),
+        ("ready-again", "container"),
+    ],
+)
+def test_a_start_that_never_ends_is_ended(start, manner, phase):
+    """Given longer where the machine was so slow that the enemy had not come to it."""
+    for timeout in SHORT:
+        with ends_within(timeout + 30), grows_less_than(ROOM), pytest.raises(TimedOut) as caught:
+            start(manner, timeout)
+        if f"its phase '{phase}'" in str(caught.value):
+            break
+    assert re.search(f"was not ready in time: it never left its phase '{phase}'", str(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("manner", "words"),
+    [
+        ("long", r"the agent sent no frame \(type 16, length 4294967295\)"),
+        ("unknown", r"the agent sent no frame \(type 99, length 0\)"),
+        ("escapes", "the container did not start"),
+        ("errno", "the container did not start: no such luck"),
+        ("bare", "pod tcg qboot"),
+    ],
+)
+def test_what_is_no_start_says_so(start, manner, words):
+    with ends_within(LONG), pytest.raises(CannotStart, match=words):
+        start(manner, LONG)
+
+
+@pytest.fixture(scope="module")
+def served(start):
+    """Gives a machine that has come up; a further one where the last was left by an attack."""
+    running: list[Pod] = []
+
+    def get(*, fresh: bool = False) -> Pod:
+        if fresh or not running:
+            while running:
+                running.pop().close()
+            running.append(start("serve", LONG))
+        return running[-1]
+
+    yield get
+    while running:
+        running.pop().close()
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("errno", "no such luck"),
+        ("status", "ended with status 4294967295"),
+        ("bare-exit", "pod tcg qboot"),
+        ("bare-failed", "pod tcg qboot"),
+        ("escapes", "ended with status 3"),
+    ],
+)
+def test_an_answer_that_is_none_is_an_error(served, command, words):
+    with ends_within(LONG), pytest.raises(TargetError, match=words):
+        served().run([command], timeout=LONG)
+
+
+def test_what_ends_twice_ends_once(served):
+    pod = served()
+    with ends_within(LONG):
+        assert pod.run(["ends-again"], timeout=LONG).returncode == 0
+        pod.run(["anything"], timeout=LONG, check=False)  # whose end it told before, maybe
+
+
+@pytest.mark.parametrize(
+    "command", ["crumbs", "trickle", "empty-frames", "flood-another", "silent"]
+)
+def test_a_command_that_never_ends_is_ended(served, command):
+    pod = served(fresh=True)
+    with (
+        ends_within(60),
+        grows_less_than(ROOM),
+        pytest.raises(TimedOut, match="did not end within 2 s"),
+    ):
+        pod.run([command], timeout=2)
+    served(fresh=True)
+
+
+def test_output_without_end_is_cut(served):
+    pod = served(fresh=True)
+    with (
+        ends_within(LONG),
+        grows_less_than(ROOM),
+        pytest.raises(TargetError, match="more than 8 MiB"),
+    ):
+        pod.run(["flood"], timeout=LONG, max_output=8 << 20)
+
+
+def test_a_file_without_end_is_cut(served, tmp_path):
+    pod = served(fresh=True)
+    with (
+        ends_within(LONG),
+        grows_less_than(ROOM),
+        pytest.raises(TargetError, match="more than 8 MiB"),
+    ):
+        pod.get("/etc/passwd", tmp_path / "passwd", limit=8 << 20)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_machine_that_dies_under_a_command_is_gone(served):
+    with ends_within(LONG), pytest.raises(CannotConnect, match="pod tcg qboot is gone"):
+        served(fresh=True).run(["die"], timeout=LONG)
