@@ -56,6 +56,11 @@ class Record:
         """With it."""
         self._collect(ids)
 
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Tell of a file that skips itself: it has no tests that could."""
+        if report.skipped:
+            self._report(report.nodeid, "teardown", "skipped", 0.0, _reason(report))
+
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self._write(start=nodeid)
 
@@ -64,14 +69,17 @@ class Record:
         if report.skipped and hasattr(report, "wasxfail"):
             outcome = "passed"  # it failed as it is expected to
         elif report.skipped:
-            why = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-        self._write(
-            report=report.nodeid,
-            when=report.when,
-            outcome=outcome,
-            seconds=round(report.duration, 3),
-            why=why.removeprefix("Skipped: "),
-        )
+            why = _reason(report)
+        self._report(report.nodeid, str(report.when), outcome, report.duration, why)
+
+    def _report(self, node: str, when: str, outcome: str, seconds: float, why: str) -> None:
+        self._write(report=node, when=when, outcome=outcome, seconds=round(seconds, 3), why=why)
 
     def pytest_unconfigure(self) -> None:
         self._file.close()
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    """Why something was skipped."""
+    why = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return why.removeprefix("Skipped: ")

@@ -182,10 +182,14 @@ def test_workers_of_xdist_end_in_order_and_bring_what_they_measured(
     assert set(found) >= {f"test_{name}" for name in measured}
     for name in measured:
         claim = found[f"test_{name}"]
-        assert claim["verdict"] == "inconclusive"
+        complete = len(claim["observations"])
+        assert complete >= samples(claiming, name) - 1
+        # The one that waited may get its turn when the other ends, and be interrupted in its first sample.
+        assert claim["verdict"] == ("inconclusive" if complete else "not measured")
         assert claim["reason"].startswith("error: KeyboardInterrupt")
-        assert len(claim["observations"]) >= samples(claiming, name) - 1
-    assert "claims: 1 inconclusive" in out.decode()
+    undecided = sum(claim["verdict"] == "inconclusive" for claim in found.values())
+    assert undecided
+    assert f"claims: {undecided} inconclusive" in out.decode()
     assert list((apart / "runs").iterdir()) == []
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from gate import __main__ as gate
+from gate.outcome import known_skips
 from gate.running import Result, run
 from gate.steps import ROOT, Step, steps
 from packaging.requirements import Requirement
@@ -35,6 +36,7 @@ def test_flaky_{0}():
 BROKEN = "def test_broken(): assert False\n"
 UNKNOWN_SKIP = "import pytest\ndef test_skips(): pytest.skip('the mirror does not answer')\n"
 KNOWN_SKIP = "import pytest\ndef test_skips(): pytest.skip('root may write everything')\n"
+SKIPS_ITSELF = "import pytest\npytest.importorskip('no_such_module')\ndef test_it(): pass\n"
 EXPECTED = "import pytest\n@pytest.mark.xfail\ndef test_it(): assert False\n"
 STOPS = "import pytest\ndef test_stops(): pytest.exit('enough', 0)\n"
 DIES = "import os\ndef test_dies(): os._exit(0)\n"
@@ -132,6 +134,37 @@ def test_a_skip_that_nobody_expects_is_red(of: Callable[..., Result]) -> None:
     assert fault.endswith(
         "test_1.py::test_skips was skipped, which nobody expects: the mirror does not answer"
     )
+
+
+@pytest.mark.parametrize("n", ["0", "2"])
+def test_a_file_that_skips_itself_is_red(of: Callable[..., Result], n: str) -> None:
+    (fault,) = of(GREEN, SKIPS_ITSELF, n=n).faults
+    assert fault.endswith(
+        "test_1.py was skipped, which nobody expects: could not import 'no_such_module':"
+        " No module named 'no_such_module'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "known"),
+    [
+        ("not measured: kvm: no /dev/kvm: no hardware virtualisation here", True),
+        ("not measured: kvm: no permission to use /dev/kvm", True),
+        ("not measured: kvm: /dev/kvm is for root alone, and a pod's QEMU is not root", True),
+        (
+            "not measured: kvm: /dev/kvm is there and answers, but a guest kernel did not reach"
+            " a running container within 20 s",
+            True,
+        ),
+        ("not measured: kvm: QEMU ended with the status 1", False),
+        ("not measured: the engine does not answer", False),
+    ],
+)
+def test_of_what_is_not_measured_only_missing_hardware_is_expected(
+    reason: str, *, known: bool
+) -> None:
+    seen = any(each.search(reason) for each in known_skips("known_not_measured.txt"))
+    assert seen == known
 
 
 @pytest.mark.parametrize("n", ["0", "2"])
