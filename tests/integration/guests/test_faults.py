@@ -130,7 +130,9 @@ def test_a_run_that_is_stopped_for_half_a_minute_goes_on(project: Path, runs_dir
         run = subprocess.Popen(words(), cwd=project, stdout=said, stderr=said)
     try:
         deadline = time.monotonic() + LONG / 3
-        while not (project / "sampled").exists():
+        sampled = project / "sampled"
+        # Each sample has a line, written when it begins: two are there, and the third has begun.
+        while not sampled.exists() or len(sampled.read_text().splitlines()) < 3:
             assert run.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.1)

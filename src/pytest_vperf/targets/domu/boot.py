@@ -127,7 +127,7 @@ def boot(
         domain.resume()
         booted = Booted(
             domain,
-            ConsoleSpeaker(name, console),
+            ConsoleSpeaker(name, console, domain.watch),
             began,
             {"process": time.perf_counter()},
             deadline,

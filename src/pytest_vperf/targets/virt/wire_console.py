@@ -19,6 +19,7 @@ from pytest_vperf.targets.virt.console import Console
 
 if TYPE_CHECKING:
     from pytest_vperf.targets.virt.connection import Connection
+    from pytest_vperf.targets.virt.events import Watch
 
 #: What the agent says before its first frame (source/agent.h, WIRE_LINE).
 WIRE_LINE = b"vperf-agent: frames follow\n"
@@ -33,6 +34,8 @@ _AHEAD = 32 << 10
 #: two other bytes; source/wire.c makes one of them again.
 _ESCAPES = {byte: bytes((0x10, byte ^ 0x40)) for byte in (0x0F, 0x10)}
 
+#: Seconds between two looks whether the connection is still there.
+_LOOK = 1.0
 #: Seconds for the last words of a machine that dies, and of silence after which they were the last.
 _LAST_WORDS, _QUIET = 10.0, 4.0
 #: What a kernel that panics says (kernel/panic.c), and what it says last.
@@ -123,11 +126,18 @@ class WireConsole(Console):
 
 
 class ConsoleSpeaker:
-    """A machine that is spoken to over its console; see `pytest_vperf.targets.agent.conversation.Speaker`."""
+    """A machine that is spoken to over its console; see `pytest_vperf.targets.agent.conversation.Speaker`.
 
-    def __init__(self, name: str, console: WireConsole) -> None:
+    Args:
+        name: in messages.
+        console: its own.
+        watch: what libvirt says of the machine. A stream is told nothing when its connection ends.
+    """
+
+    def __init__(self, name: str, console: WireConsole, watch: Watch) -> None:
         self.name = name
         self._console = console
+        self._watch = watch
 
     @property
     def wire(self) -> Wire:
@@ -138,20 +148,29 @@ class ConsoleSpeaker:
         """Wait until something comes or the deadline passes: the agent's frames; ``None``: the machine ended.
 
         Raises:
-            CannotConnect: what came is no frame: the kernel's last words, most likely.
+            CannotConnect: the connection to libvirt has ended; or what came is no frame:
+                the kernel's last words, most likely.
         """
         wire = self.wire
-        writers = [wire.socket] if wire.has_unsent else []
-        try:
-            ready, writable, _ = select.select(
-                [wire.socket], writers, [], max(0.0, deadline - time.perf_counter())
-            )
-        except (OSError, ValueError):  # closed meanwhile
-            return None
-        if writable:
-            wire.flush()
-        if not ready:
-            return []
+        ready: list[socket.socket] = []
+        while not ready:
+            left = max(0.0, deadline - time.perf_counter())
+            writers = [wire.socket] if wire.has_unsent else []
+            try:
+                ready, writable, _ = select.select([wire.socket], writers, [], min(left, _LOOK))
+            except (OSError, ValueError):  # closed meanwhile
+                return None
+            if writable:
+                wire.flush()
+            if ready:
+                break
+            if self._watch.lost:
+                raise CannotConnect(
+                    f"{self.name} is gone: the connection to libvirt ended: {self._watch.lost}",
+                    target=self.name,
+                )
+            if writable or not left:
+                return []
         try:
             return wire.receive()
         except WireError as error:

@@ -20,6 +20,7 @@ from pytest_vperf.machine import compiler
 from pytest_vperf.targets.agent.build import FLAGS, sources
 from pytest_vperf.targets.agent.wire import Frame, Type
 from pytest_vperf.targets.base import CannotConnect
+from pytest_vperf.targets.virt.events import Watch
 from pytest_vperf.targets.virt.wire_console import (
     WIRE_LINE,
     ConsoleSpeaker,
@@ -123,8 +124,13 @@ def console(libvirt: ModuleType, stream: Stream) -> Iterator[WireConsole]:
 
 
 @pytest.fixture
-def speaker(console: WireConsole) -> ConsoleSpeaker:
-    return ConsoleSpeaker("domu pv", console)
+def watch() -> Watch:
+    return Watch()
+
+
+@pytest.fixture
+def speaker(console: WireConsole, watch: Watch) -> ConsoleSpeaker:
+    return ConsoleSpeaker("domu pv", console, watch)
 
 
 def frames(speaker: ConsoleSpeaker, count: int) -> list[Frame]:
@@ -133,6 +139,29 @@ def frames(speaker: ConsoleSpeaker, count: int) -> list[Frame]:
     while len(found) < count and time.perf_counter() < deadline:
         found += speaker.wait(deadline) or []
     return found
+
+
+def test_a_connection_that_ends_is_noticed_though_its_stream_says_nothing(
+    speaker: ConsoleSpeaker, watch: Watch
+) -> None:
+    threading.Timer(0.1, lambda: watch.tell(lost="an error on its connection")).start()
+    with pytest.raises(CannotConnect) as caught:
+        speaker.wait(time.perf_counter() + 60)
+    assert str(caught.value) == (
+        "domu pv is gone: the connection to libvirt ended: an error on its connection"
+    )
+
+
+def test_what_came_before_the_connection_ended_is_heard(
+    stream: Stream, speaker: ConsoleSpeaker, watch: Watch
+) -> None:
+    stream.say(WIRE_LINE, READY.encode())
+    watch.tell(lost="the daemon has gone")
+    assert frames(speaker, 1) == [READY]
+
+
+def test_nothing_comes_until_the_deadline(speaker: ConsoleSpeaker) -> None:
+    assert speaker.wait(time.perf_counter() + 0.01) == []
 
 
 READY = Frame(Type.READY, 0, b"6.1.0")
@@ -291,7 +320,7 @@ def test_with_the_agents_own_end(libvirt: ModuleType, echo: Path) -> None:
     program = subprocess.Popen([echo, os.ttyname(theirs)])
     try:
         with opened(libvirt, Terminal(ours, libvirt.libvirtError)) as console:
-            speaker = ConsoleSpeaker("domu", console)
+            speaker = ConsoleSpeaker("domu", console, Watch())
             deadline = time.perf_counter() + 10
             while console.agent is None and time.perf_counter() < deadline:
                 time.sleep(0.002)
