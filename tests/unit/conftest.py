@@ -1,5 +1,6 @@
 """For the unit tests."""
 
+import signal
 from collections.abc import Generator
 
 import hypothesis
@@ -31,7 +32,12 @@ hypothesis.settings.register_profile(
 
 @pytest.hookimpl(tryfirst=True)  # then hypothesis applies its options to it
 def pytest_configure(config: pytest.Config) -> None:
-    """Draw examples as the gate does, where the command line names no profile."""
+    """Draw examples as the gate does, where the command line names no profile; and let interrupts arrive.
+
+    A shell without job control has background jobs ignore SIGINT, and what ignores it hands that on (signal(7)).
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not config.getoption("--hypothesis-profile", default=None):
         hypothesis.settings.load_profile("gate")
 
