@@ -6,7 +6,7 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING
 
-from pytest_vperf.interrupt import ending_in_order
+from pytest_vperf.machine.ending import ending_in_order
 from pytest_vperf.machine.lock import LockTimeout, measuring
 
 if TYPE_CHECKING:

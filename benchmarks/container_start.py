@@ -22,9 +22,9 @@ from alone import alone, interruptible
 from interval import median_interval
 
 from pytest_vperf.machine.runs import Run
-from pytest_vperf.targets.container import Containers
-from pytest_vperf.targets.engine import Engine
-from pytest_vperf.targets.image import default_rootfs, import_into
+from pytest_vperf.targets.container.containers import Containers
+from pytest_vperf.targets.container.engine import Engine
+from pytest_vperf.targets.image.rootfs import default_rootfs, import_into
 from pytest_vperf.targets.scope import Scope
 
 DOCKER = "/usr/bin/docker"

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 from alone import alone, interruptible
 from slower_targets import KINDS, timed
 
-from pytest_vperf.console import print_table
 from pytest_vperf.machine import fingerprint
 from pytest_vperf.machine.whole_file import write_whole
+from pytest_vperf.reporting.console import print_table
 from pytest_vperf.results.run import now
 from pytest_vperf.stats import compare
 from pytest_vperf.stats.self_check import share_at_least, share_at_most

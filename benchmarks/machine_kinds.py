@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Protocol
 
 import psutil
 
-from pytest_vperf import tools_image
+from pytest_vperf.fixtures import core
 from pytest_vperf.lab import labs
-from pytest_vperf.targets.domu.domus import Domus
 from pytest_vperf.targets.guest.guests import Guests
 from pytest_vperf.targets.kernel.guest_kernel import distribution_kernel
+from pytest_vperf.targets.libvirt import connect
 from pytest_vperf.targets.scope import Scope
-from pytest_vperf.targets.virt import connect
+from pytest_vperf.targets.xen.domus import Domus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.base import Target
-    from pytest_vperf.targets.virt.daemon import Daemon
+    from pytest_vperf.targets.libvirt.daemon import Daemon
 
 TIMEOUT = 600.0
 #: One that is being torn down has no name there any more (xl(1), "list").
@@ -180,7 +180,7 @@ def machines_of(kind: Kind, daemon: Daemon) -> Iterator[tuple[Guests | Domus, Hy
     Raises:
         Unavailable: there are no such machines here.
     """
-    rootfs, kernel = tools_image.make(), distribution_kernel()
+    rootfs, kernel = core.make_tools_image(), distribution_kernel()
     needs = (lambda: daemon, lambda: rootfs, lambda: kernel, Scope())
     mark = daemon.run.cgroup
     if kind.accelerator != "xen":

@@ -35,11 +35,10 @@ from pytest_vperf.targets.base import CannotConnect, TargetError
 if TYPE_CHECKING:
     from machine_kinds import Hypervisors
 
-    from pytest_vperf.targets.domu.domu import Domu
-    from pytest_vperf.targets.domu.domus import Domus
     from pytest_vperf.targets.guest.guest import Guest
     from pytest_vperf.targets.guest.guests import Guests
-    from pytest_vperf.targets.virt.daemon import Daemon
+    from pytest_vperf.targets.libvirt.daemon import Daemon
+    from pytest_vperf.targets.xen.domus import Domu, Domus
 
 
 def main() -> int:

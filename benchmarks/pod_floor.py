@@ -21,16 +21,16 @@ from alone import alone, interruptible
 from interval import median_interval
 
 from pytest_vperf.machine.runs import Run
-from pytest_vperf.targets.image import default_rootfs
+from pytest_vperf.targets.image.rootfs import default_rootfs
 from pytest_vperf.targets.pod.assets import Assets, prepare
 from pytest_vperf.targets.pod.boot import boot
 from pytest_vperf.targets.pod.machine import AGENT_LINE, Machine
 from pytest_vperf.targets.pod.pods import IDLE
-from pytest_vperf.targets.pod.process import LocalQemu
+from pytest_vperf.targets.pod.qemu import LocalQemu
 from pytest_vperf.targets.pod.sandbox import confine
 
 if TYPE_CHECKING:
-    from pytest_vperf.targets.pod.command_line import MachineConfig
+    from pytest_vperf.targets.pod.qemu import MachineConfig
 
 LIMIT = 60.0
 

@@ -23,12 +23,12 @@ from alone import alone, interruptible
 from interval import median_interval
 
 from pytest_vperf.machine.runs import Run
-from pytest_vperf.targets.image import default_rootfs
+from pytest_vperf.targets.image.rootfs import default_rootfs
 from pytest_vperf.targets.pod.assets import prepare
 from pytest_vperf.targets.pod.boot import boot
 from pytest_vperf.targets.pod.place import Here
 from pytest_vperf.targets.pod.pods import IDLE
-from pytest_vperf.targets.pod.process import LocalQemu
+from pytest_vperf.targets.pod.qemu import LocalQemu
 from pytest_vperf.targets.pod.sandbox import Sandbox, confine
 
 if TYPE_CHECKING:
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 
     from pytest_vperf.targets.control_group import Group
     from pytest_vperf.targets.pod.assets import Assets
-    from pytest_vperf.targets.pod.command_line import MachineConfig
-    from pytest_vperf.targets.pod.process import QemuProcess
+    from pytest_vperf.targets.pod.qemu import MachineConfig, QemuProcess
 
 LIMIT = 60.0
 

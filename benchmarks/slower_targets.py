@@ -20,14 +20,14 @@ from verdicts.workloads import WORKLOADS
 from pytest_vperf.machine.preflight import find_program
 from pytest_vperf.machine.runs import Run
 from pytest_vperf.targets.base import Unavailable
-from pytest_vperf.targets.container import Containers
-from pytest_vperf.targets.engine import Engine
-from pytest_vperf.targets.engine_address import connect
-from pytest_vperf.targets.image import default_rootfs, import_into
+from pytest_vperf.targets.container.address import connect
+from pytest_vperf.targets.container.containers import Containers
+from pytest_vperf.targets.container.engine import Engine
+from pytest_vperf.targets.container.private_engine import PrivateEngine
+from pytest_vperf.targets.image.rootfs import default_rootfs, import_into
 from pytest_vperf.targets.pod.assets import prepare
 from pytest_vperf.targets.pod.boot import boot
 from pytest_vperf.targets.pod.pods import IDLE
-from pytest_vperf.targets.private_engine import PrivateEngine
 from pytest_vperf.targets.scope import Scope
 
 if TYPE_CHECKING:

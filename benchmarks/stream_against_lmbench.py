@@ -21,8 +21,8 @@ import sys
 from interval import median_interval
 
 from pytest_vperf.targets.base import TargetError, Unavailable
-from pytest_vperf.targets.debian_image import tools_rootfs
 from pytest_vperf.targets.host import Host
+from pytest_vperf.targets.image.debian import tools_rootfs
 from pytest_vperf.workloads import programs
 from pytest_vperf.workloads.base import Output
 from pytest_vperf.workloads.stream import KERNELS, LmbenchStream, StreamResult, VperfStream

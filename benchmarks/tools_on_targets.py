@@ -13,7 +13,7 @@ import tempfile
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-from pytest_vperf.console import print_table
+from pytest_vperf.reporting.console import print_table
 
 ROOT = Path(__file__).parents[1]
 TARGETS = ("host", "container runc", "container runsc", "pod tcg")

@@ -193,7 +193,7 @@ def _libvirt(folder: Path) -> Iterator[tuple[str, Callable[[], list[str]], set[i
     import psutil
 
     from pytest_vperf.machine.runs import Run
-    from pytest_vperf.targets.virt.private_daemon import PrivateDaemon
+    from pytest_vperf.targets.libvirt.connect import PrivateDaemon
 
     libvirt.registerErrorHandler(lambda *_: None, None)
     os.environ["VPERF_RUNS_DIR"] = str(folder / "o")

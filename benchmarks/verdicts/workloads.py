@@ -142,9 +142,9 @@ def container() -> Iterator[Sampler]:
     """A container's start, from the request until its process runs; removed after each."""
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.base import TargetError
-    from pytest_vperf.targets.container import Containers
-    from pytest_vperf.targets.engine import Engine
-    from pytest_vperf.targets.image import default_rootfs, import_into
+    from pytest_vperf.targets.container.containers import Containers
+    from pytest_vperf.targets.container.engine import Engine
+    from pytest_vperf.targets.image.rootfs import default_rootfs, import_into
     from pytest_vperf.targets.scope import Scope
 
     with contextlib.ExitStack() as stack:

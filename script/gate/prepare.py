@@ -28,10 +28,10 @@ def main(labs: list[str]) -> int:
 
 
 def _fetched(labs: list[str]) -> list[tuple[str, Callable[[], object]]]:
-    from pytest_vperf import tools_image
-    from pytest_vperf.lab import host_image
+    from pytest_vperf.fixtures import core
+    from pytest_vperf.lab import image as host_image
     from pytest_vperf.lab.labs import kind_of
-    from pytest_vperf.targets import image
+    from pytest_vperf.targets.image import rootfs
     from pytest_vperf.targets.kernel import guest_kernel
 
     def host_of(lab: str) -> Callable[[], object]:
@@ -39,8 +39,8 @@ def _fetched(labs: list[str]) -> list[tuple[str, Callable[[], object]]]:
 
     return [
         ("the package lists", _package_lists),
-        ("the small image", image.default_rootfs),
-        ("the image with the tools", lambda: tools_image.make(print)),
+        ("the small image", rootfs.default_rootfs),
+        ("the image with the tools", lambda: core.make_tools_image(print)),
         ("the guest kernel", guest_kernel.distribution_kernel),
         *((f"the lab's {lab} host", host_of(lab)) for lab in labs),
     ]

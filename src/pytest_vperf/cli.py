@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_vperf.console import say, tell
+from pytest_vperf.reporting.console import say, tell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: ``--help``, ``--version``, or arguments that are not understood (status 2).
     """
-    from pytest_vperf.interrupt import ending_in_order
+    from pytest_vperf.machine.ending import ending_in_order
 
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Tables have ≤ in them, and a locale may not.
@@ -82,8 +82,9 @@ def _split_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from pytest_vperf import __version__, calibrate_options
-    from pytest_vperf.claims_table import command as claims_command
+    from pytest_vperf import __version__
+    from pytest_vperf.commands.calibrate import options
+    from pytest_vperf.commands.claims import command as claims_command
 
     parser = argparse.ArgumentParser(
         prog="vperf",
@@ -93,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_doctor(commands)
     _add_selfcheck(commands)
-    calibrate_options.add_parser(commands)
+    options.add_parser(commands)
     claims_command.add_parser(commands)
     _add_lab(commands)
     _add_clean(commands)
@@ -249,7 +250,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
         return _tune(arguments)
     if arguments.apply or arguments.also:
         arguments.fail("--apply and --also belong to --tune")
-    from pytest_vperf import doctor
+    from pytest_vperf.commands import doctor
 
     runtimes = [
         name for text in arguments.container_runtime or () for name in text.split(",") if name
@@ -263,7 +264,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 
 def _tune(arguments: argparse.Namespace) -> int:
-    from pytest_vperf import tune
+    from pytest_vperf.commands import tune
     from pytest_vperf.machine.tuning_knobs import ASKED
 
     also = [name for text in arguments.also or () for name in text.split(",") if name]
@@ -278,9 +279,9 @@ def _tune(arguments: argparse.Namespace) -> int:
 
 
 def _selfcheck(arguments: argparse.Namespace) -> int:
-    from pytest_vperf import selfcheck
-    from pytest_vperf.claims import judge
-    from pytest_vperf.selfcheck_plugin import Asked
+    from pytest_vperf.commands.selfcheck import command as selfcheck
+    from pytest_vperf.commands.selfcheck.plugin import Asked
+    from pytest_vperf.thresholds import judge
 
     if arguments.forget:
         if arguments.words_after:
@@ -307,7 +308,7 @@ def _selfcheck(arguments: argparse.Namespace) -> int:
 
 
 def _clean(arguments: argparse.Namespace) -> int:
-    from pytest_vperf import clean
+    from pytest_vperf.commands import clean
     from pytest_vperf.targets.base import TargetError
 
     if arguments.labs and not arguments.dry_run:
@@ -321,9 +322,9 @@ def _clean(arguments: argparse.Namespace) -> int:
 
 
 def _schema(arguments: argparse.Namespace) -> int:
-    from pytest_vperf.claims.thresholds import json_schema
     from pytest_vperf.foreign_text import to_json
     from pytest_vperf.machine.whole_file import write_whole
+    from pytest_vperf.thresholds.profile import json_schema
 
     text = to_json(json_schema(), indent=2) + "\n"
     if arguments.output is None:

@@ -12,22 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vperf import (
-    density_fixtures,
-    disk_fixtures,
-    domu_fixtures,
-    fixtures,
-    guest_fixtures,
-    kernel_fixtures,
-    lab_fixtures,
-    libvirt_fixtures,
-    network_fixtures,
-    options,
-    pod_fixtures,
-    remote_fixtures,
-    workload_fixtures,
-)
-from pytest_vperf.stash import RUNNING, TEST_CLAIMS, begun_session, claims_session
+from pytest_vperf.fixtures import core, kernels, machines, network, places, pods, tools
+from pytest_vperf.run import options
+from pytest_vperf.run.stash import RUNNING, TEST_CLAIMS, begun_session, claims_session
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -36,18 +23,13 @@ if TYPE_CHECKING:
 
 #: Modules of fixtures, by what they are about.
 _FIXTURES = (
-    fixtures,
-    density_fixtures,
-    disk_fixtures,
-    domu_fixtures,
-    guest_fixtures,
-    kernel_fixtures,
-    lab_fixtures,
-    libvirt_fixtures,
-    network_fixtures,
-    pod_fixtures,
-    remote_fixtures,
-    workload_fixtures,
+    core,
+    tools,
+    network,
+    machines,
+    kernels,
+    places,
+    pods,
 )
 
 
@@ -65,7 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if options.given_on_command_line(config) or options.given_in_ini(config):
         _ = claims_session(config).settings
     if os.environ.get("VPERF_REQUIRE"):
-        from pytest_vperf import require
+        from pytest_vperf.results import require
 
         require.check()
 
@@ -80,7 +62,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """When anything claims: read the threshold files and choose the profile, before any target starts."""
-    claiming = [item for item in session.items if fixtures.asks_for_claim(item)]
+    claiming = [item for item in session.items if core.asks_for_claim(item)]
     if claiming:
         claims_session(session.config).prepare(session, claiming)
 
@@ -116,8 +98,8 @@ def pytest_runtest_makereport(
     if TEST_CLAIMS not in item.stash and "pytest_vperf.targets.base" not in sys.modules:
         yield
         return
-    from pytest_vperf import phases
-    from pytest_vperf.reporting.clean_report import clean_report
+    from pytest_vperf.reporting.terminal import clean_report
+    from pytest_vperf.run import phases
 
     if item.stash.get(RUNNING, False):
         phases.decide_subtest(item, call)
@@ -135,7 +117,7 @@ def pytest_report_to_serializable(config: pytest.Config) -> Generator[None, Any,
     """One text that cannot be sent by a worker of pytest-xdist would end the run of all its claims."""
     result = yield
     if begun_session(config) is not None and hasattr(config, "workerinput"):
-        from pytest_vperf.reporting.clean_report import sendable
+        from pytest_vperf.reporting.terminal import sendable
 
         data = result.get_result()
         if data is not None:
@@ -182,7 +164,7 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] 
     """Call a test by its verdict."""
     if not hasattr(report, "vperf_verdict"):
         return None
-    from pytest_vperf import outcomes
+    from pytest_vperf.run import outcomes
 
     return outcomes.status(report)
 

@@ -1,7 +1,7 @@
 """How fast a running pod's container is replaced by another one, the machine kept: claim S3.
 
 Timed as a start is, on the host's monotonic clock: from the request until the new container's process runs.
-`pytest_vperf.targets.pod.replacement` defines the phases, and what comes after the clock.
+`pytest_vperf.targets.pod.pod` defines the phases, and what comes after the clock.
 """
 
 import pytest

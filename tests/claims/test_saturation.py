@@ -7,8 +7,8 @@ offer what it was asked for shows a plateau only where it was held back: its vir
 
 import pytest
 
-from pytest_vperf.load import WHOLE
 from pytest_vperf.quantity import Quantity
+from pytest_vperf.results.load import WHOLE
 from pytest_vperf.targets.base import Unavailable
 from pytest_vperf.targets.network.mirror import mirrored
 from pytest_vperf.workloads.processors import vhost, virtual_cpu

@@ -11,8 +11,8 @@ they are loop devices of 16 MiB, written and read past the page cache, the first
 
 import pytest
 
-from pytest_vperf.claims.criterion import Unknown
 from pytest_vperf.targets.base import Unavailable
+from pytest_vperf.thresholds.criterion import Unknown
 from pytest_vperf.workloads.fio import FioJob
 from pytest_vperf.workloads.iperf3 import Iperf3Tcp
 from pytest_vperf.workloads.sysbench import SysbenchCpu, SysbenchMemory

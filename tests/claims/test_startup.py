@@ -2,7 +2,7 @@
 
 A start is timed on the host's monotonic clock, from the request until the container's process runs; images,
 kernels and disks are made before, and readiness is pushed by what starts. `pytest_vperf.targets.pod.machine`
-defines the phases of a pod's start, `pytest_vperf.targets.container` those of a container's.
+defines the phases of a pod's start, `pytest_vperf.targets.container.containers` those of a container's.
 """
 
 import pytest

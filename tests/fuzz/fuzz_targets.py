@@ -28,24 +28,26 @@ if _HARNESS not in sys.path:
 
 import golden_cases  # noqa: E402
 
-from pytest_vperf.claims.problem import ThresholdError  # noqa: E402
-from pytest_vperf.claims.thresholds import load_profile  # noqa: E402
-from pytest_vperf.claims_table import records  # noqa: E402
-from pytest_vperf.targets import elf  # noqa: E402
+from pytest_vperf.commands.claims import records  # noqa: E402
 from pytest_vperf.targets.agent.target import AgentTarget  # noqa: E402
 from pytest_vperf.targets.agent.wire import Frame, Type, Wire, WireError  # noqa: E402
 from pytest_vperf.targets.base import CannotStart, TargetError  # noqa: E402
-from pytest_vperf.targets.container_files import Files  # noqa: E402
-from pytest_vperf.targets.domu.host import need_mode  # noqa: E402
-from pytest_vperf.targets.exec_stream import Demultiplexer  # noqa: E402
-from pytest_vperf.targets.guest.agent import GuestAgent, NotExecuted  # noqa: E402
+from pytest_vperf.targets.container.container import (
+    Demultiplexer,  # noqa: E402
+    Files,  # noqa: E402
+)
+from pytest_vperf.targets.guest.guest import GuestAgent, NotExecuted  # noqa: E402
+from pytest_vperf.targets.image import elf  # noqa: E402
+from pytest_vperf.targets.image.tar import Tree  # noqa: E402
+from pytest_vperf.targets.libvirt.connection import Watches  # noqa: E402
+from pytest_vperf.targets.libvirt.domain import Domain  # noqa: E402
+from pytest_vperf.targets.libvirt.storage import labels_of  # noqa: E402
 from pytest_vperf.targets.pod.qmp import Qmp, QmpError  # noqa: E402
-from pytest_vperf.targets.received import Output as Printed  # noqa: E402
-from pytest_vperf.targets.received import received  # noqa: E402
-from pytest_vperf.targets.tree import Tree  # noqa: E402
-from pytest_vperf.targets.virt.domain import Domain  # noqa: E402
-from pytest_vperf.targets.virt.events import Watches  # noqa: E402
-from pytest_vperf.targets.virt.metadata import labels_of  # noqa: E402
+from pytest_vperf.targets.process import Output as Printed  # noqa: E402
+from pytest_vperf.targets.process import received  # noqa: E402
+from pytest_vperf.targets.xen.domus import need_mode  # noqa: E402
+from pytest_vperf.thresholds.profile import load_profile  # noqa: E402
+from pytest_vperf.thresholds.text_file import ThresholdError  # noqa: E402
 from pytest_vperf.workloads.base import Output, ParseError  # noqa: E402
 from pytest_vperf.workloads.processors import Look  # noqa: E402
 from pytest_vperf.workloads.registry import WORKLOADS  # noqa: E402

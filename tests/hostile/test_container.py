@@ -15,11 +15,11 @@ from attacks import CONTROL, ROOM, ends_within, grows_less_than
 from engine_here import require
 
 from pytest_vperf.machine import cache
-from pytest_vperf.targets import image
 from pytest_vperf.targets.base import TargetError
-from pytest_vperf.targets.container import Containers
-from pytest_vperf.targets.engine import check
-from pytest_vperf.targets.image import Rootfs
+from pytest_vperf.targets.container.containers import Containers
+from pytest_vperf.targets.container.engine import check
+from pytest_vperf.targets.image import rootfs
+from pytest_vperf.targets.image.rootfs import Rootfs
 from pytest_vperf.targets.scope import Scope
 
 #: Seconds that an attack may take on a machine that does other things, too.
@@ -75,7 +75,7 @@ LIES = {
 @pytest.fixture(scope="module")
 def enemy(tmp_path_factory) -> Rootfs:
     """The image built here, with another tar."""
-    honest = image.default_rootfs()
+    honest = rootfs.default_rootfs()
     path = tmp_path_factory.mktemp("enemy") / "rootfs.tar"
     with tarfile.open(honest.path) as source, tarfile.open(path, "w:") as archive:
         for each in source:
@@ -92,7 +92,7 @@ def enemy(tmp_path_factory) -> Rootfs:
 @pytest.fixture(scope="module")
 def start(engine, enemy, session_run):
     """Starts a container of a runtime."""
-    identity = image.import_into(engine.client, enemy)
+    identity = rootfs.import_into(engine.client, enemy)
     scope = Scope()
 
     def start(runtime: str):

@@ -15,13 +15,13 @@ from engine_here import require
 
 from pytest_vperf.machine import compiler
 from pytest_vperf.targets.base import CannotConnect, CannotStart, TargetError, TimedOut
-from pytest_vperf.targets.image import default_rootfs
-from pytest_vperf.targets.kernel import modules
-from pytest_vperf.targets.kernel.cpio import Archive
+from pytest_vperf.targets.image.rootfs import default_rootfs
+from pytest_vperf.targets.kernel import guest_kernel
+from pytest_vperf.targets.kernel.initramfs import Archive
 from pytest_vperf.targets.pod.assets import Assets, prepare
 from pytest_vperf.targets.pod.boot import boot
 from pytest_vperf.targets.pod.pod import IDLE, Pod
-from pytest_vperf.targets.pod.preflight import check
+from pytest_vperf.targets.pod.probe import check
 
 #: Seconds for a start that never ends, and for one that has to: a shared machine boots in two to twenty.
 SHORT, LONG = (6.0, 12.0, 40.0), 120.0
@@ -49,7 +49,7 @@ def start(assets, enemy, session_run, tmp_path_factory):
         archive.device("dev/console", 5, 1)
         archive.file("init", enemy, 0o755)
         archive.file("manner", manner.encode())
-        drivers = modules.collect(assets.kernel.modules, modules.NEEDED)
+        drivers = guest_kernel.collect_modules(assets.kernel.modules, guest_kernel.MODULES_NEEDED)
         archive.folder("modules")
         archive.file("modules/order", "".join(f"{name}\n" for name, _ in drivers).encode())
         for name, content in drivers:

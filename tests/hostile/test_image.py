@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from attacks import CONTROL, ROOM, ends_within, grows_less_than
 
-from pytest_vperf.targets import image
 from pytest_vperf.targets.base import CannotStart
-from pytest_vperf.targets.tree import Tree, unpacked
+from pytest_vperf.targets.image import rootfs
+from pytest_vperf.targets.image.tar import Tree, unpacked
 
 #: Seconds that an attack may take on a machine that does other things, too.
 LONG = 60.0
@@ -53,7 +53,7 @@ FILE, LINK, HARD, FOLDER = tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, ta
 
 
 def _unpack(path):
-    source = image.from_tar(path)
+    source = rootfs.from_tar(path)
     return unpacked(Tree(source.path), source.sha256)
 
 

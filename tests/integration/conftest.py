@@ -22,10 +22,10 @@ from engine_here import (
 )
 from session_folder import LABS
 
-from pytest_vperf import tools_image
+from pytest_vperf.fixtures import core
 from pytest_vperf.machine import cache
-from pytest_vperf.targets.container import Containers
-from pytest_vperf.targets.engine import Engine, check
+from pytest_vperf.targets.container.containers import Containers
+from pytest_vperf.targets.container.engine import Engine, check
 from pytest_vperf.targets.network.switch import Switch
 from pytest_vperf.targets.scope import Scope
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from xdist.scheduler import Scheduling
 
     from pytest_vperf.machine.runs import Run
-    from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.image.rootfs import Rootfs
 
 
 # Fixtures that other folders of tests have, too.
@@ -111,13 +111,13 @@ def guest_place(short_folder: Path, session_run: Run) -> Iterator[Place]:
     """A libvirt daemon of the tests' own, with what guests are started from."""
     from guests_here import Place, start_daemon
 
-    from pytest_vperf.targets.guest import preflight
+    from pytest_vperf.targets.guest import probe
     from pytest_vperf.targets.kernel.guest_kernel import distribution_kernel
-    from pytest_vperf.targets.virt import private_daemon
+    from pytest_vperf.targets.libvirt import connect
 
-    require("guest", preflight.needs())
-    require("guest", private_daemon.check())
-    image, kernel = had("guest", tools_image.make), had("guest", distribution_kernel)
+    require("guest", probe.needs())
+    require("guest", connect.check())
+    image, kernel = had("guest", core.make_tools_image), had("guest", distribution_kernel)
     own, daemon = start_daemon(session_run, cache.root() / "libvirt")
     try:
         yield Place(session_run, daemon, own, image, kernel)
@@ -145,7 +145,7 @@ def shared_labs(short_folder: Path) -> Iterator[SharedLabs]:
 @pytest.fixture(scope="session")
 def tools() -> Rootfs:
     """The image with the tools: the one that the fixtures give."""
-    return had("container", tools_image.make)
+    return had("container", core.make_tools_image)
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ import pytest
 
 from pytest_vperf.machine.preflight import find_program
 from pytest_vperf.machine.runs import MARK
-from pytest_vperf.targets import engine as engines
-from pytest_vperf.targets.pod import preflight
+from pytest_vperf.targets.container import engine as engines
+from pytest_vperf.targets.pod import probe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,7 +92,7 @@ def container_here(require: Callable[[str, Readiness], None]) -> None:
 
 @pytest.fixture(scope="module")
 def pod_here(require: Callable[[str, Readiness], None]) -> None:
-    require("pod", preflight.check(afresh=False)[0])
+    require("pod", probe.check(afresh=False)[0])
 
 
 @pytest.mark.usefixtures("container_here")

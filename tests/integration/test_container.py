@@ -10,7 +10,6 @@ import pytest
 
 from pytest_vperf.machine.cgroups import hierarchies, paths_of
 from pytest_vperf.machine.runs import LABEL_RUN, Run
-from pytest_vperf.targets import image
 from pytest_vperf.targets.base import (
     CannotConnect,
     CannotStart,
@@ -20,16 +19,17 @@ from pytest_vperf.targets.base import (
     TimedOut,
     Unavailable,
 )
-from pytest_vperf.targets.container import Containers
-from pytest_vperf.targets.engine import Engine
-from pytest_vperf.targets.engine_address import connect
-from pytest_vperf.targets.private_engine import PrivateEngine
+from pytest_vperf.targets.container.address import connect
+from pytest_vperf.targets.container.containers import Containers
+from pytest_vperf.targets.container.engine import Engine
+from pytest_vperf.targets.container.private_engine import PrivateEngine
+from pytest_vperf.targets.image import rootfs as image
 from pytest_vperf.targets.scope import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_vperf.targets.running_container import Container
+    from pytest_vperf.targets.container.container import Container
 
     Factory = Callable[[str], Containers]
 

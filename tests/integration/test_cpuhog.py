@@ -12,8 +12,8 @@ import pytest
 
 from pytest_vperf.machine.preflight import Readiness
 from pytest_vperf.targets.base import TargetError, Unavailable
-from pytest_vperf.targets.debian_image import tools_rootfs
 from pytest_vperf.targets.host import Host
+from pytest_vperf.targets.image.debian import tools_rootfs
 from pytest_vperf.targets.scope import Scope
 from pytest_vperf.workloads import programs
 from pytest_vperf.workloads.bench import Bench

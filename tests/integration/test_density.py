@@ -17,18 +17,18 @@ from pytest_vperf.machine import cgroups, leftovers
 from pytest_vperf.machine.runs import Run
 from pytest_vperf.quantity import Quantity
 from pytest_vperf.targets.base import Unavailable
-from pytest_vperf.targets.image import default_rootfs
+from pytest_vperf.targets.image.rootfs import default_rootfs
 from pytest_vperf.targets.network.commands import ip
 from pytest_vperf.targets.network.switch import BRIDGE, Switch
 from pytest_vperf.targets.pod.assets import prepare
 from pytest_vperf.targets.pod.pods import Pods
-from pytest_vperf.targets.pod.preflight import check
+from pytest_vperf.targets.pod.probe import check
 from pytest_vperf.targets.scope import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_vperf.targets.container import Containers
+    from pytest_vperf.targets.container.containers import Containers
     from pytest_vperf.targets.pod.assets import Assets
 
 pytestmark = [
@@ -187,7 +187,7 @@ import signal, sys
 from fillings_here import filled, groups_of_fillings
 from pytest_vperf.machine import leftovers
 from pytest_vperf.machine.runs import Run
-from pytest_vperf.targets.image import default_rootfs
+from pytest_vperf.targets.image.rootfs import default_rootfs
 from pytest_vperf.targets.pod.assets import prepare
 from pytest_vperf.targets.pod.pods import Pods
 from pytest_vperf.targets.scope import Scope

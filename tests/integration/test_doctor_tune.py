@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from pytest_vperf.machine.marks import wait_gone
 from pytest_vperf.machine.preflight import Readiness, find_program
+from pytest_vperf.machine.processes import wait_gone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -167,7 +167,7 @@ def test_two_at_once_are_refused(
 # The user is changed when everything is imported: another user may not be able to read this Python.
 AS_NOBODY = """
 import os, sys
-from pytest_vperf import tune
+from pytest_vperf.commands import tune
 os.setgroups([])
 os.setgid(65534)
 os.setuid(65534)

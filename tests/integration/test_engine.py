@@ -13,13 +13,14 @@ import psutil
 import pytest
 
 from pytest_vperf.machine import cgroups, mounts
-from pytest_vperf.machine.owned import owned_by
 from pytest_vperf.machine.preflight import find_program
+from pytest_vperf.machine.processes import owned_by
 from pytest_vperf.machine.runs import LABEL_FOLDER, LABEL_RUN, MARK_FOLDER, Run
-from pytest_vperf.targets import image, private_engine
 from pytest_vperf.targets.base import CannotConnect, CannotStart, Unavailable
-from pytest_vperf.targets.engine import Engine, check
-from pytest_vperf.targets.private_engine import PrivateEngine
+from pytest_vperf.targets.container import private_engine
+from pytest_vperf.targets.container.engine import Engine, check
+from pytest_vperf.targets.container.private_engine import PrivateEngine
+from pytest_vperf.targets.image import rootfs as image
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,7 +132,7 @@ def test_nor_after_an_error(run: Run, error: type[BaseException]) -> None:
 
 
 def _raise_inside(run: Run, error: type[BaseException]) -> None:
-    from pytest_vperf.targets.engine_address import connect
+    from pytest_vperf.targets.container.address import connect
 
     own = PrivateEngine.start(run)
     with Engine(connect(own.url), own.url, run, own) as engine:
@@ -207,7 +208,7 @@ BESIDE_ANOTHER = """
 import json, subprocess
 from pathlib import Path
 from pytest_vperf.machine.runs import Run
-from pytest_vperf.targets.private_engine import PrivateEngine
+from pytest_vperf.targets.container.private_engine import PrivateEngine
 
 forward = Path("/proc/sys/net/ipv4/ip_forward")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from pytest_vperf.machine.marks import marked
+from pytest_vperf.machine.processes import marked
 from pytest_vperf.machine.runs import MARK, Run
 from pytest_vperf.targets.base import CommandFailed, Target, TargetError, TimedOut
 from pytest_vperf.targets.host import Host

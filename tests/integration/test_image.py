@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vperf.targets import debian_image, image, image_preflight
 from pytest_vperf.targets.base import Unavailable
-from pytest_vperf.targets.container import Containers
-from pytest_vperf.targets.engine import check as check_engine
+from pytest_vperf.targets.container.containers import Containers
+from pytest_vperf.targets.container.engine import check as check_engine
 from pytest_vperf.targets.host import Host
+from pytest_vperf.targets.image import debian
+from pytest_vperf.targets.image import rootfs as image
+from pytest_vperf.targets.image.tar import Tree
 from pytest_vperf.targets.pod.assets import prepare
 from pytest_vperf.targets.pod.pods import Pods
-from pytest_vperf.targets.pod.preflight import check as check_pods
+from pytest_vperf.targets.pod.probe import check as check_pods
 from pytest_vperf.targets.scope import Scope
-from pytest_vperf.targets.tree import Tree
 from pytest_vperf.workloads import programs
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from pytest_vperf.machine.preflight import Readiness
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.base import Target
-    from pytest_vperf.targets.engine import Engine
-    from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.container.engine import Engine
+    from pytest_vperf.targets.image.rootfs import Rootfs
 
 TOOLS = (
     "sysbench",
@@ -45,8 +46,8 @@ TOOLS = (
 
 @pytest.fixture(scope="module")
 def rootfs(require: Callable[[str, Readiness], None]) -> Rootfs:
-    require("container", image_preflight.check()[0])
-    return debian_image.tools_rootfs(programs.build())
+    require("container", debian.check()[0])
+    return debian.tools_rootfs(programs.build())
 
 
 @pytest.fixture(scope="module")
@@ -193,7 +194,7 @@ def test_netperf_is_there_or_said_why_not(host: Target, rootfs: Rootfs) -> None:
 
 def test_it_is_taken_from_the_cache_and_small(rootfs: Rootfs) -> None:
     said: list[str] = []
-    assert debian_image.tools_rootfs(programs.build(), say=said.append) == rootfs
+    assert debian.tools_rootfs(programs.build(), say=said.append) == rootfs
     assert said == []
     assert rootfs.path.stat().st_size < 1e9
 
@@ -205,7 +206,7 @@ def test_another_build_has_the_same_bytes(
     monkeypatch.setenv("VPERF_CACHE_DIR", str(tmp_path))
     ours = {path: file.read_bytes() for path, file in programs.build().items()}
     said: list[str] = []
-    again = debian_image.tools_rootfs(ours, say=said.append)
+    again = debian.tools_rootfs(ours, say=said.append)
     assert said == ["building the image with the tools, once: this takes some minutes"]
     assert again.path != rootfs.path
     if again.name == rootfs.name and installed(again) != installed(rootfs):

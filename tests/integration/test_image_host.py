@@ -18,11 +18,11 @@ from attacks import STRANGER, as_stranger
 
 from pytest_vperf.machine import leftovers, mounts
 from pytest_vperf.machine.preflight import Readiness
-from pytest_vperf.targets import image
-from pytest_vperf.targets.image_host import ImageHost
+from pytest_vperf.targets.image import rootfs
+from pytest_vperf.targets.libvirt.disks import MachineDisks
+from pytest_vperf.targets.libvirt.root_disk import build_root_disk
+from pytest_vperf.targets.remote.ssh import ImageHost
 from pytest_vperf.targets.scope import Scope
-from pytest_vperf.targets.virt.machine_disks import MachineDisks
-from pytest_vperf.targets.virt.root_disk import build_root_disk
 
 #: Seconds for what goes with a run that was killed; a shared machine needs two.
 LONG = 60.0
@@ -32,10 +32,10 @@ RUN = """
 import sys, time
 from pathlib import Path
 from pytest_vperf.machine.runs import Run
-from pytest_vperf.targets import image
-from pytest_vperf.targets.image_host import ImageHost
+from pytest_vperf.targets.image import rootfs as image
+from pytest_vperf.targets.remote.ssh import ImageHost
 from pytest_vperf.targets.scope import Scope
-from pytest_vperf.targets.virt.machine_disks import MachineDisks
+from pytest_vperf.targets.libvirt.disks import MachineDisks
 
 host = ImageHost(
     sys.argv[1], Run.begin(), rootfs=image.default_rootfs, disk=lambda _: sys.argv[3], config=Path(sys.argv[2])
@@ -58,7 +58,7 @@ def sshd(short_folder, require):
 
 @pytest.fixture(scope="module")
 def disk():
-    return str(build_root_disk(image.default_rootfs())[0])
+    return str(build_root_disk(rootfs.default_rootfs())[0])
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def host(sshd, disk, session_run):
     with ImageHost(
         f"ssh://loopback:{sshd.port}",
         session_run,
-        rootfs=image.default_rootfs,
+        rootfs=rootfs.default_rootfs,
         disk=lambda _: disk,
         config=sshd.config,
     ) as host:

@@ -15,7 +15,7 @@ import pytest
 from pytest_vperf.machine.preflight import Readiness
 from pytest_vperf.targets.base import Unavailable
 from pytest_vperf.targets.kernel.guest_kernel import distribution_kernel, from_file
-from pytest_vperf.targets.pod import preflight
+from pytest_vperf.targets.pod import probe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +68,7 @@ def test_stays(claim, kernels):
 @pytest.fixture(scope="module")
 def kernels(require: Callable[[str, Readiness], None]) -> tuple[GuestKernel, GuestKernel]:
     """The kernel in question, and the distribution's."""
-    tcg = next(each for each in preflight.check() if each.name == "accelerator tcg")
+    tcg = next(each for each in probe.check() if each.name == "accelerator tcg")
     require("pod", tcg)
     try:
         usual = distribution_kernel()

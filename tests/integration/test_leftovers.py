@@ -12,17 +12,16 @@ import pytest
 from victims import traces, victim
 
 from pytest_vperf.machine import cgroups, leftovers, mounts
-from pytest_vperf.machine.marks import describe
-from pytest_vperf.machine.owned import owned_by
 from pytest_vperf.machine.preflight import find_program
+from pytest_vperf.machine.processes import describe, owned_by
 from pytest_vperf.machine.runs import LABEL_FOLDER, LABEL_PLACE, LABEL_RUN, MARK_FOLDER, Run, place
-from pytest_vperf.targets import leftover_containers
-from pytest_vperf.targets.oci_runtimes import installed
+from pytest_vperf.targets.container import engine as leftover_containers
+from pytest_vperf.targets.container.runtimes import installed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_vperf.targets.engine import Engine
+    from pytest_vperf.targets.container.engine import Engine
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not find_program("dockerd"),
@@ -32,11 +31,11 @@ pytestmark = pytest.mark.skipif(
 VICTIM = """
 import sys, time
 from pytest_vperf.machine.runs import Run
-from pytest_vperf.targets import image
-from pytest_vperf.targets.container import Containers
-from pytest_vperf.targets.engine import Engine
-from pytest_vperf.targets.engine_address import connect
-from pytest_vperf.targets.private_engine import PrivateEngine
+from pytest_vperf.targets.image import rootfs as image
+from pytest_vperf.targets.container.containers import Containers
+from pytest_vperf.targets.container.engine import Engine
+from pytest_vperf.targets.container.address import connect
+from pytest_vperf.targets.container.private_engine import PrivateEngine
 from pytest_vperf.targets.scope import Scope
 
 how, runtimes = sys.argv[1], sys.argv[2:]
@@ -150,11 +149,11 @@ def test_containers_of_dead_runs_in_an_engine_of_others(
             create({}),
         ]
         try:
-            found = leftover_containers.find(engine.client, engine.url)
+            found = leftover_containers.find_leftovers(engine.client, engine.url)
             assert [str(leftover) for leftover in found] == [f"run 01234567: container {name}"]
             assert leftovers.remove(found) == []
             assert leftovers.remove(found) == [], "gone already is no error"
-            assert leftover_containers.find(engine.client, engine.url) == []
+            assert leftover_containers.find_leftovers(engine.client, engine.url) == []
         finally:
             for other in spared:
                 engine.client.containers.get(other).remove(force=True)

@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vperf.machine import cgroups, leftovers, loops, mounts
+from pytest_vperf.machine import cgroups, leftovers, mounts
 from pytest_vperf.targets.base import CannotStart, TargetError, Unavailable
 from pytest_vperf.targets.control_group import ControlGroup
 from pytest_vperf.targets.disks import Disks
 from pytest_vperf.targets.host import Host
-from pytest_vperf.targets.image import default_rootfs
+from pytest_vperf.targets.image.rootfs import default_rootfs
 from pytest_vperf.targets.limits import Limits
 from pytest_vperf.targets.pod.assets import prepare
 from pytest_vperf.targets.pod.pods import Pods
-from pytest_vperf.targets.pod.preflight import check as check_pods
+from pytest_vperf.targets.pod.probe import check as check_pods
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_vperf.machine.preflight import Readiness
     from pytest_vperf.machine.runs import Run
-    from pytest_vperf.targets.container import Containers
+    from pytest_vperf.targets.container.containers import Containers
     from pytest_vperf.targets.scope import Scope
 
 pytestmark = pytest.mark.skipif(
@@ -97,11 +97,11 @@ def test_a_disk_on_the_host(host: Host, disks: Disks, session_run: Run) -> None:
     assert host.run(["stat", "-f", "-c", "%T", place]).text == "ext2/ext3\n"
     assert raw.details["file"] == "written"
     folder = Path(place).parent
-    assert {raw.device, formatted.device} <= set(loops.below(session_run.folder))
+    assert {raw.device, formatted.device} <= set(mounts.loops_below(session_run.folder))
     for disk in (raw, formatted):
         disk.close()
         disk.close()
-        assert disk.device not in loops.below(session_run.folder)
+        assert disk.device not in mounts.loops_below(session_run.folder)
     assert not folder.exists()
     assert mounts.below(folder) == []
 
@@ -109,9 +109,9 @@ def test_a_disk_on_the_host(host: Host, disks: Disks, session_run: Run) -> None:
 def test_a_disk_in_memory(host: Host, disks: Disks, session_run: Run) -> None:
     disk = disks.make("2 MiB", below="memory")
     assert disk.details["below"] == "tmpfs"
-    assert disk.device in loops.below(session_run.folder)
+    assert disk.device in mounts.loops_below(session_run.folder)
     disk.close()
-    assert disk.device not in loops.below(session_run.folder)
+    assert disk.device not in mounts.loops_below(session_run.folder)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_what_a_run_leaves_is_found_and_removed(runs_dir: Path, how: int) -> Non
     assert "cgroup" in kinds
     leftovers.sweep()
     assert leftovers.find() == []
-    assert loops.below(folder) == []
+    assert mounts.loops_below(folder) == []
     assert mounts.below(folder) == []
     assert cgroups.named(f"vperf-{run}") == []
     assert not folder.exists()

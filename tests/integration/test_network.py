@@ -15,12 +15,11 @@ import pytest
 
 from pytest_vperf.machine import leftovers, networks
 from pytest_vperf.machine.runs import Run
-from pytest_vperf.targets import image
 from pytest_vperf.targets.base import TargetError, Unavailable
-from pytest_vperf.targets.container import Containers
-from pytest_vperf.targets.engine import check
-from pytest_vperf.targets.host import Host
-from pytest_vperf.targets.load_host import EmbeddedHost
+from pytest_vperf.targets.container.containers import Containers
+from pytest_vperf.targets.container.engine import check
+from pytest_vperf.targets.host import EmbeddedHost, Host
+from pytest_vperf.targets.image import rootfs
 from pytest_vperf.targets.network.switch import Switch
 from pytest_vperf.targets.network.user_mode import UserNetwork
 from pytest_vperf.targets.pod import assets
@@ -35,8 +34,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pytest_vperf.targets.base import Target
-    from pytest_vperf.targets.engine import Engine
-    from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.container.engine import Engine
+    from pytest_vperf.targets.image.rootfs import Rootfs
     from pytest_vperf.targets.scope import Scope
 
 pytestmark = pytest.mark.skipif(
@@ -53,7 +52,7 @@ def start(
     def container(runtime: str) -> Target:
         request.getfixturevalue("require")("container", check([runtime])[1])
         engine: Engine = request.getfixturevalue("engine")
-        identity = image.import_into(engine.client, tools)
+        identity = rootfs.import_into(engine.client, tools)
         factory = Containers(
             lambda: engine,
             session_run,

@@ -27,7 +27,7 @@ from pytest_vperf.machine.preflight import Readiness, find_program
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_vperf.targets.engine import Engine
+    from pytest_vperf.targets.container.engine import Engine
 
 
 @dataclass

@@ -16,14 +16,14 @@ import ovs_here
 import pytest
 from victims import victim
 
-from pytest_vperf import doctor
+from pytest_vperf.commands import doctor
 from pytest_vperf.machine import leftovers, networks
 from pytest_vperf.machine.preflight import program
 from pytest_vperf.machine.runs import Run
 from pytest_vperf.targets.host import Host
+from pytest_vperf.targets.libvirt.neighbour import Neighbour
+from pytest_vperf.targets.libvirt.network import OvsNetwork
 from pytest_vperf.targets.network.mirror import mirrored
-from pytest_vperf.targets.virt.neighbour import Neighbour
-from pytest_vperf.targets.virt.ovs_network import OvsNetwork
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,8 +37,8 @@ VICTIM = """
 import time
 from pytest_vperf.machine.runs import Run
 from pytest_vperf.targets.host import Host
-from pytest_vperf.targets.virt.neighbour import Neighbour
-from pytest_vperf.targets.virt.ovs_network import OvsNetwork
+from pytest_vperf.targets.libvirt.neighbour import Neighbour
+from pytest_vperf.targets.libvirt.network import OvsNetwork
 
 with Run.begin() as run, Host(run) as host:
     network = OvsNetwork(host, run, "qemu:///system")

@@ -22,13 +22,12 @@ from pytest_vperf.targets.base import (
     TimedOut,
     Unavailable,
 )
-from pytest_vperf.targets.image import default_rootfs
+from pytest_vperf.targets.image.rootfs import default_rootfs
 from pytest_vperf.targets.pod.assets import prepare
 from pytest_vperf.targets.pod.boot import boot
 from pytest_vperf.targets.pod.machine import PHASES
 from pytest_vperf.targets.pod.pods import IDLE, Pods
-from pytest_vperf.targets.pod.preflight import check
-from pytest_vperf.targets.pod.probe import TIME_LIMITS, probe
+from pytest_vperf.targets.pod.probe import TIME_LIMITS, check, probe
 from pytest_vperf.targets.scope import Scope
 
 LIMIT = 300.0
@@ -361,7 +360,7 @@ def test_a_probe_is_remembered_while_the_host_is_up(assets, run):
 OWNER = """
 import sys, time
 from pytest_vperf.machine.runs import Run
-from pytest_vperf.targets.image import default_rootfs
+from pytest_vperf.targets.image.rootfs import default_rootfs
 from pytest_vperf.targets.pod.assets import prepare
 from pytest_vperf.targets.pod.boot import boot
 assets = prepare(default_rootfs())

@@ -14,14 +14,13 @@ import pytest
 
 from pytest_vperf.machine.runs import Run
 from pytest_vperf.targets.base import CannotConnect, CannotStart, TargetError
-from pytest_vperf.targets.image import default_rootfs, from_tar
+from pytest_vperf.targets.image.rootfs import default_rootfs, from_tar
 from pytest_vperf.targets.pod.assets import Assets, prepare
 from pytest_vperf.targets.pod.boot import boot
 from pytest_vperf.targets.pod.footprint import Footprint
-from pytest_vperf.targets.pod.pod import IDLE, Pod
+from pytest_vperf.targets.pod.pod import IDLE, REPLACEMENT_PHASES, Pod
 from pytest_vperf.targets.pod.pods import Pods
-from pytest_vperf.targets.pod.preflight import check
-from pytest_vperf.targets.pod.replacement import PHASES
+from pytest_vperf.targets.pod.probe import check
 from pytest_vperf.targets.scope import Scope
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.image.rootfs import Rootfs
 
 LIMIT = 300.0
 
@@ -98,7 +97,7 @@ def test_nothing_of_the_container_before_is_left(pod: Pod, other: Rootfs) -> Non
     began = time.perf_counter()
     took = pod.replace(other, command=("sleep", "1000000"))
     waited = (time.perf_counter() - began) * 1e3
-    assert [name for name, _ in took.parts] == list(PHASES)
+    assert [name for name, _ in took.parts] == list(REPLACEMENT_PHASES)
     assert all(value > 0 for _, value in took.parts)
     assert took.value == pytest.approx(sum(value for _, value in took.parts))
     assert took.value <= waited

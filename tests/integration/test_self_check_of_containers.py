@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vperf.targets import engine as engines
+from pytest_vperf.targets.container import engine as engines
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,8 +21,8 @@ from pytest_vperf.targets.base import (
     Unavailable,
 )
 from pytest_vperf.targets.host import Host
+from pytest_vperf.targets.remote.ssh import SshHost
 from pytest_vperf.targets.scope import Scope
-from pytest_vperf.targets.ssh_host import SshHost
 from pytest_vperf.workloads.bench import Bench
 from pytest_vperf.workloads.iperf3 import Iperf3
 

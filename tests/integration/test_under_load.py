@@ -13,11 +13,10 @@ import pytest
 
 from pytest_vperf.machine.runs import LABEL_RUN
 from pytest_vperf.quantity import Quantity
-from pytest_vperf.targets import image
 from pytest_vperf.targets.base import CannotConnect, TargetError
-from pytest_vperf.targets.container import Containers
-from pytest_vperf.targets.host import Host
-from pytest_vperf.targets.load_host import EmbeddedHost
+from pytest_vperf.targets.container.containers import Containers
+from pytest_vperf.targets.host import EmbeddedHost, Host
+from pytest_vperf.targets.image import rootfs
 from pytest_vperf.targets.many import start_many
 from pytest_vperf.targets.scope import Scope
 from pytest_vperf.workloads.bench import Bench
@@ -31,10 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pytest_vperf.machine.runs import Run
-    from pytest_vperf.targets.engine import Engine
-    from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.container.container import Container
+    from pytest_vperf.targets.container.engine import Engine
+    from pytest_vperf.targets.image.rootfs import Rootfs
     from pytest_vperf.targets.network.switch import Switch
-    from pytest_vperf.targets.running_container import Container
 
 pytestmark = pytest.mark.patient
 
@@ -48,7 +47,7 @@ def scope() -> Iterator[Scope]:
 
 @pytest.fixture
 def containers(engine: Engine, session_run: Run, scope: Scope, tools: Rootfs) -> Containers:
-    identity = image.import_into(engine.client, tools)
+    identity = rootfs.import_into(engine.client, tools)
     return Containers(
         lambda: engine, session_run, scope, rootfs=lambda _: identity, tree=lambda: tools
     )

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vperf.targets import image
-from pytest_vperf.targets.container import Containers
+from pytest_vperf.targets.container.containers import Containers
+from pytest_vperf.targets.image import rootfs as image
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_vperf.machine.runs import Run
-    from pytest_vperf.targets.engine import Engine
-    from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.container.engine import Engine
+    from pytest_vperf.targets.image.rootfs import Rootfs
     from pytest_vperf.targets.scope import Scope
 
 #: So much that a pod holds STREAM's three arrays.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vperf.targets.base import Unavailable
-from pytest_vperf.targets.network.loopback import on_loopback
+from pytest_vperf.targets.network.link import on_loopback
 
 if TYPE_CHECKING:
     from pytest_vperf.quantity import Quantity

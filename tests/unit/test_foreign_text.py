@@ -120,7 +120,7 @@ KNOWN = (
     "foreign_text.py",
     "results/reading.py",
     "results/record.py",
-    "claims_table/records.py",
+    "commands/claims/records.py",
     "calibration/",
 )
 

@@ -17,4 +17,4 @@ def test_the_package_under_test_is_the_installed_one() -> None:
 
 @pytest.mark.skipif("VPERF_TEST_INSTALLED" not in os.environ, reason="not run by script/test")
 def test_the_published_profiles_are_installed_with_it() -> None:
-    assert list((Path(pytest_vperf.__file__).parent / "thresholds").glob("*.yaml"))
+    assert list((Path(pytest_vperf.__file__).parent / "thresholds" / "shipped").glob("*.yaml"))

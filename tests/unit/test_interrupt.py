@@ -18,7 +18,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: Says when it works, and when it begins and ends to clean up, which takes a line of input.
 PROGRAM = """
 import sys, time
-from pytest_vperf.interrupt import ending_in_order
+from pytest_vperf.machine.ending import ending_in_order
 
 def say(word):
     print(word, flush=True)
@@ -39,7 +39,7 @@ except KeyboardInterrupt as error:
 #: Ends by itself.
 BY_ITSELF = """
 import sys
-from pytest_vperf.interrupt import ending_in_order
+from pytest_vperf.machine.ending import ending_in_order
 
 with ending_in_order() as endings:
     endings.begin()
@@ -50,7 +50,7 @@ with ending_in_order() as endings:
 #: The handler is called in a finaliser, whose errors Python only reports.
 LOST = """
 import os, signal, sys, time
-from pytest_vperf.interrupt import ending_in_order
+from pytest_vperf.machine.ending import ending_in_order
 
 class Last:
     def __del__(self):
@@ -167,7 +167,7 @@ def test_an_interrupt_that_a_finaliser_swallowed_comes_again(number: signal.Sign
 
 
 def test_the_handlers_are_given_back_and_those_of_others_left_alone() -> None:
-    from pytest_vperf.interrupt import ending_in_order
+    from pytest_vperf.machine.ending import ending_in_order
 
     def mine(number: int, frame: object) -> None:
         """Somebody's own."""

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_vperf.claims.hardware import Selection
     from pytest_vperf.claims.judgement import Judgement
     from pytest_vperf.claims.plan import Plan
     from pytest_vperf.claims.sampling import Progress
-    from pytest_vperf.claims.thresholds import Threshold
     from pytest_vperf.results.record import ClaimRecord
     from pytest_vperf.targets.scope import Scope
+    from pytest_vperf.thresholds.hardware import Selection
+    from pytest_vperf.thresholds.profile import Threshold
 
 #: A claim of a test: its name, and the how manieth time one visit judges it; where a fixture judges it while the test
 #: is torn down, counted from -1 downwards.

@@ -5,7 +5,13 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from pytest_vperf.claims.criterion import (
+from pytest_vperf.claims.judgement import Judgement
+from pytest_vperf.claims.plan import Verdict
+from pytest_vperf.claims.sweep import Sweep
+from pytest_vperf.machine import lock
+from pytest_vperf.stats.plateau import ROUNDS
+from pytest_vperf.targets.base import Unavailable
+from pytest_vperf.thresholds.criterion import (
     Limit,
     Near,
     NearLimit,
@@ -14,24 +20,18 @@ from pytest_vperf.claims.criterion import (
     Saturates,
     Unknown,
 )
-from pytest_vperf.claims.judgement import Judgement
-from pytest_vperf.claims.sweep import Sweep
-from pytest_vperf.claims.verdict import Verdict
-from pytest_vperf.machine import lock
-from pytest_vperf.stats.plateau_rule import ROUNDS
-from pytest_vperf.targets.base import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pytest_vperf.claims.circumstances import Circumstances
-    from pytest_vperf.claims.criterion import Criterion
     from pytest_vperf.claims.sampling import Sampler
     from pytest_vperf.claims.sweep import LoadSampler, Point
-    from pytest_vperf.claims.thresholds import Threshold
     from pytest_vperf.quantity import Quantity
     from pytest_vperf.results.record import ClaimRecord
     from pytest_vperf.stats.rule import Arm
+    from pytest_vperf.thresholds.criterion import Criterion
+    from pytest_vperf.thresholds.profile import Threshold
 
     #: Takes a sample with a given share more of work.
     Slower = Callable[[float], Quantity]

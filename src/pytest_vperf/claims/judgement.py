@@ -2,27 +2,235 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
-from pytest_vperf.claims.criterion import Limit, NearLimit, Saturates, Unknown
-from pytest_vperf.claims.recording import build_record
-from pytest_vperf.claims.rules import rule_for, rule_for_sweep
-from pytest_vperf.claims.sampling import Sampling
-from pytest_vperf.claims.self_check_marks import why_unstable
-from pytest_vperf.claims.verdict import Verdict
+from pytest_vperf.claims.marks import why_unstable
+from pytest_vperf.claims.plan import Verdict, rule_for, rule_for_sweep
+from pytest_vperf.claims.sampling import Sampling, rough_time
 from pytest_vperf.machine import lock, noise, noise_settings
+from pytest_vperf.quantity import Quantity
+from pytest_vperf.results.record import (
+    ClaimRecord,
+    Hardware,
+    Noise,
+    TargetFacts,
+    judged,
+    mean_phases,
+    pair_ratios,
+    sound,
+)
 from pytest_vperf.results.run import now
+from pytest_vperf.thresholds.consistency import ANY
+from pytest_vperf.thresholds.criterion import (
+    Limit,
+    Near,
+    NearLimit,
+    NoWorse,
+    Ratio,
+    Saturates,
+    Unknown,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from pytest_vperf.claims.circumstances import Circumstances
     from pytest_vperf.claims.sampling import Sampler
     from pytest_vperf.claims.sweep import Sweep
-    from pytest_vperf.claims.thresholds import Threshold
     from pytest_vperf.machine.noise import NoiseEvidence
-    from pytest_vperf.results.record import ClaimRecord
-    from pytest_vperf.stats.rule import Arm, Rule
+    from pytest_vperf.stats.rule import Arm, Rule, State
+    from pytest_vperf.targets.base import Facts
+    from pytest_vperf.thresholds.criterion import Criterion
+    from pytest_vperf.thresholds.profile import Threshold
+
+
+# From what was sampled and judged to the plain record of it.
+
+#: Sessions that begin within fewer seconds than this saw one mood of the machine; a reader should know.
+SPAN = 60.0
+#: A limit is called out of date when even the interval's end nearest to it is better by this share.
+RECALIBRATE_BEYOND = 0.25
+
+
+def build_record(
+    judgement: Judgement, *, verdict: Verdict, reason: str, target: str, cause: str
+) -> ClaimRecord:
+    """The record of a claim.
+
+    Args:
+        judgement: what was measured, whole or not, and by what it was judged.
+        verdict: how it ended.
+        reason: why.
+        target: which target an error names; empty where none does, then it is what was started.
+        cause: of an inconclusive one, which kind it is.
+    """
+    here, sampling, paired = judgement.here, judgement.sampling, judgement.paired
+    threshold, criterion = judgement.threshold, judgement.criterion
+    state = sampling.rule.state
+    samples = (
+        pair_ratios(sampling.observations)
+        if paired
+        else [observation["value"] for observation in judged(sampling.observations)]
+    )
+    limit = _limit(criterion)
+    estimate = _finite(state.estimate)
+    gap = None if limit is None or estimate is None else _finite(estimate - limit)
+    low, high = _finite(state.low), _finite(state.high)
+    interval = None if low is None and high is None else [low, high]
+    seen = [*sampling.facts, *(facts for facts in here.scope.facts if facts not in sampling.facts)]
+    record = ClaimRecord(
+        name=judgement.name,
+        verdict=verdict.value,
+        unit="" if paired else sampling.unit or "",
+        samples=samples,
+        target=target or _target_text(sampling, seen),
+        reason=reason,
+        cause=cause,
+        criterion=str(criterion) if criterion else "none",
+        summary=threshold.summary if threshold else "",
+        statistic="plateau" if judgement.sweep else _statistic(criterion, paired),
+        threshold=limit,
+        estimate=estimate,
+        interval=interval,
+        confidence=state.confidence if interval else None,
+        gap=gap,
+        gap_percent=_finite(100 * gap / abs(limit)) if gap is not None and limit else None,
+        n=state.samples,
+        observations=list(sampling.observations),
+        sessions=list(sampling.sessions),
+        phases=mean_phases(sampling.observations),
+        source=str(threshold.source) if threshold and threshold.source else "",
+        hardware=_hardware(threshold, here),
+        targets=[_facts(facts, sampling) for facts in seen],
+        nodeid=here.nodeid,
+        started_at=judgement.started_at,
+        duration_s=round(sampling.elapsed, 3),
+        waited_s=round(judgement.waited, 3),
+        budget_s=judgement.plan.budget,
+        plan=judgement.plan.as_dict(),
+        seed=here.seed,
+        noise=Noise(settings=judgement.settings, sessions=list(judgement.noise)),
+        warnings=list(_warnings(samples, judgement, verdict)),
+        sweep=judgement.sweep.record(sampling.observations) if judgement.sweep else None,
+    )
+    return sound(record)
+
+
+def _limit(criterion: Criterion | None) -> float | None:
+    """The figure that the estimate is held against."""
+    if isinstance(criterion, Limit):
+        return criterion.threshold.value
+    if isinstance(criterion, (NearLimit, Saturates)):
+        return criterion.value.value
+    if isinstance(criterion, (Ratio, NoWorse)):
+        return criterion.threshold
+    return criterion.value if isinstance(criterion, Near) else None
+
+
+def _finite(value: float | None) -> float | None:
+    """An interval may be open at an end while samples are few; JSON has no word for that but null."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _statistic(criterion: Criterion | None, paired: bool) -> str:
+    if paired:
+        return "ratio"
+    return criterion.statistic if isinstance(criterion, Limit) else "median"
+
+
+def _target_text(sampling: Sampling, known: Iterable[Facts]) -> str:
+    """What was measured: what the samples started, or ran a tool in, else everything the test has."""
+    arms = []
+    for arm in sampling.arms:
+        started = [facts.name for facts in sampling.targets.get(arm, ())]
+        used = [use.target for use in sampling.tools.get(arm, ())]
+        arms.append(", ".join(dict.fromkeys(started or used)))
+    if all(arms):
+        return " / ".join(arms)
+    return ", ".join(dict.fromkeys(facts.name for facts in known))
+
+
+def _facts(facts: Facts, sampling: Sampling) -> TargetFacts:
+    details = {str(key): str(value) for key, value in facts.details.items()}
+    arms: list[str] = []
+    for arm in sampling.arms:
+        started = sampling.targets.get(arm, ())
+        ran = [use for use in sampling.tools.get(arm, ()) if use.target == facts.name]
+        # Where its samples started machines, a tool's target is one of those, and another may have the same name.
+        if facts in started or (ran and not started):
+            arms.append(arm)
+        for use in ran:
+            name, program = f"tool_{use.program.name}", use.program
+            details[name] = f"{use.version} ({program.origin}: {program.path})"
+            details[f"{name}_sha256"] = program.sha256
+    return TargetFacts(kind=facts.kind, name=facts.name, arms=arms, details=details)
+
+
+def _hardware(threshold: Threshold | None, circumstances: Circumstances) -> Hardware:
+    """By whose figures it was judged, and how the machine differs from the profile that was named for the run.
+
+    The difference is told of every claim of the run, also of one that the profile ``any`` judges.
+    """
+    selection = circumstances.selection
+    if threshold is None:
+        profile, location = "", ""
+    else:
+        profile, location = threshold.profile, threshold.location
+    differs = selection.named and bool(selection.mismatches)
+    return Hardware(
+        profile=profile,
+        location=location,
+        matches=not differs,
+        mismatches=list(selection.mismatches) if differs else [],
+    )
+
+
+def _warnings(samples: list[float], judgement: Judgement, verdict: Verdict) -> Iterable[str]:
+    """What a reader should know although it does not change the verdict."""
+    threshold, criterion = judgement.threshold, judgement.criterion
+    unit = criterion.threshold.unit if isinstance(criterion, Limit) else ""
+    if len(samples) >= 3 and min(samples) == max(samples):
+        yield (
+            f"all {len(samples)} samples are exactly {Quantity(samples[0], unit)}: no variance at all is "
+            "suspicious, is something cached or constant?"
+        )
+    if isinstance(criterion, (Limit, NearLimit, Saturates)):
+        yield from _weaker(judgement, verdict)
+    if threshold is None or verdict is not Verdict.HOLDS or not isinstance(criterion, Limit):
+        return
+    better = _better_by(criterion, judgement.sampling.rule.state)
+    fits = threshold.profile == ANY or not judgement.here.selection.mismatches
+    if fits and better > RECALIBRATE_BEYOND:
+        yield (
+            f"better than claimed by more than {RECALIBRATE_BEYOND:.0%}: "
+            f"recalibrate {threshold.location}"
+        )
+
+
+def _weaker(judgement: Judgement, verdict: Verdict) -> Iterable[str]:
+    """What makes the verdict on a limit weaker than three sessions spread over the run do."""
+    if verdict not in (Verdict.HOLDS, Verdict.REFUTED):
+        return
+    sampling = judgement.sampling
+    if len(sampling.sessions) < 2:
+        yield "judged in one session, which is weaker: the level of a machine moves between sessions"
+    elif judgement.back_to_back:
+        yield (
+            f"the {len(sampling.sessions)} sessions followed each other at once, which is weaker: "
+            "this test could not be run again later in the run"
+        )
+    elif sampling.span < SPAN:
+        yield f"sessions only {rough_time(sampling.span)} apart"
+
+
+def _better_by(criterion: Limit, state: State) -> float:
+    """By which share of the limit even the interval's end nearest to it is better."""
+    limit, at_most = criterion.threshold.value, criterion.side == "at_most"
+    nearest = _finite(state.high if at_most else state.low)
+    if nearest is None or not limit:
+        return 0.0
+    return (limit - nearest if at_most else nearest - limit) / abs(limit)
 
 
 class Judgement:

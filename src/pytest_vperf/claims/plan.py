@@ -7,22 +7,114 @@ all: it is what somebody waits for now, and changes no verdict but to inconclusi
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field, replace
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vperf.claims import judge
-from pytest_vperf.claims.criterion import Near, NearLimit, NoWorse, Saturates
-from pytest_vperf.claims.judge import Setting
-from pytest_vperf.claims.problem import nearest
+from pytest_vperf.stats.describe import DescribeRule
+from pytest_vperf.stats.limit import LimitRule
+from pytest_vperf.stats.pair import PairRule
+from pytest_vperf.stats.plateau import PlateauRule
+from pytest_vperf.thresholds import judge
+from pytest_vperf.thresholds.criterion import Limit, Near, NearLimit, NoWorse, Ratio, Saturates
+from pytest_vperf.thresholds.judge import DEFAULTS, Setting
+from pytest_vperf.thresholds.text_file import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from pytest_vperf.claims.criterion import Criterion
-    from pytest_vperf.claims.thresholds import Threshold
-    from pytest_vperf.settings import Settings
+    from pytest_vperf.claims.sweep import Sweep
+    from pytest_vperf.run.settings import Settings
+    from pytest_vperf.stats.rule import Rule
+    from pytest_vperf.thresholds.criterion import Criterion
+    from pytest_vperf.thresholds.profile import Threshold
+
+
+# Which judge a criterion gets.
+
+
+def rule_for(
+    criterion: Criterion | None, plan: Plan, *, paired: bool, seed: int, sessions: int = 3
+) -> Rule:
+    """The rule that judges a criterion; without a figure to judge by, one that only describes.
+
+    Args:
+        criterion: of the claim's threshold, settled by the plan; ``None`` where there is none.
+        plan: errors and the greatest number of pairs, or of samples.
+        paired: whether two arms are sampled.
+        seed: of the coin that orders the pairs.
+        sessions: of a limit.
+    """
+    errors = {"alpha": plan.alpha_each, "beta": plan.beta}
+    pairs = {**errors, "max_pairs": plan.pairs, "seed": seed}
+    one = {**errors, "max_samples": max(plan.pairs, sessions), "sessions": sessions}
+    match criterion:
+        case Ratio():
+            return PairRule.at_most(criterion.threshold, criterion.side, **pairs)
+        case NoWorse():
+            effect = math.log1p(plan.tolerance)
+            return PairRule.at_most(criterion.threshold, criterion.side, **pairs, effect=effect)
+        case Near():
+            return PairRule.near(criterion.value, criterion.tolerance or plan.tolerance, **pairs)
+        case Limit():
+            limit, quantile = criterion.threshold.value, criterion.quantile
+            return LimitRule.at_most(limit, criterion.side, **one, quantile=quantile)
+        case NearLimit():
+            tolerance = criterion.tolerance or plan.tolerance
+            return LimitRule.near(criterion.value.value, tolerance, **one)
+    return DescribeRule(paired=paired, seed=seed)
+
+
+def rule_for_sweep(
+    criterion: Criterion | None, plan: Plan, sweep: Sweep, *, seed: int, sessions: int = 3
+) -> PlateauRule:
+    """The rule that judges a sweep; without a figure to judge by, it describes what the sweep shows.
+
+    Args:
+        criterion: as of `rule_for`.
+        plan: errors; how many samples there are, the sweep says.
+        sweep: gets the rule.
+        seed: of the orders of its loads.
+        sessions: over which it is spread.
+
+    Raises:
+        ValueError: it has too few loads to show a plateau.
+    """
+    level = criterion if isinstance(criterion, Saturates) else None
+    sweep.rule = PlateauRule(
+        len(sweep.over),
+        value=level.value.value if level else None,
+        tolerance=(level.tolerance if level else None) or plan.tolerance or DEFAULTS["tolerance"],
+        alpha=plan.alpha_each,
+        beta=plan.beta,
+        sessions=sessions,
+        rounds=sweep.rounds,
+        seed=seed,
+    )
+    return sweep.rule
+
+
+# How a claim can end.
+
+
+class Verdict(str, Enum):
+    """The five ends of a claim; the value is the word used in reports and files.
+
+    Only `HOLDS` is a pass. `NOT_COMPARABLE` and `NOT_MEASURED` are never one (design rule 3).
+    """
+
+    HOLDS = "holds"
+    REFUTED = "refuted"
+    INCONCLUSIVE = "inconclusive"
+    NOT_COMPARABLE = "not comparable"
+    NOT_MEASURED = "not measured"
+
+    def __str__(self) -> str:
+        return self.value
+
 
 MARKER = "vperf"
 _ASKED_BUDGET = "--claims-budget"

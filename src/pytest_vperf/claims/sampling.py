@@ -10,23 +10,175 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from pytest_vperf.claims import comparable
-from pytest_vperf.claims.forecast import Need, need, part_of_need, rough_time, roughly
 from pytest_vperf.quantity import DimensionError, Quantity
 from pytest_vperf.results.record import Beside, Observation, Session, judged
 from pytest_vperf.results.run import now
-from pytest_vperf.stats.plain import count
+from pytest_vperf.stats.rule import count
+from pytest_vperf.targets.base import ON, Unavailable
+from pytest_vperf.thresholds.criterion import Limit, NoWorse, Ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from pytest_vperf.claims.criterion import Criterion
-    from pytest_vperf.results.sweep import LoadFacts
-    from pytest_vperf.stats.rule import Arm, Rule, State
+    from pytest_vperf.results.record import LoadFacts
+    from pytest_vperf.stats.rule import Arm, Rule, Side, State
     from pytest_vperf.targets.base import Facts
     from pytest_vperf.targets.scope import Scope, ToolUse
+    from pytest_vperf.thresholds.criterion import Criterion
 
     Sampler = Callable[[], Quantity]
+
+
+# Whether samples may be held against a criterion, and two arms against each other.
+
+
+class NotComparable(TypeError):
+    """What was sampled cannot be judged by the claim's criterion: the test or the threshold is wrong."""
+
+
+def check_direction(claim: str, criterion: Criterion | None, value: Quantity) -> None:
+    """Refuse a criterion with the other direction than the metric's (design rule 5).
+
+    Args:
+        claim: its name.
+        criterion: one without a side, such as ``near``, takes every metric.
+        value: a sample; one whose workload knows no direction is not refused.
+
+    Raises:
+        NotComparable: lower is better and the criterion says at least, or higher is better and it says at most.
+    """
+    __tracebackhide__ = True
+    side = criterion.side if isinstance(criterion, (Limit, Ratio, NoWorse)) else None
+    wanted = {"lower": "at_most", "higher": "at_least"}.get(value.better)
+    if side is None or wanted is None or wanted == side:
+        return
+    raise NotComparable(
+        f"claim {claim!r} is {criterion}, which is good where {_GOOD[side]} is better; of what was sampled, {value}, "
+        f"{value.better} is better. {_HINT[value.better]}"
+    )
+
+
+_GOOD: Mapping[Side, str] = {"at_most": "lower", "at_least": "higher"}
+_HINT: Mapping[str, str] = {
+    "lower": "Sample a rate instead of a time, or use at_most or overhead.",
+    "higher": "Sample a time instead of a rate, or use at_least: an overhead of 1 % in a rate is a ratio of at "
+    "least 0.99.",
+}
+
+
+def check_programs(claim: str, tools: Mapping[Arm, Sequence[ToolUse]]) -> None:
+    """Refuse to compare targets that ran different bytes of one tool.
+
+    Args:
+        claim: its name.
+        tools: what ran for the samples of each arm.
+
+    Raises:
+        NotComparable: with both programs.
+    """
+    __tracebackhide__ = True
+    for one in tools.get("a", ()):
+        for other in tools.get("b", ()):
+            same_tool = one.program.name == other.program.name
+            if same_tool and one.program.sha256 != other.program.sha256:
+                raise NotComparable(
+                    f"claim {claim!r} would compare builds of {one.program.name}, not targets: it is {_build(one)}, "
+                    f"and {_build(other)}. Run the image's in both (leave out --host-tools), or say that this is "
+                    "meant: any_programs=True"
+                )
+
+
+def check_machines(claim: str, targets: Iterable[Facts]) -> None:
+    """Refuse to compare targets that are on different machines: what differs then need not be the targets.
+
+    Args:
+        claim: its name.
+        targets: of the test.
+
+    Raises:
+        Unavailable: with a target of each.
+    """
+    __tracebackhide__ = True
+    places: dict[str, str] = {}
+    for facts in targets:
+        places.setdefault(facts.details.get(ON, "this machine"), facts.name)
+    if len(places) > 1:
+        found = " and ".join(f"{name} is on {place}" for place, name in places.items())
+        raise Unavailable(
+            f"claim {claim!r} would compare machines, not targets: {found}",
+            remedy="start both on one machine",
+            target=" / ".join(places.values()),
+        )
+
+
+def _build(use: ToolUse) -> str:
+    program = use.program
+    return f"{use.version} with sha256 {program.sha256[:12]} in {use.target} ({program.origin}: {program.path})"
+
+
+# How long a claim is expected to take, from the pace so far; a forecast is noisy, and treated as such.
+
+#: From this many samples (of a comparison: pairs) on a forecast is shown, and from twice as many it may end a claim.
+SHOWN_FROM = 8
+BELIEVED_FROM = 16
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a verdict is expected to need.
+
+    Attributes:
+        samples: samples or pairs in all.
+        seconds: sampling time in all.
+        hopeless: whether it is more than the time that is left even if the truth is kinder than it seems.
+    """
+
+    samples: int
+    seconds: float
+    hopeless: bool
+
+
+def need(state: State, spent: float, budget: float) -> Need | None:
+    """What a verdict needs; ``None`` where that is not known, or no more than what was taken.
+
+    Args:
+        state: of the judge.
+        spent: seconds of sampling so far.
+        budget: seconds of sampling allowed.
+    """
+    if state.forecast is None or state.samples < SHOWN_FROM or state.forecast <= state.samples:
+        return None
+    pace = spent / state.samples
+    at_best = state.forecast if state.forecast_at_best is None else state.forecast_at_best
+    rest = pace * (at_best - state.samples)
+    hopeless = state.samples >= BELIEVED_FROM and rest > max(budget - spent, 0.0)
+    return Need(state.forecast, pace * state.forecast, hopeless)
+
+
+def part_of_need(state: State, noun: str) -> str:
+    """``8 of about 9 pairs judged``; empty where it is not known how many a verdict needs, or they are there.
+
+    Args:
+        state: of the judge.
+        noun: what it counts, ``pair`` or ``sample``: of samples taken, a pair has two, and warm-up is not judged.
+    """
+    if state.forecast is None or state.forecast <= state.samples:
+        return ""
+    return f"{state.samples} of about {count(roughly(state.forecast), noun)} judged"
+
+
+def roughly(number: int) -> int:
+    """As exact as a forecast is: 1594 is 1600."""
+    return int(float(f"{number:.2g}"))
+
+
+def rough_time(seconds: float) -> str:
+    """``0.4 s``, ``40 s``, ``7 min``, ``3 h``: as exact as a forecast is."""
+    if seconds < 1:
+        return f"{seconds:.1g} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
 
 
 @dataclass(frozen=True)
@@ -295,9 +447,9 @@ class Sampling:
             if self._load is not None and (facts_of_load := self._load()) is not None:
                 self.observations[-1]["load"] = facts_of_load
             if not self._any_programs:
-                comparable.check_programs(self.claim, self.tools)
+                check_programs(self.claim, self.tools)
             if self.paired:
-                comparable.check_machines(self.claim, scope.facts)
+                check_machines(self.claim, scope.facts)
             self.rule.add(value.value)
             known = self.targets.setdefault(arm, [])
             known += [facts for facts in scope.facts_since(mark) if facts not in known]
@@ -317,7 +469,7 @@ class Sampling:
                 f"the sampler of claim {self.claim!r} returned {value!r} ({type(value).__name__}): "
                 f"return a Quantity, a number with its unit{', such as ' if example else ''}{example}"
             )
-        comparable.check_direction(self.claim, self._criterion, value)
+        check_direction(self.claim, self._criterion, value)
         if self.unit is None:
             self.unit = value.unit
         try:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING
 
-from pytest_vperf.load import WHOLE, Load
 from pytest_vperf.quantity import Quantity, format_number
-from pytest_vperf.results.sweep import LoadFacts, LoadRow, SweepRecord
+from pytest_vperf.results.load import WHOLE, Load
+from pytest_vperf.results.record import LoadFacts, LoadRow, SweepRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pytest_vperf.results.record import Observation
-    from pytest_vperf.stats.plateau_rule import PlateauRule
+    from pytest_vperf.stats.plateau import PlateauRule
 
     #: A number without a unit, or a quantity. A sampler returns a `Load`, or what came of the point itself.
     Point = int | float | Quantity

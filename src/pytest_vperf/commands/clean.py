@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_vperf.console import print_table, say, tell
-from pytest_vperf.lab import leftover_labs
+from pytest_vperf.lab import labs
 from pytest_vperf.machine import leftovers
-from pytest_vperf.targets import leftover_containers, leftover_machines
+from pytest_vperf.reporting.console import print_table, say, tell
 from pytest_vperf.targets.base import TargetError, Unavailable
+from pytest_vperf.targets.container import engine
+from pytest_vperf.targets.libvirt import leftovers as leftover_machines
 
 if TYPE_CHECKING:
     from pytest_vperf.machine.leftovers import Leftover
@@ -36,7 +37,7 @@ def run(*, dry_run: bool = False) -> int:
         if look == 0:  # their notes go with the folders
             machines, problems = leftover_machines.in_reach()
             errors += problems
-        everything = [*containers, *machines, *leftovers.find(), *leftover_labs.find()]
+        everything = [*containers, *machines, *leftovers.find(), *labs.find_leftovers()]
         found = [leftover for leftover in everything if str(leftover) not in shown]
         if not found:
             break
@@ -48,7 +49,7 @@ def run(*, dry_run: bool = False) -> int:
     for error in errors:
         say("vperf clean", error)
     tell(_summary(shown, dry_run=dry_run))
-    for line in leftover_labs.left_alone():
+    for line in labs.labs_left_alone():
         tell(line)
     return 1 if errors else 0
 
@@ -59,16 +60,15 @@ def end_labs() -> list[str]:
     Raises:
         CannotStart: a process does not end.
     """
-    from pytest_vperf.lab import labs
 
-    up = [lab.kind for lab in leftover_labs.up()]
+    up = [lab.kind for lab in labs.labs_up()]
     return [f"lab {kind}: ended" for kind in up if labs.down(kind)]
 
 
 def _containers() -> tuple[list[Leftover], str]:
     """The containers left in the engine that answers, and why it could not be looked into."""
     try:
-        return leftover_containers.in_reach(), ""
+        return engine.engines_in_reach(), ""
     except Unavailable:
         return [], ""  # this user may not use the engine, so has no containers in it
     except TargetError as error:
@@ -90,7 +90,7 @@ def _summary(shown: set[str], *, dry_run: bool) -> str:
         return "nothing left over"
     if dry_run:
         return f"{_counted(len(shown))} left over; nothing was removed (--dry-run)"
-    left = [*leftovers.find(), *leftover_labs.find()]
+    left = [*leftovers.find(), *labs.find_leftovers()]
     remaining = {str(leftover) for leftover in left} & shown
     return f"{_counted(len(shown) - len(remaining))} removed" + (
         f", {_counted(len(remaining))} left" if remaining else ""

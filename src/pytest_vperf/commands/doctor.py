@@ -12,7 +12,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from pytest_vperf import foreign_text
-from pytest_vperf.machine import cache, hazards, tools
+from pytest_vperf.machine import cache
+from pytest_vperf.machine import checks as hazards
+from pytest_vperf.machine import checks as tools
 from pytest_vperf.machine.preflight import Readiness
 
 if TYPE_CHECKING:
@@ -97,7 +99,7 @@ def run(
 
 def all_checks(guest_kernel: Path | None, runtimes: Sequence[str]) -> list[Check]:
     """Every check, in the order of the report."""
-    from pytest_vperf.targets import image_preflight
+    from pytest_vperf.targets.image import debian
 
     return [
         Check(("host",), lambda: [Readiness("host", True, "commands run on this machine itself")]),
@@ -106,7 +108,7 @@ def all_checks(guest_kernel: Path | None, runtimes: Sequence[str]) -> list[Check
         Check(GUEST_NAMES, lambda: _guests(guest_kernel), "probing guests, which starts one …"),
         Check(("domu",), _domus),
         Check(("lab",), _labs),
-        Check(image_preflight.NAMES, image_preflight.check),
+        Check(debian.NAMES, debian.check),
         Check(("libvirt-python", "libvirt"), tools.check_libvirt),
         Check(("openvswitch",), lambda: [_open_vswitch()]),
         Check(("python packages",), lambda: [tools.check_packages()]),
@@ -126,12 +128,12 @@ def _noise() -> Readiness:
 
 
 def _containers(runtimes: tuple[str, ...]) -> Check:
-    from pytest_vperf.targets import oci_runtimes
+    from pytest_vperf.targets.container import runtimes as oci_runtimes
 
     asked = runtimes or tuple(dict.fromkeys((*USUAL_RUNTIMES, *oci_runtimes.installed())))
 
     def make() -> list[Readiness]:
-        from pytest_vperf.targets import container_preflight
+        from pytest_vperf.targets.container import preflight as container_preflight
 
         return container_preflight.check(asked)
 
@@ -140,13 +142,13 @@ def _containers(runtimes: tuple[str, ...]) -> Check:
 
 
 def _pods(guest_kernel: Path | None) -> list[Readiness]:
-    from pytest_vperf.targets.pod import preflight
+    from pytest_vperf.targets.pod import probe
 
-    return preflight.check(guest_kernel)
+    return probe.check(guest_kernel)
 
 
 def _domus() -> list[Readiness]:
-    from pytest_vperf.targets.domu import preflight
+    from pytest_vperf.targets.xen import preflight
 
     return [preflight.check()]
 
@@ -164,9 +166,9 @@ def _open_vswitch() -> Readiness:
 
 
 def _guests(guest_kernel: Path | None) -> list[Readiness]:
-    from pytest_vperf.targets.guest import preflight
+    from pytest_vperf.targets.guest import probe
 
-    return preflight.check(guest_kernel)
+    return probe.check(guest_kernel)
 
 
 def full_names(name: str, known: Sequence[str], runtimes: Sequence[str]) -> list[str]:
@@ -215,7 +217,7 @@ def ask(checks: Sequence[Check], wanted: Sequence[str]) -> list[Readiness]:
 
 
 def _make(check: Check) -> list[Readiness]:
-    from pytest_vperf.console import waiting_line
+    from pytest_vperf.reporting.console import waiting_line
 
     with waiting_line(check.waiting):
         try:
@@ -240,7 +242,7 @@ def is_well(answers: Sequence[Readiness], wanted: Sequence[str]) -> bool:
 def _print(answers: Sequence[Readiness]) -> None:
     from rich.text import Text
 
-    from pytest_vperf.console import print_table
+    from pytest_vperf.reporting.console import print_table
 
     def state(answer: Readiness) -> Text:
         if answer.name == NOISE:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_vperf.machine.parent_death import at_parents_death
+from pytest_vperf.machine.ending import at_parents_death
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

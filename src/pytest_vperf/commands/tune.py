@@ -14,15 +14,9 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_vperf.console import say, tell
-from pytest_vperf.machine import (
-    noise_settings,
-    noise_warnings,
-    tuning,
-    tuning_journal,
-    tuning_knobs,
-)
-from pytest_vperf.machine.tuning_lock import Busy, TuningError
+from pytest_vperf.machine import noise_settings, noise_warnings, tuning, tuning_knobs
+from pytest_vperf.machine.tuning import Busy, TuningError
+from pytest_vperf.reporting.console import say, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -55,7 +49,7 @@ def run(
         The status of the command, as a shell has it; 1 where something could not be changed or restored; else 0.
     """
     try:
-        done = tuning_journal.recover()
+        done = tuning.recover()
     except TuningError as error:
         _complain(error)
         if apply or not isinstance(error, Busy):
@@ -115,7 +109,7 @@ def _show(
     planned: Sequence[Change],
     root: Path,
 ) -> None:
-    from pytest_vperf.console import print_table
+    from pytest_vperf.reporting.console import print_table
 
     print_table(("setting", "value"), list(settings.items()))
     tell()

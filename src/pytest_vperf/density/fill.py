@@ -6,14 +6,12 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
-from pytest_vperf.density.crowd import Crowd, in_threads, many_files
 from pytest_vperf.density.filler import Filler
-from pytest_vperf.density.filling import Filling
+from pytest_vperf.density.filling import Crowd, Filling, in_threads, many_files
 from pytest_vperf.density.kinds import kept_of, kind_of
-from pytest_vperf.results.filling import Cost, FillingRecord, spread
-from pytest_vperf.results.record import TargetFacts
+from pytest_vperf.results.record import Cost, FillingRecord, TargetFacts, spread
 from pytest_vperf.results.run import now
-from pytest_vperf.stats.growth import growth
+from pytest_vperf.stats.spread import growth
 from pytest_vperf.targets.base import TargetError, Unavailable
 
 if TYPE_CHECKING:
@@ -23,11 +21,10 @@ if TYPE_CHECKING:
     from pytest_vperf.density.kinds import Starter
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.quantity import Quantity
-    from pytest_vperf.results.filling import Reading, Spread
+    from pytest_vperf.results.record import Reading, Spread
     from pytest_vperf.targets.base import Target
     from pytest_vperf.targets.scope import Scope
-    from pytest_vperf.workloads.guestmem import FreeResult, GuestMem
-    from pytest_vperf.workloads.procmem import ProcMem
+    from pytest_vperf.workloads.memory import FreeResult, GuestMem, ProcMem
 
 #: Of the intervals of what one further target takes.
 _CONFIDENCE = 0.95

@@ -14,18 +14,17 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
-from pytest_vperf.density import stop as stopping
-from pytest_vperf.density.bounds import in_words
-from pytest_vperf.density.crowd import is_alive
-from pytest_vperf.density.stop import Stop
-from pytest_vperf.results.filling import Reading
+from pytest_vperf.density import bounds as stopping
+from pytest_vperf.density.bounds import Stop, in_words
+from pytest_vperf.density.filling import is_alive
+from pytest_vperf.results.record import Reading
 from pytest_vperf.targets.base import CannotConnect, Unavailable
-from pytest_vperf.targets.memory_group import SETTLED, STARTING, set_score
+from pytest_vperf.targets.control_group import SETTLED, STARTING, set_score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pytest_vperf.density.crowd import Crowd
+    from pytest_vperf.density.filling import Crowd
     from pytest_vperf.density.kinds import Kind
     from pytest_vperf.targets.base import Target
 
@@ -37,7 +36,7 @@ _REST = 0.1
 #: Seconds that a start which nothing can end is waited for, after Ctrl-C.
 _GIVE_UP = 60.0
 #: A round is at least so many, and else this share of what runs: 30 targets are then 13 readings at least, which are
-#: six blocks of `pytest_vperf.stats.growth`, the fewest with an interval of 95 %.
+#: six blocks of `pytest_vperf.stats.spread`, the fewest with an interval of 95 %.
 _FEW, _SHARE = 2, 6
 
 

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 from pytest_vperf.density.bounds import available, reserve
 from pytest_vperf.machine.procfile import content
 from pytest_vperf.targets.base import Unavailable
-from pytest_vperf.targets.memory_group import MemoryGroup
+from pytest_vperf.targets.control_group import MemoryGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.base import Target
-    from pytest_vperf.targets.container import Containers
-    from pytest_vperf.targets.domu.domus import Domus
+    from pytest_vperf.targets.container.containers import Containers
     from pytest_vperf.targets.guest.guests import Guests
     from pytest_vperf.targets.pod.pods import Pods
     from pytest_vperf.targets.scope import Scope
+    from pytest_vperf.targets.xen.domus import Domus
 
     #: What a test's fixtures start targets with.
     Starter = Containers | Pods | Guests | Domus
@@ -58,7 +58,7 @@ class Kind:
 
 def kept_of(starter: Starter) -> int:
     """Bytes that the host of such targets keeps unless somebody says otherwise; what Xen has itself is never free."""
-    from pytest_vperf.targets.domu.domus import Domus
+    from pytest_vperf.targets.xen.domus import Domus
 
     return 0 if isinstance(starter, Domus) else reserve()
 
@@ -76,10 +76,10 @@ def kind_of(starter: Starter, run: Run, scope: Scope, limit: Callable[[int], int
         Unavailable: such targets cannot be had here, or not be held or watched.
         TypeError: it is no such fixture.
     """
-    from pytest_vperf.targets.container import Containers
-    from pytest_vperf.targets.domu.domus import Domus
+    from pytest_vperf.targets.container.containers import Containers
     from pytest_vperf.targets.guest.guests import Guests
     from pytest_vperf.targets.pod.pods import Pods
+    from pytest_vperf.targets.xen.domus import Domus
 
     if getattr(starter, "accelerator", "") == "xen":
         raise Unavailable("no host is filled with pods on Xen", remedy="domus", target="pod xen")

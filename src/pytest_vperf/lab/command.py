@@ -9,14 +9,14 @@ import time
 from typing import TYPE_CHECKING
 
 from pytest_vperf import foreign_text
-from pytest_vperf.console import print_table, say, tell
 from pytest_vperf.lab.kinds import KINDS
+from pytest_vperf.reporting.console import print_table, say, tell
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
 
-    from pytest_vperf.lab.host_image import Say
+    from pytest_vperf.lab.image import Say
 
 
 def add_parsers(parser: argparse.ArgumentParser) -> None:
@@ -79,7 +79,7 @@ def _number(least: int, most: int) -> Callable[[str], int]:
 
 
 def _build(arguments: argparse.Namespace) -> int:
-    from pytest_vperf.lab import host_image
+    from pytest_vperf.lab import image as host_image
     from pytest_vperf.targets.base import TargetError
 
     for name in dict.fromkeys(arguments.kinds):
@@ -118,7 +118,7 @@ def _up(arguments: argparse.Namespace) -> int:
 
 
 def _status(_: argparse.Namespace) -> int:
-    from pytest_vperf.lab.status import COLUMNS, look
+    from pytest_vperf.lab.labs import COLUMNS, look
 
     seen = look()
     print_table(COLUMNS, [each.row for each in seen])

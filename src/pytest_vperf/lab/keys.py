@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pytest_vperf.machine.preflight import find_program
 from pytest_vperf.targets.base import CannotStart, Unavailable
-from pytest_vperf.targets.image_tar import TarWriter
+from pytest_vperf.targets.image.tar import TarWriter
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -3,26 +3,161 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
 import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_vperf.lab import accelerator, host_image, keys, start, state
+import psutil
+
+from pytest_vperf.lab import image as host_image
+from pytest_vperf.lab import keys, start, state
 from pytest_vperf.lab.command_line import Machine
-from pytest_vperf.lab.kinds import KINDS
+from pytest_vperf.lab.kinds import KINDS, Kind
+from pytest_vperf.machine import processes
+from pytest_vperf.machine.leftovers import Leftover
 from pytest_vperf.machine.preflight import Readiness, program
-from pytest_vperf.targets import debian_build, debian_sources
+from pytest_vperf.machine.runs import runs_folder
 from pytest_vperf.targets.base import CannotStart, Unavailable
+from pytest_vperf.targets.image import apt, debian_build
 from pytest_vperf.targets.pod.qemu import check_qemu, qemu_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
-    from pytest_vperf.lab.host import LabHost
-    from pytest_vperf.lab.kinds import Kind
+    from pytest_vperf.lab.state import LabHost
     from pytest_vperf.machine.runs import Run
 
     Say = Callable[[str], None]
+
+
+# The user's labs that are broken: found, shown and removed like what killed runs left.
+#
+# A lab of a run is the run's, and found by the run's marks. The user's own lab has no owner that lives: it is left
+# alone as long as it answers, or is being started.
+
+
+def find_leftovers() -> list[Leftover]:
+    """What is left of labs of the user's that do not answer, in the order it is to be removed.
+
+    Raises:
+        PermissionError: the folder of the runs belongs to somebody else.
+    """
+    found: list[Leftover] = []
+    for folder in sorted({*state.user_folders(), *_of_processes()}):
+        if state.being_started(folder) or state.healthy(folder) is not None:
+            continue
+        for process in state.processes(folder):
+            what = processes.describe(process)
+            found.append(Leftover(folder.name, "process", what, partial(_end_process, process)))
+        if state.is_ours(folder):
+            what = f"folder {folder}"
+            found.append(Leftover(folder.name, "folder", what, partial(_remove, folder)))
+    return sorted(found, key=lambda leftover: leftover.kind == "folder")
+
+
+def labs_up() -> list[state.State]:
+    """The user's labs that are up."""
+    found = (state.healthy(folder) for folder in state.user_folders())
+    return [each for each in found if each is not None]
+
+
+def labs_left_alone() -> list[str]:
+    """One line for each of them."""
+    return [f"lab {each.kind} is up (to end it: vperf lab down {each.kind})" for each in labs_up()]
+
+
+def _of_processes() -> Iterator[Path]:
+    """The folders of the user's labs as the marks of processes have them, there or gone."""
+    home = runs_folder()
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.uids().real != os.getuid():
+                continue
+            folder = Path(processes.environment(process).get(state.MARK, ""))
+            if folder.parent == home and folder.name.startswith("lab-"):
+                yield folder
+
+
+def _end_process(process: psutil.Process) -> str:
+    return "it does not end" if processes.end([process]) else ""
+
+
+def _remove(folder: Path) -> str:
+    if state.is_ours(folder):  # still
+        shutil.rmtree(folder)
+    return ""
+
+
+# What ``vperf lab status`` shows: which hosts are built, and which are up.
+
+COLUMNS = ("lab", "built", "state", "process", "port")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was seen of a kind of host.
+
+    Attributes:
+        kind: of host.
+        built: the key and size of its image, or why there is none.
+        state: in words.
+        process: of its QEMU, where it is up.
+        port: of 127.0.0.1, likewise.
+        uri: of its libvirt, likewise; too long for a column.
+    """
+
+    kind: str
+    built: str
+    state: str
+    process: str = ""
+    port: str = ""
+    uri: str = ""
+
+    @property
+    def row(self) -> tuple[str, str, str, str, str]:
+        """For `COLUMNS`."""
+        return self.kind, self.built, self.state, self.process, self.port
+
+
+def look() -> list[Seen]:
+    """What is seen of each kind."""
+    return [_look(kind) for kind in KINDS.values()]
+
+
+def _look(kind: Kind) -> Seen:
+    folder = state.user_folder(kind.name)
+    found = state.healthy(folder)
+    if found is not None:
+        how = "emulated" if found.accelerator == "tcg" else "with KVM"
+        words = f"up for {age(time.time() - found.since)}, {how}"
+        uri = found.host(folder).uri
+        return Seen(kind.name, _built(kind), words, str(found.pid), str(found.port), uri)
+    if state.being_started(folder):
+        return Seen(kind.name, _built(kind), "is being started")
+    if state.is_ours(folder) or state.processes(folder):
+        return Seen(kind.name, _built(kind), "does not answer (to remove it: vperf clean)")
+    return Seen(kind.name, _built(kind), "down")
+
+
+def _built(kind: Kind) -> str:
+    try:
+        image = host_image.built(kind)
+    except Unavailable as error:
+        return error.reason
+    return f"{image.key}, {image.size >> 20} MiB" if image is not None else "no"
+
+
+def age(seconds: float) -> str:
+    """A time span in the greatest unit that gives at least one: ``5 min``."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size:.0f} {unit}"
+    return f"{max(0.0, seconds):.0f} s"
+
 
 #: Seconds from the start of QEMU until libvirt answers. An emulated host takes about one minute.
 TIMEOUT = 300.0
@@ -44,7 +179,7 @@ def check() -> Readiness:
         if not each.usable:
             return Readiness("lab", False, each.why, each.remedy)
     try:
-        sources = debian_sources.configured()
+        sources = apt.configured()
     except Unavailable as error:
         return Readiness("lab", False, error.reason, error.remedy)
     return Readiness("lab", True, f"QEMU and packages of {sources.distribution} {sources.codename}")
@@ -161,7 +296,7 @@ def _start(
         if not qemu.usable:
             raise Unavailable(qemu.why, remedy=qemu.remedy)
         image = host_image.build(kind, say)
-        chosen, why = accelerator.choose(kind, run, say)
+        chosen, why = start.choose_accelerator(kind, run, say)
         how = "with KVM" if chosen == "kvm" else f"emulated: {why}"
         say(f"starting a {kind.title} ({how})")
         asked = Machine(kind, chosen, memory or kind.memory, vcpus or kind.vcpus, 0)

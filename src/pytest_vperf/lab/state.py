@@ -22,9 +22,8 @@ import psutil
 
 from pytest_vperf.lab import keys
 from pytest_vperf.lab.command_line import QMP
-from pytest_vperf.lab.host import LabHost
 from pytest_vperf.lab.kinds import KINDS
-from pytest_vperf.machine import marks
+from pytest_vperf.machine import processes as marks
 from pytest_vperf.machine.runs import runs_folder
 from pytest_vperf.targets.base import CannotStart
 from pytest_vperf.targets.pod.qmp import Qmp, QmpError
@@ -32,6 +31,31 @@ from pytest_vperf.targets.pod.qmp import Qmp, QmpError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+
+# A host of a lab that is up: how it is reached, and what it is.
+
+
+@dataclass(frozen=True)
+class LabHost:
+    """A host of a lab that is up.
+
+    Attributes:
+        kind: ``kvm`` or ``xen``.
+        uri: for libvirt, complete; the host's key is checked.
+        ssh_url: ``ssh://root@127.0.0.1:PORT``.
+        ssh_config: for ``ssh -F``: which key to use, and which host key is right.
+        accelerator: of the host itself: ``kvm``, or ``tcg`` where it is emulated.
+        details: what it is, for records; ``emulated`` is ``yes`` or ``no``.
+    """
+
+    kind: str
+    uri: str
+    ssh_url: str
+    ssh_config: Path
+    accelerator: str
+    details: Mapping[str, str]
+
 
 #: The variable in the environment of a host's QEMU that names the folder.
 MARK = "VPERF_LAB"

@@ -3,7 +3,242 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import os
+import queue
+import select
+import signal
+import stat
 import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Future
+    from signal import Signals
+    from types import FrameType
+
+
+# Ctrl-C, SIGTERM and SIGHUP end a run in order, and once: what was started is stopped, what was measured is kept.
+#
+# SIGHUP is what a closed terminal or a lost SSH connection sends (signal(7)); under nohup(1) it stays ignored. One
+# end often tells more than one signal: the kernel and the shell both send SIGHUP, timeout(1) signals the process
+# and then its group. So nothing but an impatient Ctrl-C cuts short an ending that is under way.
+
+#: What ends a run, and the handler that each has while nobody else has set one.
+_ENDING = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGHUP: signal.SIG_DFL,
+}
+#: Seconds within which signals are one and the same: no finger is faster.
+_ONE = 0.5
+#: Seconds until an interrupt that Python could only report, as in a finaliser, is raised again.
+_AGAIN = 0.05
+_INSIST = b"\nvperf: ending what was started; another Ctrl-C leaves it to the next run, which removes it\n"
+
+
+class Endings:
+    """The handlers of one process, and whether its end has begun. Made by `ending_in_order`."""
+
+    def __init__(self) -> None:
+        self._raised: KeyboardInterrupt | None = None
+        self._number = signal.SIGINT
+        self._begun = False
+        self._last = -_ONE
+        self._asked = False
+
+    def begin(self) -> None:
+        """From now on the run ends by itself, or because of a signal: further ones do not interrupt that."""
+        self._begun = True
+
+    def heard(self, number: int, frame: FrameType | None) -> None:
+        """The handler.
+
+        Raises:
+            KeyboardInterrupt: the end has not begun, or somebody insists.
+        """
+        if number == signal.SIGHUP:
+            _leave_dead_terminals()
+        now = time.monotonic()
+        if self._under_way():
+            insists = number == signal.SIGINT and now - self._last > _ONE
+            self._last = now
+            if not insists:
+                return
+            if not self._asked:
+                self._asked = True
+                with contextlib.suppress(OSError):
+                    os.write(2, _INSIST)
+                return
+        self._last, self._number = now, signal.Signals(number)
+        words = () if number == signal.SIGINT else (self._number.name,)
+        self._raised = KeyboardInterrupt(*words)
+        raise self._raised
+
+    def _under_way(self) -> bool:
+        """Whether the run ends: `begin` said so, or what unwinds now, or is being handled, is our interrupt."""
+        error = sys.exc_info()[1]
+        seen = 0
+        while error is not None and error is not self._raised and seen < 1000:
+            error, seen = error.__context__, seen + 1
+        return self._begun or (error is not None and error is self._raised)
+
+    def lost(self, unraisable: Any) -> None:
+        """Told of an error that Python could only report, as one in a finaliser: ours is raised once more."""
+        if self._raised is not None and unraisable.exc_value is self._raised:
+            self._raised, again = None, self._number
+            later = threading.Timer(_AGAIN, os.kill, (os.getpid(), again))
+            later.daemon = True
+            later.start()
+
+
+@contextlib.contextmanager
+def ending_in_order() -> Iterator[Endings]:
+    """Within the context, Ctrl-C, SIGTERM and SIGHUP raise `KeyboardInterrupt` in the main thread, the first time.
+
+    A signal that is ignored, or has somebody else's handler, is left alone, and so is everything outside the main
+    thread, where Python does not allow handlers.
+    """
+    endings = Endings()
+    if threading.current_thread() is not threading.main_thread():
+        yield endings
+        return
+    mine = {number: usual for number, usual in _ENDING.items() if signal.getsignal(number) is usual}
+    if not mine:
+        yield endings
+        return
+    earlier = sys.unraisablehook
+
+    def unraisable(error: Any) -> None:
+        endings.lost(error)
+        earlier(error)
+
+    try:
+        sys.unraisablehook = unraisable
+        for number in mine:
+            signal.signal(number, endings.heard)
+        yield endings
+    finally:
+        for number, usual in mine.items():
+            signal.signal(number, usual)
+        if sys.unraisablehook is unraisable:
+            sys.unraisablehook = earlier
+
+
+def _leave_dead_terminals() -> None:
+    """Lead what this process has open of a terminal that hung up to nowhere: an error of each ``write`` to it would
+    else take the place of the interrupt, and the summary's would be the end of it.
+    """
+    with contextlib.suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - names, which are numbers
+                with contextlib.suppress(OSError):
+                    _leave_if_dead(int(name), nowhere)
+        finally:
+            os.close(nowhere)
+
+
+def _leave_if_dead(descriptor: int, nowhere: int) -> None:
+    if not stat.S_ISCHR(os.fstat(descriptor).st_mode):
+        return
+    poll = select.poll()
+    poll.register(descriptor, 0)  # a hang-up is told unasked (poll(2))
+    if any(seen & select.POLLHUP for _, seen in poll.poll(0)):
+        os.dup2(nowhere, descriptor, os.get_inheritable(descriptor))
+
+
+# Processes that the kernel ends with the one that started them, however that dies (prctl(2), PR_SET_PDEATHSIG).
+#
+# The signal comes when the *thread* that forked ends, and the wish is lost where a process changes its user or
+# executes a set-user-ID program. So what is to live as long as this process is forked by a thread that does.
+
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+
+
+def at_parents_death(number: Signals) -> Callable[[], None]:
+    """What a new process calls (``preexec_fn``) to be sent a signal when the thread that started it ends.
+
+    Args:
+        number: the signal. What the process starts itself does not get it.
+    """
+    # Found here: between fork and exec there may be no locks to take.
+    prctl = ctypes.CDLL(None).prctl
+    parent = os.getpid()
+
+    def ask() -> None:
+        prctl(_PR_SET_PDEATHSIG, number)
+        if os.getppid() != parent:  # it died before it was asked for
+            os.kill(os.getpid(), number)
+
+    return ask
+
+
+def end_with_parent(number: Signals) -> None:
+    """Have this process sent a signal when the thread that started it ends; at once where it has ended already."""
+    parent = os.getppid()
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), number)
+
+
+def start_bound(argv: Sequence[str], number: Signals, **options: Any) -> subprocess.Popen[bytes]:
+    """Start a process that is sent a signal when this process ends, whichever thread calls this.
+
+    Args:
+        argv: the command. It must stay the user that it is: see the module.
+        number: the signal.
+        options: of `subprocess.Popen`.
+
+    Raises:
+        OSError: it cannot be executed.
+    """
+    from concurrent.futures import Future
+
+    made: Future[subprocess.Popen[bytes]] = Future()
+    _parent().put((made, list(argv), {**options, "preexec_fn": at_parents_death(number)}))
+    try:
+        return made.result()
+    except BaseException:  # an interrupt, most likely: nobody would own it
+        made.add_done_callback(_end)
+        raise
+
+
+def _end(made: Future[subprocess.Popen[bytes]]) -> None:
+    if made.exception() is None:
+        made.result().kill()
+        made.result().wait()
+
+
+_orders: dict[int, queue.SimpleQueue[Any]] = {}
+_lock = threading.Lock()
+
+
+def _parent() -> queue.SimpleQueue[Any]:
+    """The orders of this process's thread that forks; a fork of this process has none, and makes its own."""
+    with _lock:
+        if os.getpid() not in _orders:
+            _orders.clear()
+            orders: queue.SimpleQueue[Any] = queue.SimpleQueue()
+            _orders[os.getpid()] = orders
+            # A daemon: it ends with the process, and holds up nothing.
+            threading.Thread(target=_fork, args=(orders,), name="vperf-forks", daemon=True).start()
+        return _orders[os.getpid()]
+
+
+def _fork(orders: queue.SimpleQueue[Any]) -> None:
+    import subprocess
+
+    while True:
+        made, argv, options = orders.get()
+        try:
+            made.set_result(subprocess.Popen(argv, **options))
+        except BaseException as error:
+            made.set_exception(error)
 
 
 def end_by_input(process: subprocess.Popen[bytes], timeout: float) -> None:

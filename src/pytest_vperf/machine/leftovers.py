@@ -3,8 +3,8 @@
 A run is dead when its folder's lock is free, or when its folder is gone and processes that name it are
 still there. Only runs of this user whose folder is, or was, in `runs_folder` are looked at; nothing of a
 live run is ever taken, nor this process or its ancestors. What lives in an engine that other people use
-too is found by `pytest_vperf.targets.leftover_containers`, and at a libvirt daemon by
-`pytest_vperf.targets.leftover_machines`.
+too is found by `pytest_vperf.targets.container.engine`, and at a libvirt daemon by
+`pytest_vperf.targets.libvirt.leftovers`.
 """
 
 from __future__ import annotations
@@ -21,18 +21,8 @@ from typing import TYPE_CHECKING, Literal
 
 import psutil
 
-from pytest_vperf.machine import (
-    cache,
-    cgroups,
-    loops,
-    mounts,
-    networks,
-    open_vswitch,
-    tuning_journal,
-    users,
-)
-from pytest_vperf.machine.marks import describe, end, environment, own_line
-from pytest_vperf.machine.owned import owned_by
+from pytest_vperf.machine import cache, cgroups, mounts, networks, open_vswitch, ownership, tuning
+from pytest_vperf.machine.processes import describe, end, environment, own_line, owned_by
 from pytest_vperf.machine.runs import (
     MARK,
     MARK_FOLDER,
@@ -42,7 +32,7 @@ from pytest_vperf.machine.runs import (
     remove_tree,
     runs_folder,
 )
-from pytest_vperf.machine.tuning_lock import TuningError
+from pytest_vperf.machine.tuning import TuningError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -211,7 +201,7 @@ def _of_this_user() -> Iterator[psutil.Process]:
         with contextlib.suppress(psutil.Error, OSError):
             if (
                 process.pid not in spared
-                and users.ours(process.uids().real)
+                and ownership.ours(process.uids().real)
                 and _mount_namespace(process.pid) == here
             ):
                 yield process
@@ -237,8 +227,8 @@ def _of_run(folder: Path) -> Iterator[Leftover]:
         yield Leftover(run, "namespace", f"namespace {name}", take_away)
     for point in mounts.below(folder):
         yield Leftover(run, "mount", f"mount {point}", partial(mounts.unmount, point))
-    for device in loops.below(folder):
-        yield Leftover(run, "loop", f"loop {device}", partial(loops.detach, device))
+    for device in mounts.loops_below(folder):
+        yield Leftover(run, "loop", f"loop {device}", partial(mounts.detach_loop, device))
     for group in [*cgroups.named(f"vperf-{run}"), *cgroups.of_machines(f"vperf-{run}")]:
         yield Leftover(run, "cgroup", f"cgroup {group}", partial(cgroups.remove, group))
     for path in shim_sockets(folder):
@@ -286,7 +276,7 @@ def _drafts() -> Iterator[Leftover]:
 
 def _settings() -> Iterator[Leftover]:
     """The settings of the kernel that a killed ``vperf doctor --tune`` did not set back."""
-    found = tuning_journal.left_over()
+    found = tuning.left_over()
     if found is not None:
         pid, what = found
         yield Leftover(pid, "settings", f"settings {what}", _set_back)
@@ -294,7 +284,7 @@ def _settings() -> Iterator[Leftover]:
 
 def _set_back() -> str:
     try:
-        tuning_journal.recover()
+        tuning.recover()
     except TuningError as error:
         return "; ".join(str(error).splitlines())
     return ""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_vperf.machine import hypervisor
+from pytest_vperf.machine import fingerprint
 from pytest_vperf.machine.noise_settings import CLOCK, UNKNOWN
 from pytest_vperf.machine.procfile import content
 from pytest_vperf.machine.tuning_knobs import KNOBS, changes_of, commands
@@ -96,7 +96,9 @@ def _why_not(root: Path) -> str:
     """What to say of a thing that has no file to change it by."""
     cpuinfo = (content(root / "proc/cpuinfo") or "").split("\n\n", 1)[0]
     lines = (line.partition(":") for line in cpuinfo.splitlines())
-    kind = hypervisor.detect(root, {key.strip(): value.strip() for key, _, value in lines})
+    kind = fingerprint.detect_hypervisor(
+        root, {key.strip(): value.strip() for key, _, value in lines}
+    )
     return (
         "cannot be changed from inside this virtual machine"
         if kind != "none"
@@ -160,7 +162,7 @@ def _clock(settings: Mapping[str, str], root: Path, fixed: str) -> Iterator[Nois
     clock = settings["clocksource"]
     if clock not in _COARSE_CLOCKS:
         return
-    better = sorted(hypervisor.clock_sources(root) & {"tsc", "kvm-clock", "arch_sys_counter"})
+    better = sorted(fingerprint.clock_sources(root) & {"tsc", "kvm-clock", "arch_sys_counter"})
     # Never applied by us: the kernel may have left the other clock because it ran wrong.
     yield NoiseWarning(
         "clock source",

@@ -11,9 +11,9 @@ import json
 import subprocess
 from typing import TYPE_CHECKING
 
-from pytest_vperf.machine.labelled import dead_run
 from pytest_vperf.machine.networks import link_name
 from pytest_vperf.machine.preflight import find_program
+from pytest_vperf.machine.runs import dead_run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

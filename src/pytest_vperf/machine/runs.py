@@ -20,8 +20,13 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_vperf.machine.ownership import require_own
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 
 #: The environment variable by which a process is known as ours; its value is the run's ID.
 MARK = "VPERF_RUN"
@@ -188,3 +193,21 @@ def remove_tree(folder: Path) -> None:
         elif path.exists():
             shutil.rmtree(path)  # once more, for its error
     shutil.rmtree(folder)
+
+
+# Whose something is that lives at a daemon that is not ours: what its labels say of the run that made it.
+
+
+def dead_run(labels: Mapping[str, str]) -> str:
+    """The dead run of this machine and user that labels name; empty: there is none, it lives, or it is another's.
+
+    Args:
+        labels: as of `Run.labels`, among others.
+
+    Raises:
+        PermissionError: the folder of the runs belongs to somebody else.
+    """
+    run, folder = labels.get(LABEL_RUN, ""), Path(labels.get(LABEL_FOLDER, ""))
+    if not run or labels.get(LABEL_PLACE) != place() or folder.parent != runs_folder():
+        return ""
+    return "" if is_alive(folder) else run

@@ -8,12 +8,12 @@ from rich.bar import Bar
 from rich.table import Table
 
 from pytest_vperf.quantity import format_number
-from pytest_vperf.reporting.table import cell, plain_table
+from pytest_vperf.reporting.tables import cell, plain_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_vperf.results.filling import Cost, FillingRecord, Reading, Spread
+    from pytest_vperf.results.record import Cost, FillingRecord, Reading, Spread
 
 #: The greatest number that a document publishes, and what bridges have ports for: what a cost is extrapolated to.
 MANY = 1023

@@ -3,18 +3,153 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pytest_vperf import foreign_text, require
-from pytest_vperf.outcomes import CATEGORIES, OUTCOMES
+from pytest_vperf import foreign_text
+from pytest_vperf.quantity import format_number
+from pytest_vperf.reporting import words
+from pytest_vperf.results import require
+from pytest_vperf.run.outcomes import CATEGORIES, OUTCOMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
+    import pytest
     from _pytest.terminal import TerminalReporter
 
+    from pytest_vperf.machine.noise_warnings import NoiseWarning
     from pytest_vperf.results.record import ClaimRecord
-    from pytest_vperf.session import ClaimsSession
+    from pytest_vperf.run.session import ClaimsSession
+    from pytest_vperf.run.settings import Settings
+    from pytest_vperf.thresholds.hardware import Selection
+
+
+# The text of a refuted claim: a short table that says all, so that nobody has to look further.
+
+#: At most this many samples are printed; all are in the JSON file.
+_SHOWN = 12
+
+
+def failure_text(record: ClaimRecord, fingerprint: Mapping[str, Any] | None) -> str:
+    """The first line says it in one sentence, the rows below are its evidence."""
+    rows = [(name, foreign_text.line(text)) for name, text in _rows(record, fingerprint)]
+    width = max(len(name) for name, _ in rows)
+    first = (
+        f"{record['name']} is refuted: measured {_estimate(record)}, claimed {words.limit(record)}"
+    )
+    first = foreign_text.line(first)
+    return "\n".join([first, *(f"  {name:{width}}  {text}" for name, text in rows)])
+
+
+def _estimate(record: ClaimRecord) -> str:
+    if record["estimate"] is None:
+        return "-"
+    return f"{format_number(record['estimate'])} {record['unit']}".rstrip()
+
+
+def _rows(record: ClaimRecord, fingerprint: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
+    yield "claim", record["name"] + (f": {record['summary']}" if record["summary"] else "")
+    confidence = record["confidence"]
+    level = f" at {100 * confidence:.4g} % confidence" if confidence else ""
+    yield "measured", f"{record['statistic']} {words.measured(record)}{level}"
+    yield "limit", f"{record['statistic']} {words.limit(record)}"
+    yield "gap", words.gap(record)
+    yield "samples", _samples(record)
+    if record["target"]:
+        yield "target", record["target"]
+    yield "why", record["reason"]
+    if record["source"]:
+        yield "source", record["source"]
+    hardware = record["hardware"]
+    yield "profile", f"{hardware['profile']} ({hardware['location']})"
+    if not hardware["matches"]:
+        yield "differs", "; ".join(hardware["mismatches"])
+    if fingerprint:
+        yield "machine", machine_line(fingerprint)
+    for warning in record["warnings"]:
+        yield "note", warning
+
+
+def _samples(record: ClaimRecord) -> str:
+    values = record["samples"]
+    shown = ", ".join(format_number(value) for value in values[:_SHOWN])
+    more = f", … {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""
+    unit = f" {record['unit']}" if record["unit"] else ""
+    return f"{len(values)}: {shown}{more}{unit}"
+
+
+def machine_line(fingerprint: Mapping[str, Any]) -> str:
+    """The machine in one line: what decides about speed; the whole fingerprint is in the JSON file."""
+    parts = (
+        ("", "cpu_model", ""),
+        ("", "logical_cpus", " CPUs"),
+        ("", "memory", ""),
+        ("kernel ", "kernel", ""),
+        ("hypervisor ", "hypervisor", ""),
+    )
+    known = [
+        f"{before}{fingerprint[key]}{after}" for before, key, after in parts if key in fingerprint
+    ]
+    return ", ".join([*known, *(["emulated"] if fingerprint.get("emulated") == "yes" else [])])
+
+
+# The lines that say by what this run judges.
+
+#: How many things that make noise the header names; the doctor names them all.
+NAMED = 4
+
+_MODES = {
+    "judge": "",
+    "strict": ", strict: what is not shown to hold fails",
+    "advisory": ", advisory: no verdict fails a test",
+}
+
+
+def header_lines(
+    selection: Selection, settings: Settings, noise: Sequence[NoiseWarning] = ()
+) -> list[str]:
+    """The header: profiles, how they were chosen, budget and mode, and what makes this machine noisy."""
+    lines = [
+        f"claims: hardware {selection.describe()}",
+        f"claims: budget {settings.budget:g} s per claim{_MODES[settings.mode]}",
+    ]
+    if selection.elsewhere:
+        lines.append(f"claims: targets on {selection.elsewhere}")
+    if settings.json is not None:
+        lines.append(f"claims: record in {settings.json}")
+    if noise:
+        lines.append(noise_line(noise))
+    return [foreign_text.line(line) for line in lines]
+
+
+def noise_line(noise: Sequence[NoiseWarning]) -> str:
+    """One line that names what makes this machine noisy, and where to read how to change it."""
+    named = ", ".join(warning.short for warning in noise[:NAMED])
+    more = f", and {len(noise) - NAMED} more" if len(noise) > NAMED else ""
+    told = "prints the commands" if any(each.by_command for each in noise) else "says why"
+    return f"claims: noisy machine: {named}{more}; `vperf doctor --tune` {told}"
+
+
+# A line for whoever waits at the terminal, or reads a log of it: something takes long, once.
+
+
+def say_notice(config: pytest.Config, text: str) -> None:
+    """Print a line that stays; not in a worker of pytest-xdist, which has no terminal, nor with ``-qq``."""
+    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or config.getoption("verbose") <= -2:
+        return
+    capture: Any = config.pluginmanager.get_plugin("capturemanager")
+    aside: AbstractContextManager[object] = contextlib.nullcontext()
+    if capture is not None:
+        aside = capture.global_and_fixture_disabled()
+    with aside:
+        reporter.ensure_newline()
+        if reporter._tw.width_of_current_line:  # letters of a controller of pytest-xdist
+            reporter._tw.line()
+        reporter.write_line(f"claims: {foreign_text.line(text)}")
+        reporter.flush()
+
 
 #: Where nobody looks at a window's width, lines are at least this long.
 _LEAST_WIDTH = 120
@@ -25,8 +160,8 @@ def write_summary(reporter: TerminalReporter, session: ClaimsSession) -> None:
     records = session.run.claims
     verbosity = reporter.verbosity
     if verbosity > -2:
-        from pytest_vperf.reporting.beside import beside_tables
-        from pytest_vperf.reporting.table import (
+        from pytest_vperf.reporting.tables import (
+            beside_tables,
             claims_table,
             phases_table,
             remarks,
@@ -74,7 +209,7 @@ def write_fillings(reporter: TerminalReporter, session: ClaimsSession) -> None:
         fillings_table,
         reasons,
     )
-    from pytest_vperf.reporting.table import render
+    from pytest_vperf.reporting.tables import render
 
     records = session.fillings
     reporter.section("density")

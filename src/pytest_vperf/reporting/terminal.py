@@ -11,18 +11,117 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, TextIO
 
+from _pytest import terminal
+
 from pytest_vperf import foreign_text
-from pytest_vperf.claims.forecast import rough_time, roughly
+from pytest_vperf.claims.sampling import rough_time, roughly
 from pytest_vperf.quantity import format_number
-from pytest_vperf.reporting.notice import say
-from pytest_vperf.stats.plain import count
+from pytest_vperf.reporting.summary import say_notice
+from pytest_vperf.run.outcomes import CATEGORIES
+from pytest_vperf.stats.rule import count
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     import pytest
+    from _pytest.terminal import TerminalReporter
 
     from pytest_vperf.claims.sampling import Progress, Standing
+
+
+# The colour of pytest's last line, which knows no categories but pytest's own: all others make it yellow.
+
+Part = tuple[str, dict[str, bool]]
+
+
+def colour_by_verdicts(reporter: TerminalReporter) -> None:
+    """Make the line red with a claim that failed, and green where all that ran passed or held.
+
+    pytest has no hook for this. Two methods of this one reporter are wrapped; where a version of pytest does
+    not have them, the line stays as pytest colours it.
+    """
+    main: Any = getattr(reporter, "_determine_main_color", None)
+    parts: Any = getattr(reporter, "build_summary_stats_line", None)
+    known: Any = getattr(terminal, "KNOWN_TYPES", None)
+    if main is None or parts is None or known is None:
+        return
+
+    def determine_main_color(unknown_type_seen: bool) -> str:
+        categories = {name for name in reporter.stats if name}
+        if _failed(reporter):
+            return "red"
+        colour: str = main(bool(categories - set(known) - CATEGORIES))
+        held = "held" in categories and not categories & {"warnings", "xpassed"}
+        if colour == "yellow" and held and categories <= {*known, *CATEGORIES}:
+            return "green"
+        return colour
+
+    def build_summary_stats_line() -> tuple[list[Part], str]:
+        line, colour = parts()
+        return [_recolour(part, colour, reporter) for part in line], colour
+
+    reporter._determine_main_color = determine_main_color  # type: ignore[method-assign]
+    reporter.build_summary_stats_line = build_summary_stats_line  # type: ignore[method-assign]
+
+
+def _failed(reporter: TerminalReporter, *names: str) -> bool:
+    return any(
+        getattr(report, "failed", False)
+        for name in names or CATEGORIES
+        for report in reporter.stats.get(name, ())
+    )
+
+
+def _recolour(part: Part, main: str, reporter: TerminalReporter) -> Part:
+    text, _ = part
+    category = text.partition(" ")[2]
+    if category not in CATEGORIES:
+        return part
+    colour = "red" if _failed(reporter, category) else "green" if category == "held" else "yellow"
+    return text, {colour: True, "bold": colour == main}
+
+
+# What pytest itself prints of a test, or a worker sends: texts of errors and skips come from tools and guests.
+
+#: As deep as an error's representation is; what it is raised from lies side by side in it.
+_DEEPEST = 12
+#: Whose objects a representation is made of.
+_PYTEST = "_pytest._code"
+
+
+def clean_report(report: pytest.TestReport) -> None:
+    """Make the texts of a report's error or skip fit for a terminal and for JUnit's XML, which pytest makes of them.
+
+    What the test printed, and pytest shows as captured output, is left as it is.
+    """
+    report.longrepr = _mapped(report.longrepr, foreign_text.lines)
+
+
+def sendable(data: dict[str, Any]) -> dict[str, Any]:
+    """A report as pytest-xdist sends it, without the halves of surrogate pairs over which it would break down."""
+    found: dict[str, Any] = _mapped(data, foreign_text.without_surrogates)
+    return found
+
+
+def _mapped(value: Any, change: Callable[[str], str], depth: int = 0) -> Any:
+    """A value with all texts in it changed; objects of pytest's are changed in place."""
+    if isinstance(value, str):
+        return change(value)
+    if depth > _DEEPEST:
+        return value
+    if isinstance(value, dict):
+        return {
+            _mapped(key, change, depth + 1): _mapped(part, change, depth + 1)
+            for key, part in value.items()
+        }
+    if type(value) in (list, tuple):
+        return type(value)(_mapped(part, change, depth + 1) for part in value)
+    if type(value).__module__.startswith(_PYTEST):
+        for name, part in vars(value).items():
+            setattr(value, name, _mapped(part, change, depth + 1))
+    return value
+
 
 #: Seconds between two writes; a sampler of microseconds must not be measured between terminal writes.
 _INTERVAL = 0.1
@@ -58,7 +157,9 @@ class LogProgress:
         """Say whom the claim waits for."""
         if claim != self._said:
             self._said = claim
-            say(self._config, f"{claim} waits for another measurement on this machine, {holder}")
+            say_notice(
+                self._config, f"{claim} waits for another measurement on this machine, {holder}"
+            )
 
     def sampled(self, standing: Standing) -> None:
         """Ignore it."""

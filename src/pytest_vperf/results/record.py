@@ -12,7 +12,124 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pytest_vperf.machine.noise import NoiseEvidence
-    from pytest_vperf.results.sweep import LoadFacts, SweepRecord
+
+
+# The record of one filling of a host, as plain data: `docs/density.md` describes every key.
+
+
+class Reading(TypedDict):
+    """What the host had when ``n`` targets ran, ``at_s`` seconds after the begin.
+
+    Keys: ``available`` of the host and ``group_used``, of the control group of all, in bytes.
+    """
+
+    n: int
+    at_s: float
+    available: int
+    group_used: int | None
+
+
+class Spread(TypedDict):
+    """A figure of several targets, in MiB."""
+
+    min: float
+    mean: float
+    max: float
+
+
+class Cost(TypedDict):
+    """What one further target takes, in MiB; an end is ``None`` where the readings do not bound that side."""
+
+    estimate: float
+    low: float | None
+    high: float | None
+    confidence: float
+
+
+class FillingRecord(TypedDict):
+    """One filling."""
+
+    name: str
+    nodeid: str
+    started_at: str
+    duration_s: float
+    teardown_s: float | None
+    count: int
+    stop: str
+    why: str
+    most: int | None
+    memory: int
+    memory_asked: bool
+    floor: int
+    floor_asked: bool
+    at_once: int
+    held: bool
+    outside: bool
+    watched: str
+    options: dict[str, str]
+    curve: list[Reading]
+    process: dict[str, Spread]
+    inside: dict[str, Spread]
+    cost: Cost | None
+    cost_in_group: Cost | None
+    targets: list[TargetFacts]
+
+
+def spread(values: list[float]) -> Spread:
+    """The least, the mean and the greatest of some values, at least one."""
+    return Spread(min=min(values), mean=sum(values) / len(values), max=max(values))
+
+
+# What the record of a claim about a sweep has besides; ``docs/results.md`` describes every key.
+
+
+class LoadFacts(TypedDict):
+    """Of which load one sample is.
+
+    Keys: ``point``, as the test named it; ``asked`` of the sender and ``offered`` by it, in ``unit``; ``counts``, not
+    so where the sender could not offer the load, and no more than half of what it did was lost; ``held_back``, it
+    offered less and had time left; ``busy``, shares of one processor in %, by name; ``wanted``, the same with the
+    time that was waited for one.
+    """
+
+    point: str
+    asked: float
+    offered: float
+    unit: str
+    counts: bool
+    held_back: bool
+    busy: dict[str, float]
+    wanted: dict[str, float]
+
+
+class LoadRow(TypedDict):
+    """One load of a sweep: medians of its ``n`` samples, of which ``left_out`` do not count; who was busiest."""
+
+    point: str
+    asked: float
+    offered: float
+    carried: float
+    n: int
+    left_out: int
+    busiest: str
+
+
+class SweepRecord(TypedDict):
+    """What a sweep showed.
+
+    Keys: ``shape``; ``knee``, in ``unit``, with its interval; ``growth`` of the flat part (d log y / d log x), with
+    its interval; ``flat``, its loads; ``bottleneck``, in words; ``loads``, by size.
+    """
+
+    shape: str
+    unit: str
+    knee: float | None
+    knee_interval: list[float | None] | None
+    growth: float | None
+    growth_interval: list[float | None] | None
+    flat: list[float]
+    bottleneck: str
+    loads: list[LoadRow]
 
 
 #: How deep a record is nested, and some more.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+from pytest_vperf import foreign_text
 from pytest_vperf.foreign_text import to_json
 from pytest_vperf.machine import whole_file
 from pytest_vperf.results import journal
@@ -17,8 +18,35 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from pytest_vperf.results.filling import FillingRecord
-    from pytest_vperf.results.record import ClaimRecord
+    from pytest_vperf.results.record import ClaimRecord, FillingRecord
+
+
+# What of a claim goes into JUnit XML: properties of its test case.
+
+
+def properties(record: ClaimRecord) -> Iterator[tuple[str, object]]:
+    """The properties ``vperf.NAME.KEY`` of a claim; what is not known is left out, never written as 0."""
+    prefix = f"vperf.{foreign_text.line(record['name'])}"
+    interval = record["interval"]
+    values: dict[str, object] = {
+        "verdict": record["verdict"],
+        "reason": record["reason"],
+        "cause": record["cause"],
+        "estimate": record["estimate"],
+        "low": interval[0] if interval else None,
+        "high": interval[1] if interval else None,
+        "unit": record["unit"],
+        "threshold": record["threshold"],
+        "criterion": record["criterion"],
+        "samples": record["n"],
+        "sessions": len(record["sessions"]) or None,
+        "target": record["target"],
+        "profile": record["hardware"]["profile"],
+    }
+    for key, value in values.items():
+        if value is not None and value != "":
+            yield f"{prefix}.{key}", foreign_text.lines(value) if isinstance(value, str) else value
+
 
 #: Raised with every change that a reader of the file must know of.
 FORMAT = 1

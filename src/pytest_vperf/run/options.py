@@ -1,6 +1,6 @@
 """The plugin's options and markers: what the command line and the ini file may say.
 
-Imported by every test run, so it only declares; `pytest_vperf.settings` reads and checks the values.
+Imported by every test run, so it only declares; `pytest_vperf.run.settings` reads and checks the values.
 """
 
 from __future__ import annotations

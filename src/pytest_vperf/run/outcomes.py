@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pytest_vperf.claims.judgement import Judgement
     from pytest_vperf.results.record import ClaimRecord
-    from pytest_vperf.settings import Mode
+    from pytest_vperf.run.settings import Mode
 
 
 class _ClaimFailure(Failed, AssertionError):

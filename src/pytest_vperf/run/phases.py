@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vperf import outcomes
 from pytest_vperf.results.record import to_wire
-from pytest_vperf.stash import TEST_CLAIMS, claims_session
+from pytest_vperf.run import outcomes
+from pytest_vperf.run.stash import TEST_CLAIMS, claims_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_vperf.outcomes import TestClaims
     from pytest_vperf.results.record import ClaimRecord
-    from pytest_vperf.settings import Mode
+    from pytest_vperf.run.outcomes import TestClaims
+    from pytest_vperf.run.settings import Mode
 
 
 def decide(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
@@ -94,8 +94,8 @@ def _replace(call: pytest.CallInfo[None], conclude: Callable[[], None]) -> None:
 
 def _unavailable(item: pytest.Item, error: BaseException | None) -> None:
     """A target cannot be had, and it was no sampler that found out: nothing could be measured."""
-    from pytest_vperf import require
-    from pytest_vperf.fixtures import asks_for_claim
+    from pytest_vperf.fixtures.core import asks_for_claim
+    from pytest_vperf.results import require
     from pytest_vperf.results.record import unmeasured
     from pytest_vperf.results.run import now
 

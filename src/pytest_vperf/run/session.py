@@ -5,32 +5,204 @@ Made cheaply for every run; what costs something happens when the first claim ne
 
 from __future__ import annotations
 
+import contextlib
+import os
+import queue
+import re
+import signal
+import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from pytest_vperf.outcomes import TestClaims
 from pytest_vperf.results.record import from_wire, to_wire
-from pytest_vperf.run_hardware import RunHardware
-from pytest_vperf.settings import Settings, read_settings
-from pytest_vperf.stash import TEST_CLAIMS
+from pytest_vperf.run.outcomes import TestClaims
+from pytest_vperf.run.settings import Settings, read_settings
+from pytest_vperf.run.stash import TEST_CLAIMS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import ExitStack
 
     from pytest_vperf.claims.circumstances import Circumstances
     from pytest_vperf.claims.claim import Claim
     from pytest_vperf.claims.plan import Plan
     from pytest_vperf.claims.sampling import Progress
-    from pytest_vperf.claims.thresholds import Threshold
-    from pytest_vperf.interrupt import Endings
-    from pytest_vperf.results.filling import FillingRecord
-    from pytest_vperf.results.record import ClaimRecord
+    from pytest_vperf.machine.ending import Endings
+    from pytest_vperf.machine.fingerprint import Fingerprint
+    from pytest_vperf.results.record import ClaimRecord, FillingRecord
     from pytest_vperf.results.run import RunRecord
-    from pytest_vperf.visits import Visits
+    from pytest_vperf.run.visits import Visits
+    from pytest_vperf.thresholds.hardware import Selection
+    from pytest_vperf.thresholds.profile import HardwareProfile, Threshold
+
+
+# The profiles that judge a run: chosen once, and held against the machine that it measures on.
+
+
+class OfRun(Protocol):
+    """What is to be known of a run."""
+
+    @property
+    def settings(self) -> Settings:
+        """What it was asked for."""
+        ...
+
+    @property
+    def run(self) -> RunRecord:
+        """Its record."""
+        ...
+
+
+class RunHardware:
+    """The profiles of one run.
+
+    Args:
+        of: the run.
+    """
+
+    def __init__(self, of: OfRun) -> None:
+        self._of = of
+        self._selection: Selection | None = None
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether the profiles were chosen."""
+        return self._selection is not None
+
+    def select(self) -> Selection:
+        """Read the threshold files and the machine's fingerprint, and choose the profiles; once.
+
+        Raises:
+            pytest.UsageError: a file is wrong, a profile is unknown, or two match equally.
+        """
+        if self._selection is None:
+            from pytest_vperf.machine import fingerprint
+            from pytest_vperf.thresholds.hardware import HardwareError
+            from pytest_vperf.thresholds.profile import (
+                ThresholdError,
+                load_profiles,
+                shipped_folder,
+            )
+
+            settings = self._of.settings
+            shipped = shipped_folder()
+            # Of two files of one name the first counts: the user's.
+            folders = [*settings.thresholds, *([shipped] if shipped else [])]
+            try:
+                profiles = load_profiles(folders)
+                machine = fingerprint.read()
+                selection = self._choose(profiles, machine)
+            except (ThresholdError, HardwareError) as error:
+                raise pytest.UsageError(str(error)) from None
+            self._selection = selection
+            self._of.run.fingerprint = machine.as_dict()
+            self._of.run.profile = self._describe(selection)
+        return self._selection
+
+    def _choose(self, profiles: Mapping[str, HardwareProfile], machine: Fingerprint) -> Selection:
+        """Choose among all profiles there are.
+
+        Raises:
+            HardwareError: a profile is unknown, or two match equally.
+        """
+        from pytest_vperf.thresholds.hardware import select
+
+        settings = self._of.settings
+        return select(profiles, settings.hardware, machine, elsewhere=_elsewhere(settings))
+
+    def measures_on(self, where: str, fingerprint: Fingerprint) -> None:
+        """Another machine has been reached: what is recorded and said of the machine is of that one.
+
+        Args:
+            where: the machine, as people name it.
+            fingerprint: what it is.
+        """
+        selection = self._selection
+        if selection is None:  # nothing claims
+            return
+        self._of.run.fingerprint = {**fingerprint.as_dict(), "on": where}
+        if selection.named:
+            mismatches = selection.profiles[0].match.mismatches(fingerprint)
+            self._selection = replace(selection, mismatches=mismatches)
+            self._of.run.profile = self._describe(self._selection)
+
+    def _describe(self, selection: Selection) -> dict[str, Any]:
+        return {
+            "asked": self._of.settings.hardware,
+            "named": selection.named,
+            "names": [profile.name for profile in selection.profiles],
+            "matches": not selection.mismatches,
+            "mismatches": list(selection.mismatches),
+        }
+
+
+def _elsewhere(settings: Settings) -> str:
+    if not settings.on:
+        return ""
+    from pytest_vperf.targets.remote.address import where
+
+    return where(settings.on)
+
+
+# The end of pytest-xdist's workers when the run is interrupted: in order, with what they measured.
+#
+# pytest-xdist's controller stops to listen when it is interrupted; the workers then have 10 s, five of them before
+# they are even told (execnet, ``_terminate_execution``), which is too short to end machines, and what they say is
+# lost.
+
+#: Seconds for all workers to end what they have started.
+_LIMIT = 120.0
+
+
+def end_workers(config: pytest.Config, workers: set[Any]) -> None:
+    """Tell the workers of this machine to end, and hand on what they still say.
+
+    Args:
+        config: the controller's.
+        workers: those that run; ``pytest_testnodedown`` takes each out.
+    """
+    distribution: Any = config.pluginmanager.getplugin("dsession")
+    if distribution is None:
+        return
+    for node in tuple(workers):
+        # The process of a worker on this machine; execnet has no public name for it.
+        process = getattr(getattr(node.gateway, "_io", None), "popen", None)
+        if process is not None and process.poll() is None:
+            with contextlib.suppress(OSError):
+                _tell(process.pid)
+    deadline = time.monotonic() + _LIMIT
+    while workers and time.monotonic() < deadline:
+        try:
+            event, said = distribution.queue.get(timeout=1.0)
+        except queue.Empty:
+            continue
+        if event == "testreport":
+            said["rep"].node = said["node"]
+            config.hook.pytest_runtest_logreport(report=said["rep"])
+        elif event in ("workerfinished", "errordown"):
+            config.hook.pytest_testnodedown(node=said["node"], error=said.get("error"))
+            workers.discard(said["node"])
+
+
+def _tell(pid: int) -> None:
+    """Send what the worker heeds: SIGTERM if it claims, else SIGINT, unless a shell has made it ignore that.
+
+    Raises:
+        OSError: it is gone.
+    """
+    status = Path(f"/proc/{pid}/status").read_text()
+    found = re.search(
+        r"^SigCgt:\t([0-9a-f]+)$", status, re.MULTILINE
+    )  # proc(5): signals with a handler
+    caught = int(found[1], 16) if found else 0
+    for number in (signal.SIGTERM, signal.SIGINT):
+        if caught >> (number - 1) & 1:
+            os.kill(pid, number)
+            return
 
 
 #: The exit status of a run whose record could not be written; EX_IOERR of sysexits.h. pytest's own are 0 to 5.
@@ -83,7 +255,7 @@ class ClaimsSession:
     def run(self) -> RunRecord:
         """The record of the run."""
         if self._run is None:
-            from pytest_vperf.reporting.notice import say
+            from pytest_vperf.reporting.summary import say_notice
             from pytest_vperf.results.run import RunRecord
 
             part: dict[str, str] = getattr(self.config, "workerinput", {}).get("vperf_part", {})
@@ -93,7 +265,9 @@ class ClaimsSession:
             elif self.is_worker:
                 self._run = RunRecord()
             else:
-                self._run = RunRecord(self.settings.json, tell=lambda text: say(self.config, text))
+                self._run = RunRecord(
+                    self.settings.json, tell=lambda text: say_notice(self.config, text)
+                )
         return self._run
 
     def part_for_worker(self) -> dict[str, str]:
@@ -124,7 +298,7 @@ class ClaimsSession:
 
     def keep(self, item: pytest.Item, record: ClaimRecord) -> None:
         """Keep a claim's record: in the run and its file, and as properties of the test for JUnit."""
-        from pytest_vperf.results.junit import properties
+        from pytest_vperf.results.run import properties
 
         kept = self.run.add(record)
         claims = item.stash.setdefault(TEST_CLAIMS, TestClaims())
@@ -155,7 +329,7 @@ class ClaimsSession:
         """The run is over: keep what was measured of claims whose next session does not come."""
         if self.visits is None and not self.is_worker:
             return
-        from pytest_vperf.phases import cut_short
+        from pytest_vperf.run.phases import cut_short
 
         for item in getattr(session, "items", ()):
             claims = item.stash.get(TEST_CLAIMS, None)
@@ -169,7 +343,7 @@ class ClaimsSession:
         """
         if not self.is_worker or self._run is None:
             return
-        from pytest_vperf.phases import not_reported
+        from pytest_vperf.run.phases import not_reported
 
         left: list[ClaimRecord] = []
         for item in getattr(session, "items", ()):
@@ -191,8 +365,6 @@ class ClaimsSession:
         pytest-xdist itself would listen to them no more, and kill them after 10 s.
         """
         if self._workers:
-            from pytest_vperf.workers import end_workers
-
             end_workers(self.config, self._workers)
 
     def worker_ended(self, node: Any) -> None:
@@ -230,7 +402,7 @@ class ClaimsSession:
         """What ``VPERF_REQUIRE`` names and no claim could measure."""
         if not self.has_claims:
             return []
-        from pytest_vperf import require
+        from pytest_vperf.results import require
 
         return require.unmet(self.run.claims)
 
@@ -280,7 +452,7 @@ class ClaimsSession:
         if not self.is_worker:
             self.hardware.select()
         if self.settings.sessions > 1:
-            from pytest_vperf.visits import Visits
+            from pytest_vperf.run.visits import Visits
 
             self.visits = Visits(session)
             self.config.pluginmanager.register(self.visits, "vperf-visits")
@@ -313,7 +485,7 @@ class ClaimsSession:
         if not self.hardware.is_chosen:
             return []
         from pytest_vperf.machine.noise_warnings import look
-        from pytest_vperf.reporting.header import header_lines
+        from pytest_vperf.reporting.summary import header_lines
 
         return header_lines(self.hardware.select(), self.settings, look())
 
@@ -329,7 +501,7 @@ class ClaimsSession:
     def progress(self) -> Progress:
         """Who is told how sampling goes: a line on the terminal, if there is one."""
         if self._progress is None:
-            from pytest_vperf.reporting.progress import progress_for
+            from pytest_vperf.reporting.terminal import progress_for
 
             self._progress = progress_for(self.config)
         return self._progress
@@ -338,7 +510,7 @@ class ClaimsSession:
         """From now on the colour of pytest's lines depends on verdicts too."""
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None:
-            from pytest_vperf.reporting.colour import colour_by_verdicts
+            from pytest_vperf.reporting.terminal import colour_by_verdicts
 
             colour_by_verdicts(reporter)
 
@@ -347,14 +519,14 @@ class ClaimsSession:
         if self._open is None:
             from contextlib import ExitStack
 
-            from pytest_vperf.interrupt import ending_in_order
+            from pytest_vperf.machine.ending import ending_in_order
 
             self._open = ExitStack()
             self._endings = self._open.enter_context(ending_in_order())
             if self.is_worker:
                 from signal import SIGTERM
 
-                from pytest_vperf.machine.parent_death import end_with_parent
+                from pytest_vperf.machine.ending import end_with_parent
 
                 end_with_parent(SIGTERM)
 

@@ -7,40 +7,265 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from pytest_vperf.claims import judge
-from pytest_vperf.claims.judge import Setting
-from pytest_vperf.option_values import (
-    flag_of,
-    names_of,
-    number_of,
-    path_of,
-    size_of,
-    text_of,
-    time_of,
-)
-from pytest_vperf.options import (
+from pytest_vperf.run.options import (
+    ACCELERATORS,
     DEFAULT_RUNTIME,
     DEFAULT_SCALE_COUNT,
     DEFAULT_SESSIONS,
     DEFAULT_START_TIMEOUT,
+    LABS,
 )
-from pytest_vperf.target_settings import (
-    read_accelerators,
-    read_image,
-    read_kernel,
-    read_labs,
-    read_libvirt_uris,
-    read_load_host,
-    read_on,
-)
+from pytest_vperf.thresholds import judge
+from pytest_vperf.thresholds.judge import Setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+
+# What an option or its ini setting says: text, flag, path, names, or time. The command line comes before the ini.
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
+
+
+def text_of(config: pytest.Config, name: str) -> str | None:
+    """Its text; ``None`` where it says nothing.
+
+    Args:
+        config: of the run.
+        name: of the option in pytest's configuration, and of the ini setting.
+    """
+    value: Any = config.getoption(name)
+    if value is None:
+        value = config.getini(name)
+    return str(value).strip() or None if value is not None else None
+
+
+def flag_of(config: pytest.Config, name: str) -> bool:
+    """A flag of the ini file.
+
+    Raises:
+        pytest.UsageError: it is none.
+    """
+    try:
+        return bool(config.getini(name))
+    except (TypeError, ValueError, pytest.UsageError) as error:
+        raise pytest.UsageError(f"{name}: {error}") from None
+
+
+def path_of(config: pytest.Config, name: str, option: str) -> Path | None:
+    """A path: from the command line it is seen from where pytest was called, from the ini file from the root.
+
+    Raises:
+        pytest.UsageError: it is empty.
+    """
+    given = config.getoption(name)
+    text = given if given is not None else config.getini(name)
+    if given is not None and not str(given).strip():
+        raise pytest.UsageError(f"{option}: the file's name is empty")
+    if not text:
+        return None
+    base = config.invocation_params.dir if given is not None else config.rootpath
+    return base / str(text)
+
+
+def names_of(config: pytest.Config, name: str, option: str) -> tuple[str, ...]:
+    """Names with commas between them, each once; an option may be repeated.
+
+    Raises:
+        pytest.UsageError: one is no name.
+    """
+    given = config.getoption(name)
+    texts = given if given is not None else [config.getini(name) or ""]
+    names = [part.strip() for text in texts for part in text.split(",")]
+    if given is None and names == [""]:
+        return ()
+    for part in names:
+        if not _NAME.fullmatch(part):
+            raise pytest.UsageError(f"{option}: {part!r} is not a name")
+    return tuple(dict.fromkeys(names))
+
+
+def time_of(text: str | None, option: str, usual: str, seconds: float) -> float:
+    """A time in seconds; ``seconds`` is what ``usual`` means.
+
+    Raises:
+        pytest.UsageError: the text is no time.
+    """
+    if text is None or text == usual:
+        return seconds  # the usual case must not pay for importing pint
+    try:
+        return judge.read_seconds(text)
+    except ValueError as error:
+        raise pytest.UsageError(f"{option}: {error}") from None
+
+
+def size_of(config: pytest.Config, name: str, option: str) -> int | None:
+    """A size in bytes, of a text such as ``6 GiB``; ``None`` where it says nothing.
+
+    Raises:
+        pytest.UsageError: the text is no size, or not more than nothing.
+    """
+    text = text_of(config, name)
+    if text is None:
+        return None
+    from pytest_vperf.quantity import QuantityError, amount
+
+    try:
+        size = round(amount(option, text, "byte", such_as="6 GiB"))
+    except QuantityError as error:
+        raise pytest.UsageError(str(error)) from None
+    if size <= 0:
+        raise pytest.UsageError(f"{option}: {text!r} is not more than nothing")
+    return size
+
+
+def number_of(config: pytest.Config, name: str, option: str) -> int | None:
+    """A whole number from 1 on; ``None`` where it says nothing.
+
+    Raises:
+        pytest.UsageError: the text is none.
+    """
+    text = text_of(config, name)
+    if text is None:
+        return None
+    if not re.fullmatch(r"[1-9][0-9]{0,8}", text):
+        raise pytest.UsageError(f"{option}: {text!r} is not a whole number from 1 on")
+    return int(text)
+
+
+# The settings of a run that say what targets are, and where: read from the command line and the ini file.
+
+
+def read_kernel(config: pytest.Config, name: str, option: str) -> Path | None:
+    """A kernel of a comparison: its header is read now, since the other claims of a run may take hours."""
+    path = path_of(config, name, option)
+    if path is None:
+        return None
+    if not path.is_file():
+        raise pytest.UsageError(f"{option}: {path} is not a file")
+    from pytest_vperf.targets.base import CannotStart
+    from pytest_vperf.targets.kernel.guest_kernel import read_release
+
+    try:
+        read_release(path)
+    except OSError as error:
+        raise pytest.UsageError(f"{option}: {path}: {error.strerror or error}") from None
+    except CannotStart as error:
+        raise pytest.UsageError(f"{option}: {error}") from None
+    return path
+
+
+def read_libvirt_uris(config: pytest.Config) -> Mapping[str, str]:
+    """The daemons of ``--libvirt-uri``, by their drivers.
+
+    Raises:
+        pytest.UsageError: one is no address of a daemon, or two have the same driver.
+    """
+    from pytest_vperf.targets.libvirt import address
+
+    given = config.getoption("libvirt_uri") or config.getini("libvirt_uri")
+    found: dict[str, str] = {}
+    for uri in given:
+        try:
+            driver = address.driver(address.check(uri))
+        except ValueError as error:
+            raise pytest.UsageError(f"--libvirt-uri: {error}") from None
+        if driver in found:
+            raise pytest.UsageError(f"--libvirt-uri: two for {driver}: {found[driver]} and {uri}")
+        found[driver] = uri
+    return found
+
+
+def read_on(config: pytest.Config) -> str:
+    """The machine of ``--on``; empty: this one.
+
+    Raises:
+        pytest.UsageError: it names no machine; or several processes would measure on it.
+    """
+    text = text_of(config, "on")
+    if text is None:
+        return ""
+    if any(config.getoption(name, None) for name in ("numprocesses", "tx")):
+        raise pytest.UsageError(
+            "--on: one run at a time measures on another machine: run without pytest-xdist's -n"
+        )
+    from pytest_vperf.targets.remote import address
+
+    try:
+        return address.check(text, LABS)
+    except ValueError as error:
+        raise pytest.UsageError(f"--on: {error}") from None
+
+
+def read_load_host(text: str | None) -> str:
+    """The other host of ``--load-host``; empty: a namespace of this machine.
+
+    Raises:
+        pytest.UsageError: it names no machine.
+    """
+    if text in (None, "embedded"):
+        return ""
+    from pytest_vperf.targets.remote.connection import parse_url
+
+    try:
+        parse_url(str(text))
+    except ValueError as error:
+        raise pytest.UsageError(f"--load-host: {error}, nor 'embedded'") from None
+    return str(text)
+
+
+def read_accelerators(config: pytest.Config) -> tuple[str, ...]:
+    """The accelerators of ``--accelerator``; empty is auto.
+
+    Raises:
+        pytest.UsageError: one is not known.
+    """
+    names = names_of(config, "pod_accelerator", "--accelerator")
+    for name in names:
+        if name not in (*ACCELERATORS, "auto"):
+            raise pytest.UsageError(
+                f"--accelerator: {name!r} is not known; there are {', '.join(ACCELERATORS)} and auto"
+            )
+    if "auto" in names and len(names) > 1:
+        raise pytest.UsageError("--accelerator: auto stands alone")
+    return () if names == ("auto",) else names
+
+
+def read_labs(config: pytest.Config) -> tuple[str, ...]:
+    """The kinds of ``--lab``.
+
+    Raises:
+        pytest.UsageError: there is no such kind.
+    """
+    names = names_of(config, "lab", "--lab")
+    for name in names:
+        if name not in LABS:
+            raise pytest.UsageError(
+                f"--lab: there is no lab {name!r}; there are: {', '.join(LABS)}"
+            )
+    return names
+
+
+def read_image(config: pytest.Config) -> str | None:
+    """The image of ``--container-image``: a reference, or the absolute path of a ``.tar``; ``None``: ours.
+
+    Raises:
+        pytest.UsageError: the file is not there.
+    """
+    path = path_of(config, "container_image", "--container-image")
+    if path is None:
+        return None
+    if path.suffix != ".tar":
+        return text_of(config, "container_image")
+    if not path.is_file():
+        raise pytest.UsageError(f"--container-image: {path} is not a file")
+    return str(path)
+
 
 Mode = Literal["judge", "strict", "advisory"]
 

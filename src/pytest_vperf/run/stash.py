@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_vperf.outcomes import TestClaims
-    from pytest_vperf.session import ClaimsSession
+    from pytest_vperf.run.outcomes import TestClaims
+    from pytest_vperf.run.session import ClaimsSession
 
 _SESSION: pytest.StashKey[ClaimsSession] = pytest.StashKey()
 #: On a test: its claims.
@@ -20,7 +20,7 @@ RUNNING: pytest.StashKey[bool] = pytest.StashKey()
 def claims_session(config: pytest.Config) -> ClaimsSession:
     """What the run knows of its claims, made on first use; the same for every caller."""
     if _SESSION not in config.stash:
-        from pytest_vperf.session import ClaimsSession
+        from pytest_vperf.run.session import ClaimsSession
 
         config.stash[_SESSION] = ClaimsSession(config)
     return config.stash[_SESSION]

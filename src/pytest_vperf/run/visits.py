@@ -3,7 +3,7 @@
 A claim about a limit is judged in several sessions. Each of them is a visit to its test: the test runs as any
 other, and a claim whose session is over ends it. The first visit comes in the user's order; the second when half
 of what then remained of the run is over, at the first place from there on where it ends no fixture that other tests
-share, see `pytest_vperf.visit_places`; the rest after the last test, in passes in the user's order. So the sessions
+share, see `pytest_vperf.run.visits`; the rest after the last test, in passes in the user's order. So the sessions
 of a claim are as far apart as the run allows, and nobody waits.
 
 pytest sees each test once: the reports of a visit that another one follows are not logged.
@@ -18,13 +18,48 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from _pytest.runner import call_and_report, runtestprotocol
 
-from pytest_vperf.fixtures import asks_for_claim
-from pytest_vperf.outcomes import TestClaims
-from pytest_vperf.stash import TEST_CLAIMS
-from pytest_vperf.visit_places import comes_between
+from pytest_vperf.fixtures.core import asks_for_claim
+from pytest_vperf.run.outcomes import TestClaims
+from pytest_vperf.run.stash import TEST_CLAIMS
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Generator, Iterable, Mapping
+
+
+# Where in a run a test may be visited again: never between two tests that share a fixture which the visit would
+# end.
+#
+# pytest ends the fixtures of a class, module or package as soon as a test from elsewhere is next. In the user's
+# order that is after the last of its tests; a visit in their midst would end them, and make them anew, under the
+# tests that share them.
+
+#: A folder that is no package holds no fixtures. Older versions of pytest do not collect such folders.
+_FOLDER: type | None = getattr(pytest, "Dir", None)
+
+
+def comes_between(visited: pytest.Item, previous: pytest.Item, following: pytest.Item) -> bool:
+    """Whether a test may be visited between two others, without an end to anything that they share."""
+    own = set(visited.listchain())
+    shared = set(previous.listchain()) & set(following.listchain())
+    if any(node not in own and type(node) is not _FOLDER for node in shared):
+        return False
+    # A fixture with parameters is made anew for each of them.
+    first, second, third = map(_parameters, (previous, following, visited))
+    return not any(
+        second.get(name) == value != third.get(name, value) for name, value in first.items()
+    )
+
+
+def _parameters(item: pytest.Item) -> Mapping[str, int]:
+    """Which parameter a test has of each fixture that several tests share."""
+    call: Any = getattr(item, "callspec", None)
+    scopes = getattr(call, "_arg2scope", {})
+    return {
+        name: number
+        for name, number in getattr(call, "indices", {}).items()
+        if getattr(scopes.get(name), "value", "function") != "function"
+    }
+
 
 #: Options and markers of plug-ins that run a test in a way of their own, several times or in another process, and
 #: of pytest where it shows how a test is set up: such a test is visited once.

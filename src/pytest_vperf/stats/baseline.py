@@ -2,7 +2,7 @@
 
 The level of a machine moves between runs by more than samples within a run spread, so the run is the unit: one median
 each, stored and fresh. Where the old kernel, binary or image is still there, run both and use
-`pytest_vperf.stats.pair_rule` instead: it decides on differences that this cannot see.
+`pytest_vperf.stats.pair` instead: it decides on differences that this cannot see.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ import math
 from statistics import median, stdev
 from typing import TYPE_CHECKING, Literal
 
-from pytest_vperf.stats.ending import Ending
-from pytest_vperf.stats.plain import check_error, count
-from pytest_vperf.stats.rule import State
+from pytest_vperf.stats.rule import Ending, State, check_error, count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pytest_vperf.stats.limit_rule import LimitRule
-from pytest_vperf.stats.pair_rule import PairRule
-from pytest_vperf.stats.plain import check_number
+from pytest_vperf.stats.limit import LimitRule
+from pytest_vperf.stats.pair import PairRule
+from pytest_vperf.stats.rule import check_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -1,17 +1,137 @@
 """The rule of a calibration: a fixed number of samples in sessions spread over the run, judged by nothing.
 
-It takes its samples where `pytest_vperf.stats.limit_rule` takes them, with the same warm-up, so that what it finds is
+It takes its samples where `pytest_vperf.stats.limit` takes them, with the same warm-up, so that what it finds is
 what a limit is held against later. How many there are does not depend on what they are: a number that did would
 shift their median.
 """
 
 from __future__ import annotations
 
-from pytest_vperf.stats.ending import Ending
+import math
+from typing import TYPE_CHECKING
+
 from pytest_vperf.stats.interval import quantile_interval
-from pytest_vperf.stats.limit_rule import WARM_UP, WARM_UP_LATER
-from pytest_vperf.stats.plain import check_number, check_whole, suspicion
-from pytest_vperf.stats.rule import Arm, Cause, State
+from pytest_vperf.stats.limit import WARM_UP, WARM_UP_LATER
+from pytest_vperf.stats.pair import PairedSamples
+from pytest_vperf.stats.rule import Arm, Cause, Ending, State, check_number, check_whole, suspicion
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+# The samples of one arm: warm-up set apart, every value checked.
+
+
+class SingleSamples:
+    """Samples in the order they were taken.
+
+    Attributes:
+        judged: the values that count.
+    """
+
+    def __init__(self, warm_up: int) -> None:
+        """Begin; the first ``warm_up`` values will not count: they are off by 5 to 50 %."""
+        self.judged: list[float] = []
+        self._warm_up = check_whole("warm_up", warm_up)
+
+    @property
+    def warming_up(self) -> bool:
+        """Whether the next value is a warm-up."""
+        return self._warm_up > 0
+
+    def add(self, value: float) -> None:
+        """Take a value.
+
+        Raises:
+            ValueError: it is not finite.
+        """
+        value = check_number("a sample", value)
+        if self._warm_up > 0:
+            self._warm_up -= 1
+        else:
+            self.judged.append(value)
+
+
+# Rules without a threshold: a fixed number of samples, described and judged by nothing.
+
+#: The fewest whose smallest and greatest enclose the median with 99 %: 2 * 0.5**8 is 0.8 %.
+_DESCRIBED_SAMPLES = 8
+_DESCRIBED_CONFIDENCE = 0.99
+
+
+class DescribeRule(Ending):
+    """Takes a number of samples of one arm, or of pairs; its decision is always ``inconclusive``."""
+
+    def __init__(
+        self,
+        samples: int = _DESCRIBED_SAMPLES,
+        warm_up: int = 1,
+        *,
+        paired: bool = False,
+        seed: int = 0,
+    ) -> None:
+        """Make the rule.
+
+        Args:
+            samples: judged samples, or pairs, after which it ends.
+            warm_up: first samples, or pairs, that do not count.
+            paired: whether two arms are compared; the estimate is then the median of the ratios a/b.
+            seed: of the pairs' order.
+        """
+        super().__init__()
+        self._why = "no threshold"
+        self._size = samples
+        self._samples = PairedSamples(warm_up, seed) if paired else SingleSamples(warm_up)
+
+    def next(self) -> Arm:
+        """Which arm to sample next."""
+        return self._samples.next() if isinstance(self._samples, PairedSamples) else "a"
+
+    @property
+    def warming_up(self) -> bool:
+        """Whether the next value is a warm-up."""
+        return self._samples.warming_up
+
+    def add(self, value: float) -> None:
+        """Take a sample.
+
+        Raises:
+            ValueError: the value is not finite, or, where pairs are taken, not positive.
+        """
+        self._samples.add(value)
+        if len(self._values) >= self._size:
+            self.decided = True
+
+    @property
+    def state(self) -> State:
+        """What is known now."""
+        values = self._values
+        error = (1 - _DESCRIBED_CONFIDENCE) / 2
+        found = quantile_interval(values, 0.5, error, error) if len(values) > 1 else None
+        noun = "pair" if isinstance(self._samples, PairedSamples) else "sample"
+        return State(
+            decided=self.decided,
+            decision="inconclusive",
+            reason=self._why + suspicion(values, noun),
+            estimate=found.estimate if found else None,
+            low=found.low if found else None,
+            high=found.high if found else None,
+            confidence=_DESCRIBED_CONFIDENCE,
+            samples=len(values),
+            forecast=self._size,
+            cause=self.cause,
+            forecast_at_best=self._size,
+        )
+
+    @property
+    def _values(self) -> Sequence[float]:
+        if isinstance(self._samples, SingleSamples):
+            return self._samples.judged
+        return [
+            math.exp(pair.second - pair.first if pair.a_second else pair.first - pair.second)
+            for pair in self._samples.pairs
+        ]
+
 
 #: Of each session: as many as a limit is judged by where they agree.
 _SAMPLES = 8

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_vperf.stats.signs import SignEvidence
+from pytest_vperf.stats.evidence import SignEvidence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +62,7 @@ def sequential_interval(
 ) -> Interval:
     """The interval for a quantile, valid whenever the sampling stopped and for whatever reason.
 
-    The values that the evidence of `pytest_vperf.stats.signs` does not reject as the quantile.
+    The values that the evidence of `pytest_vperf.stats.evidence` does not reject as the quantile.
 
     Args:
         ordered: at least one value, finite, in order of size.

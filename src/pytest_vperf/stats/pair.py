@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+import random
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from pytest_vperf.stats import need
-from pytest_vperf.stats.background import Background
-from pytest_vperf.stats.ending import Ending
-from pytest_vperf.stats.evidence import Evidence
-from pytest_vperf.stats.pairs import PairedSamples
-from pytest_vperf.stats.plain import (
+from pytest_vperf.stats.evidence import Background, Evidence, Pair
+from pytest_vperf.stats.rule import (
+    Ending,
+    State,
     check_edges,
     check_error,
+    check_number,
     check_positive,
     check_share,
     check_side,
@@ -20,11 +20,255 @@ from pytest_vperf.stats.plain import (
     count,
     suspicion,
 )
-from pytest_vperf.stats.replay import Band, band, shown
-from pytest_vperf.stats.rule import State
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pytest_vperf.stats.rule import Arm, Side
+
+
+# How many pairs a comparison is going to need.
+
+#: Pairs before which nothing is said: the spread of fewer says too little.
+FORECAST_FROM = 8
+#: Pairs before which no comparison is given up.
+_GIVE_UP_FROM = 32
+#: Pairs per squared ratio of spread and distance, measured on recorded noise at alpha = beta = 0.01: the logarithm of
+#: 1/alpha, 4.6, over the growth of the evidence for normal noise, half the squared ratio, and what is lost by not
+#: knowing the noise.
+_PAIRS_PER_SQUARE = 13 / math.log(100)
+
+
+def pairs_needed(spread: float, distance: float, error: float) -> float:
+    """Pairs until a decision is expected.
+
+    Args:
+        spread: robust standard deviation of the pairs' log ratios.
+        distance: of the true log ratio from the threshold.
+        error: allowed for the decision, alpha or beta.
+    """
+    if distance <= 0:
+        return math.inf
+    return FORECAST_FROM + _PAIRS_PER_SQUARE * math.log(1 / error) * (spread / distance) ** 2
+
+
+def forecast(count: int, spread: float, distance: float, error: float) -> int | None:
+    """`pairs_needed` as a whole number, after ``count`` pairs; ``None`` where it would be a guess."""
+    if count < FORECAST_FROM:
+        return None
+    need = pairs_needed(spread, distance, error)
+    return max(count + 1, math.ceil(need)) if need < 1e9 else None
+
+
+def forecast_at_best(count: int, spread: float, distance: float, error: float) -> int | None:
+    """`forecast` if the truth lies farther away than it seems, by 2 standard errors of a median.
+
+    Few pairs say little about the distance, and the forecast goes with its inverse square: of a comparison whose
+    first pairs happen to lie near the threshold it is thousands, and means nothing.
+    """
+    if count < FORECAST_FROM:
+        return None
+    return forecast(count, spread, _farther(count, spread, distance, 2), error)
+
+
+def hopeless(count: int, most: int, spread: float, distance: float, error: float) -> bool:
+    """Whether ``most`` pairs would not decide even if the truth lay 2.5 standard errors farther than it seems."""
+    if count < _GIVE_UP_FROM:
+        return False
+    return pairs_needed(spread, _farther(count, spread, distance, 2.5), error) > most
+
+
+def _farther(count: int, spread: float, distance: float, errors: float) -> float:
+    """A distance and some standard errors of a median.
+
+    Each is 1.25 spread / sqrt(count) (for normal noise: Kendall and Stuart, The Advanced Theory of Statistics, 14.6).
+    """
+    return distance + errors * 1.25 * spread / math.sqrt(count)
+
+
+# Interleaved pairs of two arms; a fair coin says which arm goes first.
+#
+# Neighbours in time share most of the noise, so the arms are sampled in turn. Which one goes first matters where
+# the first of two leaves something behind (a warm cache, a busy host), and the coin is what the judgement stands
+# on: see `pytest_vperf.stats.evidence`.
+
+
+class PairedSamples:
+    """Pairs in the order they were taken.
+
+    Attributes:
+        pairs: every complete pair that counts.
+    """
+
+    def __init__(self, warm_up: int, seed: int, *, mirrored: bool = False) -> None:
+        """Begin.
+
+        Args:
+            warm_up: first pairs that will not count.
+            seed: equal seeds give equal orders.
+            mirrored: higher is better: 1/value is judged instead of the value, which reads as a time.
+
+        Raises:
+            TypeError: ``warm_up`` or the seed is no whole number.
+            ValueError: one of them is less than 0.
+        """
+        self.pairs: list[Pair] = []
+        self._warm_up = check_whole("warm_up", warm_up)
+        self._sign = -1.0 if mirrored else 1.0
+        self._random = random.Random(check_whole("seed", seed))  # noqa: S311 - an order of samples, no secret # nosec B311
+        self._first: float | None = None
+        self._a_second = self._toss()
+
+    def next(self) -> Arm:
+        """Which arm to sample next."""
+        is_a = self._a_second == (self._first is not None)
+        return "a" if is_a else "b"
+
+    @property
+    def warming_up(self) -> bool:
+        """Whether the next value belongs to a warm-up pair."""
+        return self._warm_up > 0
+
+    def add(self, value: float) -> Pair | None:
+        """Take the value of the arm that `next` named.
+
+        Returns:
+            the pair, if the value completed one that counts.
+
+        Raises:
+            TypeError: it is no number.
+            ValueError: it is not finite, or not positive, so that it has no ratio.
+        """
+        number = check_number("a sample", value)
+        if number <= 0:
+            raise ValueError(f"a sample is {value!r}: a ratio needs positive numbers")
+        log = self._sign * math.log(number)
+        if self._first is None:
+            self._first = log
+            return None
+        pair = Pair(self._first, log, self._a_second)
+        self._first, self._a_second = None, self._toss()
+        if self._warm_up > 0:
+            self._warm_up -= 1
+            return None
+        self.pairs.append(pair)
+        return pair
+
+    def _toss(self) -> bool:
+        return bool(self._random.getrandbits(1))
+
+
+# What else a row of pairs shows: the same evidence, gathered again for other ratios than the threshold.
+
+#: How often the distance between a rejected and a possible ratio is halved.
+_HALVINGS = 8
+#: Logarithms beyond which no end of an interval is looked for: a factor of a million.
+_FARTHEST = math.log(1e6)
+
+
+class Band(NamedTuple):
+    """An interval of logarithms of ratios; an end is ``None`` where the pairs set none."""
+
+    low: float | None
+    high: float | None
+
+
+def shown(pairs: Sequence[Pair], effect: float, low: float, high: float, error: float) -> bool:
+    """Whether the pairs show that log(a/b) lies between ``low`` and ``high``, each with this error."""
+    above, below = Evidence(low, effect, good="above"), Evidence(high, effect, good="below")
+    gather(pairs, [above, below])
+    return min(above.above.peak, below.below.peak) >= math.log(1 / error)
+
+
+def gather(pairs: Sequence[Pair], questions: Sequence[Evidence]) -> None:
+    """Feed the pairs to several questions at once."""
+    background = Background()
+    for pair in pairs:
+        for each in questions:
+            each.add(pair, background)
+        background.add(pair)
+
+
+def band(
+    pairs: Sequence[Pair],
+    effect: float,
+    *,
+    centre: float,
+    low_error: float,
+    high_error: float,
+    good_side_low: Literal["below", "above"] = "below",
+) -> Band:
+    """The ratios that the pairs do not reject: a confidence sequence (Howard, Ramdas, McAuliffe and Sekhon 2021).
+
+    A ratio is rejected when the evidence against it was ever strong enough. The ends are found by halving, to within
+    1/256 of the distance at which they were first passed.
+
+    Args:
+        pairs: all that were judged, in order.
+        effect: as the rule had it.
+        centre: where to begin; a ratio that is not rejected, usually the estimate.
+        low_error: chance that the truth lies below the lower end.
+        high_error: chance that it lies above the upper end.
+        good_side_low: the good side at the lower end, which says who bets there.
+    """
+    if not pairs:
+        return Band(None, None)
+    low, high = _End(centre, -1, low_error), _End(centre, 1, high_error)
+    step = effect
+    while not (low.passed and high.passed) and step < _FARTHEST:
+        _probe(pairs, effect, low, high, step, good_side_low)
+        step *= 2
+    for _ in range(_HALVINGS):
+        _probe(pairs, effect, low, high, None, good_side_low)
+    return Band(low.end, high.end)
+
+
+class _End:
+    """One end of the interval: between ``inside``, not rejected, and ``outside``, rejected."""
+
+    def __init__(self, centre: float, sign: int, error: float) -> None:
+        self.centre, self.sign = centre, sign
+        self.strength = math.log(1 / error)
+        self.inside, self.outside = 0.0, math.inf
+
+    @property
+    def passed(self) -> bool:
+        return math.isfinite(self.outside)
+
+    @property
+    def end(self) -> float | None:
+        return self.centre + self.sign * self.outside if self.passed else None
+
+    def shift(self, step: float | None) -> float:
+        """The next ratio to ask about."""
+        self.asked = self.inside
+        if step is None and self.passed:
+            self.asked = (self.inside + self.outside) / 2
+        elif step is not None and not self.passed:
+            self.asked = step
+        return self.centre + self.sign * self.asked
+
+    def answer(self, peak: float) -> None:
+        if peak >= self.strength:
+            self.outside = min(self.outside, self.asked)
+        elif self.asked < self.outside:
+            self.inside = max(self.inside, self.asked)
+
+
+def _probe(
+    pairs: Sequence[Pair],
+    effect: float,
+    low: _End,
+    high: _End,
+    step: float | None,
+    good_side_low: Literal["below", "above"],
+) -> None:
+    at_low = Evidence(low.shift(step), effect, good=good_side_low)
+    at_high = Evidence(high.shift(step), effect, good="below")
+    gather(pairs, [at_low, at_high])
+    low.answer(at_low.above.peak)
+    high.answer(at_high.below.peak)
+
 
 #: The distance that matters where the threshold is 1, an ordering, and names none: 2 %.
 _USUAL_EFFECT = math.log(1.02)
@@ -174,9 +418,9 @@ class PairRule(Ending):
             high=self._ratio(found.low if self._mirrored else found.high),
             confidence=1 - sum(self._errors),
             samples=size,
-            forecast=size if self.decided and not self.cause else need.forecast(size, *outlook),
+            forecast=size if self.decided and not self.cause else forecast(size, *outlook),
             cause=self.cause,
-            forecast_at_best=need.forecast_at_best(size, *outlook),
+            forecast_at_best=forecast_at_best(size, *outlook),
         )
 
     @property
@@ -231,10 +475,8 @@ class PairRule(Ending):
                 f"too close to call: {after} the ratio is shown to lie within "
                 f"{math.expm1(self._effect / 2):.1%} of the threshold",
             )
-        elif size % _ASK_WHETHER_HOPELESS == 0 and need.hopeless(
-            size, self._most, *self._outlook()
-        ):
-            likely = need.forecast(size, *self._outlook())
+        elif size % _ASK_WHETHER_HOPELESS == 0 and hopeless(size, self._most, *self._outlook()):
+            likely = forecast(size, *self._outlook())
             text = f"about {likely} needed" if likely else "far more needed"
             self._end("inconclusive", "budget", f"given up {after}: {text}, {self._most} allowed")
 
@@ -245,7 +487,7 @@ class PairRule(Ending):
         half, size = self._effect / 2, len(self._samples.pairs)
         room = half - abs(self._background.centre - shift)
         # The replay is work, so not where it cannot show it yet.
-        if need.pairs_needed(self._background.spread, room, _CLOSE_ERROR) > _WORTH_ASKING * size:
+        if pairs_needed(self._background.spread, room, _CLOSE_ERROR) > _WORTH_ASKING * size:
             return False
         pairs = self._samples.pairs
         return shown(pairs, self._effect, shift - half, shift + half, _CLOSE_ERROR)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
-from pytest_vperf.stats.plain import check_share, check_side, check_whole
+from pytest_vperf.stats.rule import check_share, check_side, check_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,16 +8,100 @@ a target, and the claim is *not measured*.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, runtime_checkable
+
+from pytest_vperf.quantity import Quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
-    from pytest_vperf.quantity import Quantity
-    from pytest_vperf.targets.program import Program
+
+# Ending a command where processes are seen from inside alone: by the mark that all it started carries.
+
+#: Again until nothing is found: a process may be made between the look and the signal. Any shell with grep will do.
+_SCRIPT = (
+    "for turn in 1 2 3 4 5; do found=;"
+    ' for e in /proc/[0-9]*/environ; do if grep -q "{variable}=$1" "$e" 2>/dev/null; then'
+    " p=${{e#/proc/}}; kill -9 ${{p%/environ}} && found=yes; fi; done;"
+    ' [ "$found" ] || break; done'
+)
+
+
+def end_marked(variable: str, mark: str) -> list[str]:
+    """The command that kills every process with ``variable=mark`` in its environment; it must not have it itself.
+
+    Args:
+        variable: its name.
+        mark: its value: letters and digits.
+    """
+    return ["sh", "-c", _SCRIPT.format(variable=variable), "sh", mark]
+
+
+# The end of a daemon's log, for the message that it did not start.
+
+#: Lines that are shown, and characters of each.
+_COUNT, _WIDTH = 8, 400
+
+
+def last_lines(log: Path) -> str:
+    """The last lines of a log, long ones cut; ``(none)`` where it is empty.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    lines = log.read_text(errors="replace").strip().splitlines()[-_COUNT:]
+    return "\n".join(line[:_WIDTH] for line in lines) or "(none)"
+
+
+# The phases of a start as a quantity: borders between them, on one clock, become parts that add up.
+
+
+def startup_quantity(began: float, marks: Mapping[str, float], phases: Iterable[str]) -> Quantity:
+    """The time of a start in ms, with its phases as parts, in order.
+
+    A border that was not seen (a kernel that prints nothing at its start) joins two phases, e.g. ``firmware+kernel``.
+
+    Args:
+        began: the request, in seconds.
+        marks: when each phase ended, on the same clock.
+        phases: all of them, in order.
+    """
+    parts: list[tuple[str, float]] = []
+    waiting: list[str] = []
+    for phase in phases:
+        waiting.append(phase)
+        if phase in marks:
+            ended = marks[phase]
+            parts.append(("+".join(waiting), (ended - began) * 1e3))
+            began, waiting = ended, []
+    return Quantity(sum(value for _, value in parts), "ms", tuple(parts), better="lower")
+
+
+# A program in a target: how it is called there, and which bytes it is.
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program as one target runs it. Made by `pytest_vperf.targets.base.Target.program`.
+
+    Attributes:
+        name: as it was asked for, e.g. ``sysbench``.
+        argv: the words before its arguments. More than a path on the host, where a program of the image runs
+            through the image's own loader.
+        path: where the file is: in the image, e.g. ``/usr/bin/sysbench``; or, of an installed tool, on the host.
+        sha256: of the file, in hexadecimal; equal in two targets where both run the same bytes.
+        origin: ``image``, or ``host`` for a tool that is installed there.
+    """
+
+    name: str
+    argv: tuple[str, ...]
+    path: str
+    sha256: str
+    origin: str
 
 
 class TargetError(Exception):
@@ -337,3 +421,88 @@ class Started(Target, Protocol):
         The phases add up to the whole: each ends where the next begins, on the host's monotonic clock.
         """
         ...
+
+
+# Says of what cannot be had which target wanted it.
+
+
+@contextlib.contextmanager
+def named(target: str) -> Iterator[None]:
+    """Say of what cannot be had which container wanted it: engine and image know none, and are kept for several."""
+    try:
+        yield
+    except Unavailable as error:
+        error.target = target
+        raise
+
+
+# Something costly that many tests share: made when it is first wanted, and made again where it died.
+
+T = TypeVar("T")
+
+#: How often something is made in a run. What dies again and again has a cause that the next one has, too.
+_MOST = 3
+
+
+class Once(Generic[T]):
+    """A function that is called once; its result is kept, and so is a `TargetError`.
+
+    A second try at an engine that does not start, or a kernel that cannot be had, would take as long as the
+    first, for every claim. What was there and has died meanwhile is another matter: the claim under which it died has
+    its error, and for those that follow it is made again, see `renew`.
+
+    Args:
+        make: is called.
+        gone: whether what was made has died.
+        end: removes what is left of it, before another one is made.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], T],
+        *,
+        gone: Callable[[T], bool] | None = None,
+        end: Callable[[T], None] | None = None,
+    ) -> None:
+        self._make = make
+        self._gone = gone
+        self._end = end
+        self._times = 0
+        self._made: list[T] = []
+        self._error: TargetError | None = None
+
+    @property
+    def made(self) -> tuple[T, ...]:
+        """What was made, and was not let go of: one thing, or none."""
+        return tuple(self._made)
+
+    def __call__(self) -> T:
+        """The thing.
+
+        Raises:
+            TargetError: it could not be made, or died too often; the same one each time.
+        """
+        if self._error is not None:
+            raise self._error
+        if not self._made:
+            try:
+                if self._times == _MOST:
+                    raise CannotConnect(
+                        f"it died {_MOST} times in this run, and is not started once more; what it said is in the"
+                        " errors of the claims under which it died"
+                    )
+                self._times += 1
+                self._made.append(self._make())
+            except TargetError as error:
+                self._error = error
+                raise
+        return self._made[0]
+
+    def renew(self) -> None:
+        """Let go of what has died, so that the next call makes another one. Called between tests: under one, a new
+        one would hide that the old one died.
+        """
+        if self._made and self._gone is not None and self._gone(self._made[0]):
+            dead = self._made.pop()
+            if self._end is not None:
+                self._end(dead)

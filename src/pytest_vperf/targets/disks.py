@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
+import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pytest_vperf.machine import loops, mounts
+from pytest_vperf.machine import mounts
+from pytest_vperf.machine.preflight import find_program
 from pytest_vperf.quantity import amount
 from pytest_vperf.targets.base import CannotStart, TargetError, Unavailable
-from pytest_vperf.targets.disk_programs import call, check, refusal
 from pytest_vperf.targets.limits import DiskCaps
 
 if TYPE_CHECKING:
@@ -28,6 +30,68 @@ if TYPE_CHECKING:
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.base import Target
     from pytest_vperf.targets.scope import Scope
+
+
+# The programs that disks are made and mounted with, and how a machine is told that it cannot have disks.
+
+_CONTROL = Path("/dev/loop-control")
+_MAKE = "mkfs.ext4"
+#: Each program with its package.
+_PROGRAMS = {"losetup": "mount", "mount": "mount", "umount": "mount", _MAKE: "e2fsprogs"}
+#: What root is told in a container, who is not the machine's.
+_NOT_ALLOWED = re.compile("permission denied|not permitted", re.IGNORECASE)
+
+
+def check(*, formatted: bool) -> None:
+    """Make sure that disks can be made here, as far as can be seen without doing it.
+
+    Args:
+        formatted: with a file system.
+
+    Raises:
+        Unavailable: this user may not, the kernel cannot, or a program is missing; says what mends it.
+    """
+    if os.geteuid() != 0:
+        why = "a disk of the run is a loop device, which needs root"
+        raise Unavailable(why, remedy="run as root")
+    for program, package in _PROGRAMS.items():
+        if find_program(program) is None and (formatted or program != _MAKE):
+            raise Unavailable(f"{program} is not installed", remedy=f"apt-get install {package}")
+    if not _CONTROL.exists():
+        raise Unavailable(
+            f"this machine has no loop devices: there is no {_CONTROL}",
+            remedy="modprobe loop; in a container, run it with --privileged",
+        )
+
+
+def call(*argv: str) -> None:
+    """Run a program to its end.
+
+    Raises:
+        Unavailable: this user may not do that here.
+        CannotStart: it failed; with its words.
+        OSError: it cannot be executed.
+    """
+    # By its path: root's search path may lack /usr/sbin, where `su` was called without "-".
+    program = find_program(argv[0]) or argv[0]
+    done = subprocess.run(
+        [program, *argv[1:]],
+        env={**os.environ, "LC_ALL": "C"},  # its words are read
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise refusal(f"{' '.join(argv)} failed: {done.stderr.strip()[-300:]}")
+
+
+def refusal(why: str) -> TargetError:
+    """What a failure is, by its words: this machine cannot have disks, or this one cannot be made."""
+    if _NOT_ALLOWED.search(why):
+        remedy = "run as the machine's root; in a container, run it with --privileged"
+        return Unavailable(why, remedy=remedy)
+    return CannotStart(why)
+
 
 _CHUNK = 1 << 20
 
@@ -60,7 +124,7 @@ class Disk:
             "size": str(size),
             "file": "written",
             "format": format or "raw",
-            "direct_io": "yes" if loops.direct(device) else "no",
+            "direct_io": "yes" if mounts.direct_loop(device) else "no",
             "below": _file_system(folder),
         }
 
@@ -174,8 +238,8 @@ class Disk:
                     mounts.unmount(point)
                     break
                 time.sleep(0.05)
-        if loops.backing(self.device) == str(self._folder / "image"):
-            loops.detach(self.device)
+        if mounts.loop_backing(self.device) == str(self._folder / "image"):
+            mounts.detach_loop(self.device)
         _remove(self._folder)
 
 
@@ -245,7 +309,7 @@ class Disks:
                     "mount", "-t", "tmpfs", "-o", f"{room},nosuid,nodev", "vperf-disk", str(folder)
                 )
             _write(folder / "image", length)
-            device = loops.attach(folder / "image")
+            device = mounts.attach_loop(folder / "image")
             if format:
                 # Without lazy initialisation: the kernel would write in the background while something is measured.
                 options = "lazy_itable_init=0,lazy_journal_init=0"
@@ -253,7 +317,7 @@ class Disks:
             disk = Disk(folder.name, folder, device, length, format)
         except BaseException as error:
             if device:
-                loops.detach(device)
+                mounts.detach_loop(device)
             _remove(folder)
             if isinstance(error, OSError):
                 why = f"a disk of {size} cannot be made: {error.strerror or error}"

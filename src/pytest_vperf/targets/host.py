@@ -7,6 +7,7 @@ import itertools
 import os
 import shutil
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -21,19 +22,20 @@ from pytest_vperf.targets.base import (
     Unavailable,
     Usage,
 )
-from pytest_vperf.targets.process import OutOfRoom, OutOfTime, run_process
-from pytest_vperf.targets.received import received, too_large
+from pytest_vperf.targets.network.commands import entering
+from pytest_vperf.targets.process import OutOfRoom, OutOfTime, received, run_process, too_large
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
     from pytest_vperf.machine.runs import Run
-    from pytest_vperf.targets.base import Link
+    from pytest_vperf.targets.base import Link, Program
     from pytest_vperf.targets.control_group import ControlGroup
     from pytest_vperf.targets.disks import CappedDisk, Disk
-    from pytest_vperf.targets.image import Rootfs
-    from pytest_vperf.targets.program import Program
+    from pytest_vperf.targets.image.rootfs import Rootfs
+    from pytest_vperf.targets.network.switch import Namespace
+
 
 Tools = Literal["image", "host"]
 
@@ -166,15 +168,15 @@ class Host:
 
     def program(self, name: str) -> Program:
         """A program of the image, through the image's loader; see `pytest_vperf.targets.base.Target.program`."""
-        from pytest_vperf.targets import image_programs
+        from pytest_vperf.targets.image import programs
 
         try:
             if self._tools == "host":
-                return image_programs.installed_program(name)
+                return programs.installed_program(name)
             if self._rootfs is None:
                 raise Unavailable("the host was given no image whose programs it could run")
             image = self._rootfs()
-            found = image_programs.programs_of(image).in_place(name)
+            found = programs.programs_of(image).in_place(name)
         except Unavailable as error:
             error.target = self.name
             raise
@@ -249,7 +251,7 @@ class Host:
 
     def close(self) -> None:
         """End what commands left running in the background."""
-        from pytest_vperf.machine.marks import end, marked
+        from pytest_vperf.machine.processes import end, marked
 
         for made in self._made_of_it:
             made.close()
@@ -271,3 +273,81 @@ class Host:
 
 def _describe(images: Sequence[Rootfs]) -> dict[str, str]:
     return {"rootfs": images[0].name, "rootfs_sha256": images[0].sha256} if images else {}
+
+
+# Another host: where a server, or the client that loads one, runs apart from what is measured.
+#
+# By default it is *embedded*: a network namespace of its own on this machine, on the run's own switch. It has an
+# address and links of its own, and shares this machine's CPUs and memory; the record says so. A machine reached by
+# SSH is in `pytest_vperf.targets.remote.ssh`.
+
+
+class EmbeddedHost(Host):
+    """A network namespace of this machine as a target.
+
+    Args:
+        namespace: where its commands run; it goes with this target.
+        link: its link to the switch.
+        run: as of `Host`, like the rest.
+    """
+
+    name = "other host (embedded)"
+
+    def __init__(
+        self,
+        namespace: Namespace,
+        link: Link,
+        run: Run | None = None,
+        rootfs: Callable[[], Rootfs] | None = None,
+        *,
+        tools: Tools = "image",
+    ) -> None:
+        super().__init__(run, rootfs, tools=tools)
+        self.link = link
+        self._namespace = namespace
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        input: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        timeout: float = 60.0,
+        check: bool = True,
+        max_output: int = MOST_OUTPUT,
+    ) -> Completed:
+        """Run a command in the namespace to its end; see `pytest_vperf.targets.base.Target.run`."""
+        if not argv:
+            raise ValueError("a command has at least one word")
+        done = super().run(
+            [*entering(self._namespace.path), *argv],
+            input=input,
+            env=env,
+            cwd=cwd,
+            timeout=timeout,
+            check=False,
+            max_output=max_output,
+        )
+        completed = replace(done, argv=tuple(argv))
+        if check and completed.returncode != 0:
+            raise CommandFailed(completed, target=self.name)
+        return completed
+
+    def facts(self) -> Facts:
+        """As of the host; that it is no machine of its own is said."""
+        found = super().facts()
+        return Facts(
+            "host",
+            self.name,
+            {**found.details, "placement": "network namespace on this machine"},
+        )
+
+    def close(self) -> None:
+        """End what commands left running, and take link and namespace away."""
+        super().close()
+        if (
+            self._group is None and self.link is not None
+        ):  # a limited one is in the namespace of this one
+            self.link.close()
+            self._namespace.delete()

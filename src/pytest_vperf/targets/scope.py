@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from pytest_vperf.targets.base import Facts, Target
-    from pytest_vperf.targets.program import Program
+    from pytest_vperf.targets.base import Facts, Program, Target
 
     T = TypeVar("T", bound=Target)
 

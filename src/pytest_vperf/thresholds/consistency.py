@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import PydanticCustomError
 
-from pytest_vperf.claims.problem import Problem, nearest, shown
-from pytest_vperf.claims.scalars import Written, parse_unit, parse_written
-from pytest_vperf.claims.schema import CRITERIA, ClaimPart
 from pytest_vperf.quantity import dimension
+from pytest_vperf.thresholds.scalars import Written, parse_unit, parse_written
+from pytest_vperf.thresholds.schema import CRITERIA, ClaimPart
+from pytest_vperf.thresholds.text_file import Problem, nearest, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pytest_vperf.claims.problem import Path
+    from pytest_vperf.thresholds.text_file import DataPath
 
 #: Names of the figures behind a limit; behind a comparison they are free, as they name what is compared.
 _STATISTICS = ("min", "max", "mean", "median", "stddev", "value")
@@ -60,7 +60,7 @@ def disagreements(data: object, stem: str) -> Iterator[Problem]:
         yield Problem(("claims", one), message, at_key=True)
 
 
-def _criteria(path: Path, claim: dict[str, Any]) -> Iterator[Problem]:
+def _criteria(path: DataPath, claim: dict[str, Any]) -> Iterator[Problem]:
     """Exactly one criterion, and with it what belongs to it."""
     given = [key for key in claim if key in CRITERIA]
     if len(given) > 1:
@@ -84,7 +84,7 @@ def _criteria(path: Path, claim: dict[str, Any]) -> Iterator[Problem]:
         yield Problem(path, message, at_key=True)
 
 
-def _tolerance(path: Path, claim: dict[str, Any]) -> Iterator[Problem]:
+def _tolerance(path: DataPath, claim: dict[str, Any]) -> Iterator[Problem]:
     """A tolerance belongs to the criteria that have one, and is given once."""
     if "tolerance" not in _mapping(claim, "judge"):
         return
@@ -98,7 +98,7 @@ def _tolerance(path: Path, claim: dict[str, Any]) -> Iterator[Problem]:
         yield Problem(place, message, at_key=True)
 
 
-def _dimensions(path: Path, claim: dict[str, Any]) -> Iterator[Problem]:
+def _dimensions(path: DataPath, claim: dict[str, Any]) -> Iterator[Problem]:
     """Published figures measure what the limit measures."""
     near, level = _mapping(claim, "near").get("value"), _mapping(claim, "saturates").get("near")
     values = (claim.get("at_most"), claim.get("at_least"), near, level)
@@ -124,7 +124,7 @@ def _dimensions(path: Path, claim: dict[str, Any]) -> Iterator[Problem]:
             yield Problem((*path, "source", "published", name), message)
 
 
-def _source(path: Path, claim: dict[str, Any]) -> Iterator[Problem]:
+def _source(path: DataPath, claim: dict[str, Any]) -> Iterator[Problem]:
     """A threshold comes from a document or from a calibration, and what belongs to the other is not there."""
     if not isinstance(source := claim.get("source"), dict):
         return

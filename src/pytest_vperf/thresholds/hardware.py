@@ -6,14 +6,14 @@ import difflib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_vperf.claims.consistency import ANY
-from pytest_vperf.claims.problem import nearest
+from pytest_vperf.thresholds.consistency import ANY
+from pytest_vperf.thresholds.text_file import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pytest_vperf.claims.thresholds import HardwareProfile, Threshold
     from pytest_vperf.machine.fingerprint import Fingerprint
+    from pytest_vperf.thresholds.profile import HardwareProfile, Threshold
 
 AUTO = "auto"
 

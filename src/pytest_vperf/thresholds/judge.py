@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_vperf.claims.problem import shown
+from pytest_vperf.thresholds.text_file import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

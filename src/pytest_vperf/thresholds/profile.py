@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest_vperf
-from pytest_vperf.claims import schema
-from pytest_vperf.claims.consistency import disagreements
-from pytest_vperf.claims.criterion import (
+from pytest_vperf.thresholds import schema
+from pytest_vperf.thresholds.consistency import disagreements
+from pytest_vperf.thresholds.criterion import (
     Limit,
     Near,
     NearLimit,
@@ -23,18 +23,18 @@ from pytest_vperf.claims.criterion import (
     Saturates,
     Unknown,
 )
-from pytest_vperf.claims.criterion_schema import JudgePart
-from pytest_vperf.claims.judge import Setting
-from pytest_vperf.claims.match import Match
-from pytest_vperf.claims.problem import ThresholdError
-from pytest_vperf.claims.source import Calibration, Source
-from pytest_vperf.claims.yaml_source import YamlSource, read_yaml
+from pytest_vperf.thresholds.judge import Setting
+from pytest_vperf.thresholds.match import Match
+from pytest_vperf.thresholds.reader import YamlSource, read_yaml
+from pytest_vperf.thresholds.schema import JudgePart
+from pytest_vperf.thresholds.text_file import ThresholdError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pytest_vperf.claims.criterion import Criterion
-    from pytest_vperf.claims.problem import Path as DataPath
+    from pytest_vperf.quantity import Quantity
+    from pytest_vperf.thresholds.criterion import Criterion
+    from pytest_vperf.thresholds.text_file import DataPath
 
 __all__ = [
     "Calibration",
@@ -49,6 +49,68 @@ __all__ = [
 ]
 
 
+# Where a threshold comes from: a document that publishes it, or a calibration.
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The runs on one machine that a limit was made from; its figures as the file has them.
+
+    Attributes:
+        date: of the last run, ISO 8601.
+        figures: one of each run.
+        margin: how far the limit is from them.
+        confidence: the probability that the next runs are within the limit.
+        next_runs: how many.
+        noisy: what made the machine noisy; empty where it was quiet.
+    """
+
+    date: str
+    figures: tuple[str, ...]
+    margin: str
+    confidence: str
+    next_runs: int
+    noisy: str = ""
+
+    def __str__(self) -> str:
+        noisy = f"; on a noisy machine: {self.noisy}" if self.noisy else ""
+        return (
+            f"calibrated {self.date} by {len(self.figures)} runs ({', '.join(self.figures)}), margin {self.margin}, "
+            f"{self.confidence} for the next {self.next_runs} runs{noisy}"
+        )
+
+
+@dataclass(frozen=True)
+class Source:
+    """The provenance of a threshold.
+
+    Attributes:
+        document: the publication; empty where the threshold is from a calibration.
+        section: where in it; may be empty.
+        published: its figures by name.
+        written: the same figures, exactly as the file has them.
+        also: what is published beside them and measures something else, exactly as the file has it.
+        rule: how the threshold follows from the published figures; may be empty.
+        calibration: the runs that the threshold was made from; ``None`` where it is published.
+    """
+
+    document: str
+    section: str = ""
+    published: Mapping[str, Quantity] = field(default_factory=dict)
+    written: Mapping[str, str] = field(default_factory=dict)
+    also: Mapping[str, str] = field(default_factory=dict)
+    rule: str = ""
+    calibration: Calibration | None = None
+
+    def __str__(self) -> str:
+        if self.calibration is not None:
+            return str(self.calibration)
+        section = f" §{self.section}" if self.section else ""
+        figures = ", ".join(f"{name} {text}" for name, text in self.written.items())
+        rule = f": {self.rule}" if self.rule else ""
+        return f"{self.document}{section}{f' ({figures})' if figures else ''}{rule}"
+
+
 @dataclass(frozen=True)
 class Threshold:
     """What a claim is held against.
@@ -60,7 +122,7 @@ class Threshold:
         source: where the figure comes from; ``None`` where the file does not say.
         profile: the profile's name.
         location: file and line, e.g. ``thresholds/type1.yaml:12``.
-        judge: what the file says of how it is judged, see `pytest_vperf.claims.judge`; for this claim or for all.
+        judge: what the file says of how it is judged, see `pytest_vperf.thresholds.judge`; for this claim or for all.
     """
 
     name: str
@@ -183,7 +245,7 @@ def load_profiles(folders: Sequence[Path]) -> dict[str, HardwareProfile]:
 
 def shipped_folder() -> Path | None:
     """The folder of threshold files that came with the package; ``None`` where it is not installed as a wheel."""
-    folder = Path(pytest_vperf.__file__).parent / "thresholds"
+    folder = Path(pytest_vperf.__file__).parent / "thresholds" / "shipped"
     return folder if folder.is_dir() else None
 
 

@@ -16,9 +16,14 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from yaml.resolver import Resolver
 
-from pytest_vperf.claims.problem import Path as DataPath
-from pytest_vperf.claims.problem import Problem, ThresholdError, key_path, shown
-from pytest_vperf.claims.text_file import read_text
+from pytest_vperf.thresholds.text_file import (
+    DataPath,
+    Problem,
+    ThresholdError,
+    key_path,
+    read_text,
+    shown,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,9 +12,9 @@ from typing import Annotated
 from pydantic import PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from pytest_vperf.claims.criterion import STATISTIC, Statistic
-from pytest_vperf.claims.problem import nearest, shown
 from pytest_vperf.quantity import Quantity, QuantityError, dimension
+from pytest_vperf.thresholds.criterion import STATISTIC, Statistic
+from pytest_vperf.thresholds.text_file import nearest, shown
 
 #: Units that thresholds are usually written in, for "did you mean".
 USUAL_UNITS = (

@@ -2,35 +2,335 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, get_args, get_origin
+import re
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
-from pydantic import ConfigDict, Field, PlainValidator, ValidationError, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, WithJsonSchema
 from pydantic.json_schema import GenerateJsonSchema
 
-from pytest_vperf.claims.criterion_schema import (
-    Better,
-    JudgePart,
-    NearPart,
-    OverheadPart,
-    Part,
-    RatioPart,
-    SaturatesPart,
-)
-from pytest_vperf.claims.match import Comparison
-from pytest_vperf.claims.problem import Path, Problem, nearest
-from pytest_vperf.claims.scalars import (
+from pytest_vperf.quantity import QuantityError
+from pytest_vperf.thresholds import judge
+from pytest_vperf.thresholds.match import Comparison
+from pytest_vperf.thresholds.scalars import (
+    NUMBER,
+    NUMBER_AND_UNIT,
     ClaimName,
+    Figure,
+    FigureName,
     Limit,
+    NearValue,
+    Overhead,
     ProfileName,
+    Ratio,
     StatisticName,
     Text,
     Unit,
+    Written,
     is_number,
     kind,
+    parse_written,
     wrong,
 )
-from pytest_vperf.claims.source_schema import SourcePart  # noqa: TC001 - pydantic reads it
-from pytest_vperf.quantity import QuantityError
+from pytest_vperf.thresholds.text_file import DataPath, Problem, nearest, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+# The mappings inside a claim's entry: of the criteria that need more than one value, and of how it is judged.
+
+_DIRECTIONS = ("lower_is_better", "higher_is_better")
+_PLAIN = r"^\s*\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?\s*"
+
+
+def _reads(reader: Callable[[object], float]) -> PlainValidator:
+    """The check of a value that options and markers read in the same way."""
+
+    def check(value: object) -> float:
+        try:
+            return reader(value)
+        except ValueError as error:
+            raise wrong(str(error)) from None
+
+    return PlainValidator(check)
+
+
+def _better(value: object) -> str:
+    if value not in _DIRECTIONS:
+        hint = nearest(value, _DIRECTIONS) if isinstance(value, str) else ""
+        raise wrong(f"must be {' or '.join(_DIRECTIONS)}, not {shown(value)}{hint}")
+    return str(value)
+
+
+Better = Annotated[
+    str,
+    PlainValidator(_better),
+    WithJsonSchema({"type": "string", "enum": list(_DIRECTIONS)}),
+]
+"""The direction of a metric."""
+
+Tolerance = Annotated[
+    float,
+    _reads(judge.read_tolerance),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+                {"type": "string", "pattern": _PLAIN + r"%?\s*$"},
+            ],
+            "examples": ["2 %", 0.02],
+        }
+    ),
+]
+"""A percentage, or the ratio it means; kept as the ratio."""
+
+Chance = Annotated[
+    float,
+    _reads(judge.read_chance),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "minimum": judge.MIN_CHANCE, "maximum": judge.MAX_CHANCE},
+                {"type": "string", "pattern": _PLAIN + r"%?\s*$"},
+            ],
+            "examples": [0.01],
+        }
+    ),
+]
+"""The chance of a wrong verdict."""
+
+Pairs = Annotated[
+    int,
+    _reads(judge.read_pairs),
+    WithJsonSchema({"type": "integer", "minimum": judge.MIN_PAIRS, "maximum": judge.MAX_PAIRS}),
+]
+"""A number of pairs."""
+
+Seconds = Annotated[
+    float,
+    _reads(judge.read_seconds),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": _PLAIN + r"[^\s0-9.].*$",
+            "examples": ["60 s", "2 min"],
+        }
+    ),
+]
+"""A time, kept in seconds."""
+
+
+class Part(BaseModel):
+    """A mapping of a threshold file. What it does not know, it refuses."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+
+class RatioPart(Part):
+    """The ratio of two targets' metrics; one of the two keys."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
+
+    at_most: Ratio | None = Field(
+        None, description="The greatest ratio; 1 says that the first is no greater than the second."
+    )
+    at_least: Ratio | None = Field(None, description="The smallest ratio.")
+
+
+class OverheadPart(Part):
+    """How much more one target's metric is than another's; one of the two keys."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
+
+    at_most: Overhead | None = Field(None, description="The greatest overhead.")
+    at_least: Overhead | None = Field(None, description="The smallest overhead.")
+
+
+class NearPart(Part):
+    """A value, and how far from it still counts as near."""
+
+    value: NearValue = Field(
+        description="A plain number is the ratio of two targets' metrics; a quantity is one metric.",
+        examples=[0.75, "70000 packet/s"],
+    )
+    tolerance: Tolerance | None = Field(
+        None,
+        description="How far on either side, relative to the value; without it the tolerance of the plan.",
+    )
+
+
+class SaturatesPart(Part):
+    """Where a growing load stops to bring more."""
+
+    near: Limit = Field(
+        description="What comes through, at most, whatever the load.", examples=["70000 packet/s"]
+    )
+    tolerance: Tolerance | None = Field(
+        None,
+        description="How far on either side, relative to the value; without it the tolerance of the plan.",
+    )
+
+
+class JudgePart(Part):
+    """How a claim is judged. A setting here wins over the test's marker, the command line and the ini file."""
+
+    tolerance: Tolerance | None = Field(
+        None,
+        description="For near, saturates and no_worse: how far still counts as near or no worse.",
+    )
+    alpha: Chance | None = Field(
+        None,
+        description="The chance that a true claim is refuted; divided by the tests of the run that ask for claims.",
+    )
+    beta: Chance | None = Field(None, description="The chance that an untrue claim holds.")
+    pairs: Pairs | None = Field(
+        None, description="The greatest number of pairs of a comparison, or of samples of a limit."
+    )
+    budget: Seconds | None = Field(None, description="The time the claim may sample.")
+
+
+# The mapping ``source`` of a claim: the document that publishes its figure, or the runs its limit was made from.
+
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+def _date(value: object) -> str:
+    if not isinstance(value, str) or not _DATE.fullmatch(value):
+        raise wrong('must be a date in quotes, such as "2026-11-22"')
+    return value
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        what = value if is_number(value) else kind(value)
+        raise wrong(f"must be a whole number from 1 on, not {what}")
+    return value
+
+
+def _percentage(value: object) -> Written:
+    written = parse_written(value, example="9.4 %")
+    if written.quantity.unit != "%" or written.quantity.value < 0:
+        raise wrong(f"must be a percentage from 0 on, e.g. 9.4 %, not {written.text}")
+    return written
+
+
+def _figures(value: object) -> tuple[Written, ...]:
+    if not isinstance(value, list) or not value:
+        raise wrong("must be a list of quantities, such as [371 ms, 376 ms]")
+    return tuple(parse_written(each) for each in value)
+
+
+def _samples(value: object) -> tuple[int, ...]:
+    if not isinstance(value, list) or not value:
+        raise wrong("must be a list of whole numbers, such as [24, 24]")
+    return tuple(_whole(each) for each in value)
+
+
+Whole = Annotated[int, PlainValidator(_whole), WithJsonSchema({"type": "integer", "minimum": 1})]
+"""A whole number from 1 on."""
+
+Percentage = Annotated[
+    Written,
+    PlainValidator(_percentage),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": NUMBER.replace("[+-]", r"\+") + r"\s*%\s*$",
+            "examples": ["9.4 %"],
+        }
+    ),
+]
+"""A percentage from 0 on."""
+
+Date = Annotated[
+    str,
+    PlainValidator(_date),
+    WithJsonSchema({"type": "string", "pattern": f"^{_DATE.pattern}$", "examples": ["2026-11-22"]}),
+]
+"""A day, as ISO 8601 has it."""
+
+Figures = Annotated[
+    tuple[Written, ...],
+    PlainValidator(_figures),
+    WithJsonSchema(
+        {
+            "type": "array",
+            "minItems": 1,
+            "items": {"type": "string", "pattern": NUMBER_AND_UNIT},
+        }
+    ),
+]
+"""One quantity of each run."""
+
+Samples = Annotated[
+    tuple[int, ...],
+    PlainValidator(_samples),
+    WithJsonSchema({"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 1}}),
+]
+"""One number of each run."""
+
+
+class CalibratedPart(Part):
+    """The runs on one machine that the limit was made from. Written by `vperf calibrate`."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+
+    date: Date = Field(description="The day of the last run.")
+    figures: Figures = Field(
+        description="Of each run the median of its samples, in the order of the runs."
+    )
+    samples: Samples = Field(description="Of each run the number of its samples, warm-up left out.")
+    spread: Percentage = Field(description="The standard deviation of the figures' logarithms.")
+    margin: Percentage = Field(
+        description="How far the limit is from the figures' geometric mean, on the bad side."
+    )
+    confidence: Percentage = Field(
+        description="The probability that the figures of all of the next runs are within the limit."
+    )
+    next_runs: Whole = Field(description="How many next runs that is said of.")
+    machine: dict[FigureName, Text] = Field(description="The fingerprint of the machine.")
+    noisy: Text | None = Field(
+        None, description="What made the machine noisy, where it was calibrated all the same."
+    )
+    vperf: Text = Field(description="The version of pytest-vperf that wrote it.")
+
+
+class SourcePart(Part):
+    """Where the threshold comes from: a document that publishes it, or a calibration."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [{"required": ["document"]}, {"required": ["calibrated"]}],
+            "dependentSchemas": {
+                key: {"required": ["document"]} for key in ("section", "published", "also", "rule")
+            },
+        }
+    )
+
+    document: Text | None = Field(None, description="The document that publishes the figures.")
+    calibrated: CalibratedPart | None = Field(
+        None, description="The runs on one machine that the limit was made from."
+    )
+    section: Text | None = Field(
+        None, description="Where in the document; a text, in quotes.", examples=["1.1"]
+    )
+    published: dict[FigureName, Figure] = Field(
+        default_factory=dict,
+        description="The published figures, copied exactly: their names and quantities.",
+        examples=[{"min": "352 ms", "max": "391 ms", "mean": "376 ms"}],
+        json_schema_extra={"additionalProperties": False},
+    )
+    also: dict[FigureName, Figure] = Field(
+        default_factory=dict,
+        description="What is published beside them of the same runs and measures something else; copied exactly.",
+        examples=[{"time": "49.4274 s", "share": "1.00 dimensionless"}],
+        json_schema_extra={"additionalProperties": False},
+    )
+    rule: Text | None = Field(
+        None,
+        description="How the threshold follows from the published figures, in words; without it the file's rule.",
+    )
+
 
 #: The keys of a claim of which it has exactly one.
 CRITERIA = (
@@ -226,7 +526,7 @@ def check(data: object) -> tuple[FilePart | None, list[Problem]]:
         ]
 
 
-def _problem(path: Path, type_: str, message: str, given: object) -> Problem:
+def _problem(path: DataPath, type_: str, message: str, given: object) -> Problem:
     if type_ == "extra_forbidden":
         if path[0] == "claims" and path[-1] in JudgePart.model_fields:
             return Problem(path, _misplaced(str(path[-1])), at_key=True)
@@ -252,7 +552,7 @@ def _misplaced(key: str) -> str:
     return f"stands in judge, as in judge: {{{key}: …}}"
 
 
-def _keys(path: Path) -> list[str]:
+def _keys(path: DataPath) -> list[str]:
     """The keys that the part at a path knows."""
     part: Any = FilePart
     for key in path:

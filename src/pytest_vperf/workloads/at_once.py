@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from pytest_vperf.quantity import Quantity
 from pytest_vperf.targets.base import CommandFailed, TargetError
-from pytest_vperf.workloads.stand_in import StandIn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,7 +27,183 @@ if TYPE_CHECKING:
     from pytest_vperf.workloads.base import Workload
     from pytest_vperf.workloads.bench import Bench
 
+
+# A target that is another one in all but how it runs a command.
+
+
+class StandIn:
+    """Stands in for a target; what is known of the target is known of it.
+
+    Args:
+        target: the real one.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._target, name)
+
+    def __hash__(self) -> int:
+        return hash(self._target)
+
+    def __eq__(self, other: object) -> bool:
+        """A target is the same whoever stands in for it."""
+        return other is self or other is self._target
+
+
+# The same work on two targets, begun at the same instant: what weights and shares are about.
+#
+# A clock in each target (NTP) and a job queue (``at``) are how such runs were once synchronised. Here both commands
+# are begun by one process on one clock, the host's, and how far apart they began is part of the result. For many
+# targets, where asking for a hundred commands takes longer than one runs, there is
+# `pytest_vperf.workloads.at_once`.
+
 R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Together(Generic[R]):
+    """What two runs measured that began together.
+
+    Attributes:
+        results: of the first target, and of the second.
+        durations: of the two commands on the host's clock, in s, from request to end.
+        start_offset: how much later the second was requested than the first, in ms; may be negative. What a target
+            takes from the request until its process runs is in its duration.
+    """
+
+    results: tuple[R, R]
+    durations: tuple[Quantity, Quantity]
+    start_offset: Quantity
+
+
+class _Gate(StandIn):
+    """A target whose next command waits until the other one's is ready too.
+
+    Args:
+        target: runs it.
+        barrier: where both wait.
+    """
+
+    def __init__(self, target: Target, barrier: threading.Barrier) -> None:
+        super().__init__(target)
+        self._barrier = barrier
+        self.began = 0.0
+        self.duration = 0.0
+
+    def run(self, argv: Sequence[str], **options: Any) -> Completed:
+        self._barrier.wait()
+        self.began = time.perf_counter()
+        done = self._target.run(argv, **options)
+        self.duration = time.perf_counter() - self.began
+        return done
+
+
+def together(bench: Bench, work: Workload[R], first: Target, second: Target) -> Together[R]:
+    """Run a workload on two targets at the same instant, and wait for both.
+
+    Everything else, such as looking the tool up and asking for its version, is done before.
+
+    Args:
+        bench: runs them.
+        work: what each does.
+        first: a target.
+        second: another one; they share no connection that one command would keep the other from.
+
+    Raises:
+        Whatever `Bench.run` raises for one of the two; the other one is waited for.
+    """
+    targets = (first, second)
+    for target in targets:
+        bench.version(target, target.program(work.tool), work)
+        bench.check_clock(target)
+    barrier = threading.Barrier(2)
+    gates = [_Gate(target, barrier) for target in targets]
+    results: dict[int, R] = {}
+    errors: dict[int, BaseException] = {}
+
+    def run(place: int) -> None:
+        try:
+            results[place] = bench.run(cast("Target", gates[place]), work)
+        except BaseException as error:
+            errors[place] = error
+            barrier.abort()  # the other one does not wait for what will not come
+
+    threads = [threading.Thread(target=run, args=(place,)) for place in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        # The one that failed says more than the one that waited in vain.
+        causes = sorted(
+            errors.values(), key=lambda error: isinstance(error, threading.BrokenBarrierError)
+        )
+        raise causes[0]
+    return Together(
+        (results[0], results[1]),
+        (_seconds(gates[0].duration), _seconds(gates[1].duration)),
+        Quantity((gates[1].began - gates[0].began) * 1e3, "ms"),
+    )
+
+
+def _seconds(value: float) -> Quantity:
+    return Quantity(value, "s", better="lower")
+
+
+# Two targets that do the same work at the same instant, as the two arms of a claim.
+
+
+class Race(Generic[R]):
+    """Runs a workload in two targets at once, and gives either one's figure when it is asked for.
+
+    A claim samples its two arms one after the other, in an order that a coin decides. One run of both serves the two
+    samples of a pair: the arm that is asked for first begins it, the other one has its figure already.
+
+    Args:
+        bench: runs the workload.
+        work: what both do.
+        first: a target.
+        second: the other one.
+        figure: which figure of a result is the sample, e.g. ``lambda result: result.total_time``.
+    """
+
+    def __init__(
+        self,
+        bench: Bench,
+        work: Workload[R],
+        first: Target,
+        second: Target,
+        *,
+        figure: Callable[[R], Quantity],
+    ) -> None:
+        self._bench = bench
+        self._work = work
+        self._targets = (first, second)
+        self._figure = figure
+        self._waiting: list[Quantity | None] = [None, None]
+
+    def first(self) -> Quantity:
+        """A sample of the first target."""
+        return self._sample(0)
+
+    def second(self) -> Quantity:
+        """A sample of the second target."""
+        return self._sample(1)
+
+    def _sample(self, arm: int) -> Quantity:
+        """The figure that waits for this arm, else that of a new run: no figure is given out twice."""
+        value = self._waiting[arm]
+        if value is None:
+            results = together(self._bench, self._work, *self._targets).results
+            self._waiting = [self._figure(result) for result in results]
+            value = self._waiting[arm]
+        self._waiting[arm] = None
+        assert value is not None
+        return value
+
+
 T = TypeVar("T")
 
 #: Sleeps until its kernel has been up for $1 hundredths of a second, says when it came and went, becomes the rest.

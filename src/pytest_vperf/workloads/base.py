@@ -7,15 +7,58 @@ whose every figure was in the text, or raises `ParseError` (design rule 4).
 
 from __future__ import annotations
 
+import json
+import math
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 from pytest_vperf import foreign_text
+from pytest_vperf.quantity import Quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pytest_vperf.targets.base import Completed
+
+
+# What the parameters of workloads have in common: numbers and addresses are checked before a tool sees them.
+
+#: Names, IPv4 and IPv6 addresses, with a zone; nothing that a tool could take for an option.
+_ADDRESS = re.compile(r"[0-9A-Za-z.:_%-]+")
+
+
+def check_whole(name: str, value: object, least: int = 1, most: int | None = None) -> None:
+    """Refuse a parameter that is no whole number, or beyond its bounds.
+
+    Raises:
+        ValueError: with its name.
+    """
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int)
+        or value < least
+        or (most is not None and value > most)
+    ):
+        bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise ValueError(f"{name} is {value!r}, not a whole number {bounds}")
+
+
+def check_address(name: str, value: str) -> None:
+    """Refuse a parameter that is no name or address of a host.
+
+    Raises:
+        ValueError: with its name.
+    """
+    if not _ADDRESS.fullmatch(value) or value.startswith("-"):
+        raise ValueError(f"{name} is {value!r}, not an address")
+
+
+def release(version: str) -> tuple[int, int]:
+    """The first two numbers of a version; of one that has none, which nobody asked for, those of a new one."""
+    match = re.match(r"([0-9]+)\.([0-9]+)", version)
+    return (int(match[1]), int(match[2])) if match else (99, 0)
+
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -127,3 +170,183 @@ class Workload(Protocol[R_co]):
             ParseError: it is not there.
         """
         ...
+
+
+# Strict reading of a tool's figures: what is not surely the number that the tool meant is a `ParseError`.
+#
+# Python's `float()` reads ``inf``, ``nan``, ``1_000``, `` 7 `` and digits of every script, and rounds ``1e-400`` to
+# a silent zero; a pattern that finds the first of two blocks hides that two runs were mixed. None of that happens
+# here.
+
+#: One decimal number, as C's printf("%d"), ("%f"), ("%e") and ("%g") print it in the C locale.
+NUMBER = r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?"
+
+#: What stands where a number should: taken whole, so that ``1,5`` and ``12x`` are seen and refused.
+TOKEN = r"\S+"  # noqa: S105 - no password # nosec B105
+
+_NUMBER = re.compile(NUMBER)
+_SIGNED = re.compile(rf"-{NUMBER}|-?(?:inf|infinity|nan)", re.IGNORECASE)
+
+#: No computer has 10^18 of anything these tools count or measure in a second; a figure beyond is a broken one.
+ABSURD = 1e18
+
+Better = Literal["lower", "higher", ""]
+
+
+class Reader:
+    """Reads figures out of one output, and raises `ParseError` with the tool's name for what is not there.
+
+    Args:
+        tool: the tool's name, as errors show it.
+        output: what it printed.
+    """
+
+    def __init__(self, tool: str, output: Output) -> None:
+        self.tool, self.output = tool, output
+
+    def error(self, problem: str) -> ParseError:
+        """The error to raise, with the output's first lines."""
+        return ParseError(self.tool, problem, self.output)
+
+    def find(self, pattern: str, what: str) -> re.Match[str] | None:
+        """The only match of a pattern in standard output; ``None`` where there is none.
+
+        The pattern is read with ``re.MULTILINE`` and ``re.ASCII``: ``^`` and ``$`` are a line's ends.
+
+        Raises:
+            ParseError: it is there more than once: the output is of two runs, or is not what it seems.
+        """
+        found = list(re.finditer(pattern, self.text, re.MULTILINE | re.ASCII))
+        if len(found) > 1:
+            raise self.error(f"there is more than one {what} in the output")
+        return found[0] if found else None
+
+    def need(self, pattern: str, what: str) -> re.Match[str]:
+        """Like `find`, for what every output has.
+
+        Raises:
+            ParseError: it is not there, or more than once.
+        """
+        match = self.find(pattern, what)
+        if match is None:
+            raise self.error(f"there is no {what} in the output")
+        return match
+
+    @property
+    def text(self) -> str:
+        """Standard output, with the line ends of Unix."""
+        return self.output.stdout.replace("\r\n", "\n")
+
+    def number(self, text: str, what: str, *, positive: bool = False) -> float:
+        """A text that is one decimal number, all of it.
+
+        Args:
+            text: the characters of the number.
+            what: its name, for the error.
+            positive: zero would make no sense either.
+
+        Raises:
+            ParseError: it is something else; or negative, infinite, too large or too small to be true.
+        """
+        if _NUMBER.fullmatch(text) is None:
+            if _SIGNED.fullmatch(text):
+                raise self.error(f"{what} is {text}, which no run can have")
+            raise self.error(f"{what} is {text[:40]!r}, which is not a number")
+        value = float(text)
+        # A number too small for a float must not become a zero that the tool did not print.
+        underflow = value == 0 and re.search("[1-9]", re.split("[eE]", text)[0]) is not None
+        if underflow or not value <= ABSURD:
+            raise self.error(f"{what} is {text[:40]}, which no run can have")
+        return self.checked(value, what, positive=positive)
+
+    def whole(self, text: str, what: str, *, positive: bool = False) -> int:
+        """A text that is one whole number of ASCII digits.
+
+        Raises:
+            ParseError: as `number`.
+        """
+        value = self.number(text, what, positive=positive)
+        if not text.isdigit():
+            raise self.error(f"{what} is {text[:40]}, which is not a whole number")
+        # Up to 2^53 a float is exact; above, the digits are read once more.
+        return int(text) if value >= 2**53 else int(value)
+
+    def quantity(
+        self, text: str, what: str, unit: str, better: Better = "", *, positive: bool = False
+    ) -> Quantity:
+        """A number with the unit that the tool's format has at this place.
+
+        Raises:
+            ParseError: as `number`.
+        """
+        return Quantity(self.number(text, what, positive=positive), unit, better=better)
+
+    def checked(self, value: float, what: str, *, positive: bool = False) -> float:
+        """A figure computed from others, or read from JSON: finite, not negative, not absurd.
+
+        Raises:
+            ParseError: it is something else.
+        """
+        if not math.isfinite(value) or value < 0 or value > ABSURD:
+            raise self.error(f"{what} is {value!r}, which no run can have")
+        if positive and value == 0:
+            raise self.error(f"{what} is 0, which no run can have")
+        return value
+
+    def json_number(self, value: object, what: str, *, positive: bool = False) -> float:
+        """A number out of a JSON document (see `json_document`); ``true`` and ``"1"`` are none.
+
+        Raises:
+            ParseError: it is something else; as `number`.
+        """
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise self.error(f"{what} is {json.dumps(value)[:40]}, which is not a number")
+        if isinstance(value, int) and abs(value) > ABSURD:
+            raise self.error(f"{what} is {str(value)[:40]}, which no run can have")
+        return self.checked(float(value), what, positive=positive)
+
+    def json_document(self, text: str) -> Mapping[str, Any]:
+        """A JSON object; refuses what Python's reader lets through: NaN, Infinity, numbers beyond a float,
+        a key that is there twice.
+
+        Raises:
+            ParseError: it is not such an object.
+        """
+        try:
+            document = json.loads(
+                text,
+                parse_constant=_refuse,
+                parse_float=_finite,
+                parse_int=_whole,
+                object_pairs_hook=_unique,
+            )
+        except (ValueError, RecursionError) as error:
+            raise self.error(f"its JSON cannot be read: {error or 'too deep'}") from None
+        if not isinstance(document, dict):
+            raise self.error("its JSON is not an object")
+        return document
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is not a number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value) or (value == 0 and re.search("[1-9]", re.split("[eE]", text)[0])):
+        raise ValueError(f"{text[:40]} is beyond the range of a number")
+    return value
+
+
+def _whole(text: str) -> int:
+    if len(text) > 25:
+        raise ValueError(f"{text[:40]} is beyond the range of a number")
+    return int(text)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        twice = next(key for key, _ in pairs if sum(key == other for other, _ in pairs) > 1)
+        raise ValueError(f"{twice[:40]!r} is there twice")
+    return document

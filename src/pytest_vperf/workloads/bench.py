@@ -2,16 +2,75 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, TypeVar
 
-from pytest_vperf.targets.base import Unavailable
-from pytest_vperf.workloads import guest_clock
+from pytest_vperf.targets.base import TargetError, Unavailable
 from pytest_vperf.workloads.base import Output, Unsupported, Workload
 
 if TYPE_CHECKING:
-    from pytest_vperf.targets.base import Target
-    from pytest_vperf.targets.program import Program
+    from pytest_vperf.targets.base import Program, Target
     from pytest_vperf.targets.scope import Scope
+
+
+# Whether a machine's own clock may be believed: the tools in it time themselves (design rule 7).
+#
+# An emulated or badly paravirtualised clock can run slow while the machine is busy or halted, and every rate
+# measured with it is then wrong by as much. The clock is held against the host's monotonic one before the first
+# tool runs.
+
+#: Kinds of targets with a clock of their own; containers have the host's.
+CLOCK_KINDS = frozenset({"pod", "guest", "domu"})
+#: How far a machine's clock may be off: the least tolerance that claims are judged with.
+TOLERANCE = 0.02
+#: Seconds between two readings. A reading is uncertain by as long as it takes, some 20 ms in an emulated machine.
+_SPAN = 2.0
+# Keeps the machine's processor busy between the readings: an idle one shows no ticks lost under load. Then prints
+# nanoseconds since 1970 (GNU date).
+_BUSY = "end=$(($(date +%s%N) + {nanoseconds})); while [ $(date +%s%N) -lt $end ]; do :; done; date +%s%N"
+
+
+class WrongClock(TargetError):
+    """A machine's clock runs at another rate than the host's: what is timed in it is not believed."""
+
+
+def compare_clocks(target: Target) -> float:
+    """Hold a machine's clock against the host's.
+
+    Returns:
+        the rate of the machine's clock: seconds in it for one second on the host, with the uncertainty of a reading.
+
+    Raises:
+        WrongClock: it is off by more than `TOLERANCE`, also after what the readings may be wrong by.
+        CommandFailed: the machine has no ``sh`` or ``date``.
+    """
+    first, early = _read(target)
+    target.run(["sh", "-c", _BUSY.format(nanoseconds=round(_SPAN * 1e9))], timeout=60.0)
+    second, late = _read(target)
+    # Each reading was taken somewhere between its request and its answer.
+    least, most = late[0] - early[1], late[1] - early[0]
+    inside = second - first
+    low, high = inside / most, inside / least
+    if low > 1 + TOLERANCE or high < 1 - TOLERANCE:
+        raise WrongClock(
+            f"the clock of {target.name} runs at {low:.3f} to {high:.3f} of the host's: no time measured in it is "
+            "believed",
+            target=target.name,
+        )
+    return (low + high) / 2
+
+
+def _read(target: Target) -> tuple[float, tuple[float, float]]:
+    """Seconds by the machine's clock, and between which two readings of the host's that was."""
+    before = time.monotonic()
+    text = target.run(["date", "+%s%N"], timeout=30.0).text.strip()
+    after = time.monotonic()
+    if not text.isascii() or not text.isdigit():
+        raise TargetError(
+            f"{target.name}: date +%s%N says {text[:60]!r}, no nanoseconds", target=target.name
+        )
+    return int(text) / 1e9, (before, after)
+
 
 R = TypeVar("R")
 
@@ -55,13 +114,13 @@ class Bench:
         return workload.parse(Output.of(completed, version))
 
     def check_clock(self, target: Target) -> None:
-        """Hold the clock of a machine against the host's, once; see `pytest_vperf.workloads.guest_clock`.
+        """Hold the clock of a machine against the host's, once; see `pytest_vperf.workloads.bench`.
 
         Raises:
             WrongClock: it is off.
         """
-        if target not in self._checked and target.facts().kind in guest_clock.KINDS:
-            self._checked[target] = guest_clock.check(target)
+        if target not in self._checked and target.facts().kind in CLOCK_KINDS:
+            self._checked[target] = compare_clocks(target)
 
     def version(self, target: Target, program: Program, workload: Workload[R]) -> str:
         """The tool's version; asked once for the same bytes, and noted with them for the target."""

@@ -17,11 +17,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pytest_vperf.quantity import Quantity
 from pytest_vperf.targets.base import CannotStart, TargetError
-from pytest_vperf.workloads.base import Output, ParseError
+from pytest_vperf.workloads.base import Output, ParseError, Reader, check_whole
 from pytest_vperf.workloads.bench import ENVIRONMENT
-from pytest_vperf.workloads.figures import Reader
-from pytest_vperf.workloads.parameters import check_whole
-from pytest_vperf.workloads.threadcpu import StatFile, ThreadStat
+from pytest_vperf.workloads.processors import StatFile, ThreadStat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar, cast
 
 from pytest_vperf.quantity import Quantity, Series
-from pytest_vperf.stats.fairness import jain_index, stragglers, worst_over_median
+from pytest_vperf.stats.spread import jain_index, stragglers, worst_over_median
 from pytest_vperf.targets.many import fitting, start_many
 from pytest_vperf.workloads.at_once import Starter, in_threads
 
@@ -74,7 +74,7 @@ class Crowd(Generic[T]):
             The mean or sum. Beside it: ``each``, in the order of the members; ``fairness``, Jain's index of what each
             did in a second; how many were left behind (``stragglers``), and how far the worst one was
             (``worst_over_median``); how far apart they began (``start_spread``), and how many came ``late`` to the
-            barrier. `pytest_vperf.stats.fairness` defines them.
+            barrier. `pytest_vperf.stats.spread` defines them.
 
         Raises:
             ValueError: the figure has no direction, or there is not one workload for each member.

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pytest_vperf.quantity import Quantity
 from pytest_vperf.workloads import own_program
-from pytest_vperf.workloads.base import Output, ParseError, Unsupported
-from pytest_vperf.workloads.figures import TOKEN, Reader
+from pytest_vperf.workloads.base import TOKEN, Output, ParseError, Reader, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

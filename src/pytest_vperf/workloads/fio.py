@@ -7,19 +7,331 @@ With direct I/O, the default, the caches of the kernel that runs fio are left ou
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+import json
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, get_args
 
-from pytest_vperf.quantity import amount
-from pytest_vperf.workloads.fio.job import FioJob, Mode
-from pytest_vperf.workloads.fio.result import Direction, FioResult, Latency, Transfer
+from pytest_vperf.quantity import Quantity, amount
+from pytest_vperf.workloads.base import Output, Reader, Unsupported, check_whole, release
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pytest_vperf.targets.base import Target
     from pytest_vperf.workloads.bench import Bench
 
-__all__ = ["Disk", "Fio", "FioJob", "FioResult", "Latency", "Mode", "Transfer"]
+__all__ = [
+    "PERCENTILES",
+    "Direction",
+    "Disk",
+    "Fio",
+    "FioJob",
+    "FioResult",
+    "Latency",
+    "Mode",
+    "Transfer",
+    "result",
+]
+
+
+# What a job of fio measured, out of its JSON.
+#
+# Formats (stat.c of the versions named, and HOWTO): until 2.x latencies are in microseconds (``lat``, ``clat``),
+# since 3.0 in nanoseconds (``lat_ns``, ``clat_ns``); ``bw`` is KiB/s in all of them, also where a report says
+# "KB/s" (2.x wrote KB for 1024 bytes), and ``bw_bytes`` stands beside it since 3.4. 2.0 and 2.1 cut ``iops`` to a
+# whole number and do not count blocks (``total_ios``). Until 3.1 the list of percentiles ends with several keys
+# ``0.00``. fio may print notes before and after the JSON.
+
+#: What fio was told, which is not read: an option that may be given again, such as filename, is a key that is there
+#: again (issue 1571 of fio).
+_OPTIONS = re.compile(r'("(?:global|job) options" : )\{(?:[^{}"]|"(?:[^"\\]|\\.)*")*\}')
+
+Direction = Literal["read", "write"]
+
+#: The percentiles that a job asks for.
+PERCENTILES = ("50", "95", "99", "99.9")
+
+
+@dataclass(frozen=True)
+class Latency:
+    """How long one block took, in µs.
+
+    Attributes:
+        mean: from its submission to its completion, queues of the kernel included.
+        p50: half of the blocks completed within this time; as the other percentiles from the moment that the
+            kernel had taken the block (fio's "clat"), and from a histogram whose steps are below 2 %.
+        p95: 95 % did.
+        p99: 99 % did.
+        p99_9: 99.9 % did.
+    """
+
+    mean: Quantity
+    p50: Quantity
+    p95: Quantity
+    p99: Quantity
+    p99_9: Quantity
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """What a job moved in one direction, after its ramp.
+
+    Attributes:
+        iops: blocks per second, in operation/s; fio 2.0 and 2.1 cut it to a whole number.
+        bandwidth: in KiB/s, 1024 bytes, as fio's ``bw``.
+        latency: of one block.
+        blocks: how many were counted; ``None`` from fio 2.0 and 2.1, which do not print it.
+    """
+
+    iops: Quantity
+    bandwidth: Quantity
+    latency: Latency
+    blocks: int | None
+
+
+@dataclass(frozen=True)
+class FioResult:
+    """What a job measured.
+
+    Attributes:
+        read: ``None`` for a job that only writes.
+        write: ``None`` for a job that only reads.
+    """
+
+    read: Transfer | None
+    write: Transfer | None
+
+
+def result(reader: Reader, directions: Sequence[Direction]) -> FioResult:
+    """Read the JSON among whatever else was printed.
+
+    Raises:
+        ParseError: there is none, or of another job; the job ended with an error; a direction that was asked
+            for moved nothing after the ramp.
+    """
+    jobs = _document(reader).get("jobs")
+    if not isinstance(jobs, list) or len(jobs) != 1 or not isinstance(jobs[0], dict):
+        raise reader.error("its JSON has not exactly one job")
+    job: Mapping[str, Any] = jobs[0]
+    error = reader.json_number(job.get("error"), "the job's error")
+    if error:
+        words = f" ({os.strerror(int(error))})" if error < 200 else ""
+        raise reader.error(f"the job ended with error {error:g}{words}")
+    found = {name: _transfer(reader, job, name) for name in directions}
+    return FioResult(found.get("read"), found.get("write"))
+
+
+def _document(reader: Reader) -> Mapping[str, Any]:
+    """The JSON document; notes of fio around it are passed over, within it they break it."""
+    start = reader.need(r'^\{\s*"fio version"', "JSON of fio").start()
+    text = reader.text[start:]
+    try:
+        _, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError) as error:
+        raise reader.error(f"its JSON cannot be read: {error or 'too deep'}") from None
+    # Until 3.1 the unused places of the list of percentiles are printed too, all as "0.00" (json.c, stat.c).
+    text = re.sub(r',\s*"0\.00" : 0(?=\s*[,}])', "", text[:end])
+    return reader.json_document(_OPTIONS.sub(r"\1{}", text))
+
+
+def _transfer(reader: Reader, job: Mapping[str, Any], name: Direction) -> Transfer:
+    part = _object(reader, job, name, "job")
+
+    def number(key: str, *, positive: bool = False) -> float:
+        return reader.json_number(part.get(key), f"{name} {key}", positive=positive)
+
+    counted = "total_ios" in part
+    blocks = number("total_ios" if counted else "io_bytes")
+    if not blocks:
+        raise reader.error(f"the job's {name} moved no block after its ramp")
+    bandwidth = number("bw_bytes", positive=True) / 1024 if "bw_bytes" in part else number("bw")
+    return Transfer(
+        iops=Quantity(number("iops", positive=True), "operation/s", better="higher"),
+        bandwidth=Quantity(
+            reader.checked(bandwidth, f"{name} bw", positive=True), "KiB/s", better="higher"
+        ),
+        latency=_latency(reader, part, name),
+        blocks=int(blocks) if counted else None,
+    )
+
+
+def _latency(reader: Reader, part: Mapping[str, Any], name: str) -> Latency:
+    ending, factor = ("_ns", 1e-3) if "lat_ns" in part else ("", 1.0)
+    whole = _object(reader, part, f"lat{ending}", name)
+    completion = _object(reader, part, f"clat{ending}", name)
+    percentiles = _object(reader, completion, "percentile", f"{name} clat{ending}")
+
+    def time(value: object, what: str, *, positive: bool = False) -> Quantity:
+        number = reader.json_number(value, f"{name} {what}", positive=positive)
+        return Quantity(number * factor, "us", better="lower")
+
+    # It is 0 where fio was told not to measure it (disable_lat). A percentile of fio 2 may be: it is in whole µs.
+    mean = time(whole.get("mean"), "mean latency", positive=True)
+    p50, p95, p99, p99_9 = (
+        time(percentiles.get(f"{float(each):.6f}"), f"percentile {each}", positive=factor < 1)
+        for each in PERCENTILES
+    )
+    if not p50.value <= p95.value <= p99.value <= p99_9.value:
+        raise reader.error(f"the percentiles of its {name} latency fall")
+    return Latency(mean, p50, p95, p99, p99_9)
+
+
+def _object(reader: Reader, parent: Mapping[str, Any], key: str, of: str) -> Mapping[str, Any]:
+    found = parent.get(key)
+    if not isinstance(found, dict):
+        raise reader.error(f"there is no {key!r} in its {of}")
+    return found
+
+
+# A job of fio: its parameters, and its command line.
+
+Mode = Literal["read", "write", "randread", "randwrite", "readwrite", "randrw"]
+
+#: The version whose ``--runtime`` surely takes milliseconds, and the first with JSON in its manual (HOWTO 2.1).
+_MILLISECONDS, _JSON = (3, 0), (2, 1)
+
+#: Bytes per second at which a file is surely laid out before the job begins.
+_SLOWEST_LAYOUT = 5 * 2**20
+
+
+@dataclass(frozen=True)
+class FioJob:
+    """One job of fio.
+
+    Attributes:
+        rw: what it does; ``readwrite`` and ``randrw`` mix both directions half and half.
+        filename: a block device, or a file; or
+        directory: where a file of ``size`` is made; one of the two.
+        block_size: bytes of one block.
+        size: bytes that it works on; ``None`` is all of a device.
+        iodepth: how many blocks are on their way at once; engines that wait for each (psync) have 1.
+        engine: fio's ioengine, e.g. ``libaio``, ``psync``.
+        direct: past the page cache (O_DIRECT).
+        runtime: counted seconds.
+        ramp_time: seconds before, which are not counted.
+        jobs: processes that do the same at once; their figures are added up.
+
+    Raises:
+        ValueError: a parameter makes no sense; the text names it.
+    """
+
+    rw: Mode = "randread"
+    filename: str = ""
+    directory: str = ""
+    block_size: int = 4096
+    size: int | None = None
+    iodepth: int = 16
+    engine: str = "libaio"
+    direct: bool = True
+    runtime: float = 10.0
+    ramp_time: float = 2.0
+    jobs: int = 1
+
+    tool: ClassVar[str] = "fio"
+    version_argv: ClassVar[Sequence[str]] = ("--version",)
+
+    def __post_init__(self) -> None:
+        if self.rw not in get_args(Mode):
+            raise ValueError(f"rw is {self.rw!r}, not one of {', '.join(get_args(Mode))}")
+        if bool(self.filename) == bool(self.directory):
+            raise ValueError("give one of filename and directory")
+        if self.directory and self.size is None:
+            raise ValueError("a file in a directory needs a size")
+        if not re.fullmatch(r"[a-z0-9_-]+", self.engine):
+            raise ValueError(f"engine is {self.engine!r}, not the name of an ioengine")
+        for name, value in (
+            ("block_size", self.block_size),
+            ("size", self.block_size if self.size is None else self.size),
+            ("iodepth", self.iodepth),
+            ("jobs", self.jobs),
+        ):
+            check_whole(name, value)
+        if self.size is not None and self.size < self.block_size:
+            raise ValueError(f"size is {self.size}, less than a block ({self.block_size})")
+        if not 0 < self.runtime <= 86_400:
+            raise ValueError(f"runtime is {self.runtime!r}, not between 0 and a day")
+        if not 0 <= self.ramp_time <= 86_400:
+            raise ValueError(f"ramp_time is {self.ramp_time!r}, not between 0 and a day")
+
+    def argv(self, version: str) -> tuple[str, ...]:
+        """The job as options.
+
+        Raises:
+            Unsupported: the version is older than 2.1, which has no JSON; or than 3.0, and a time is not in seconds.
+        """
+        known = release(version)
+        if known < _JSON:
+            raise Unsupported("fio before 2.1 does not print JSON")
+        times = [_time(value, known) for value in (self.runtime, self.ramp_time)]
+        place = (
+            f"--filename={_escaped(self.filename)}"
+            if self.filename
+            else f"--directory={_escaped(self.directory)}"
+        )
+        return (
+            "--output-format=json",
+            "--eta=never",
+            "--name=vperf",
+            place,
+            *([f"--size={self.size}"] if self.size is not None else []),
+            f"--rw={self.rw}",
+            f"--bs={self.block_size}",
+            f"--ioengine={self.engine}",
+            f"--iodepth={self.iodepth}",
+            f"--direct={int(self.direct)}",
+            f"--numjobs={self.jobs}",
+            "--group_reporting",
+            "--time_based",
+            f"--runtime={times[0]}",
+            f"--ramp_time={times[1]}",
+            # Another order of blocks in each run, and no map of those done: fio's own defaults repeat one order.
+            "--randrepeat=0",
+            "--norandommap",
+            f"--percentile_list={':'.join(PERCENTILES)}",
+        )
+
+    @property
+    def timeout(self) -> float:
+        """Seconds for the job five times over, and for laying out its file."""
+        return max(
+            60.0, 30 + 5 * (self.runtime + self.ramp_time) + (self.size or 0) / _SLOWEST_LAYOUT
+        )
+
+    @property
+    def directions(self) -> tuple[Direction, ...]:
+        """What the job does."""
+        if self.rw in ("readwrite", "randrw"):
+            return ("read", "write")
+        return ("read",) if self.rw.endswith("read") else ("write",)
+
+    def parse(self, output: Output) -> FioResult:
+        """Read the JSON among whatever else was printed.
+
+        Raises:
+            ParseError: there is none, or of another job; the job ended with an error; a direction that was asked
+                for moved nothing after the ramp.
+        """
+        return result(Reader(self.tool, output), self.directions)
+
+    @classmethod
+    def version_of(cls, output: Output) -> str:
+        """``3.33`` of ``fio-3.33``."""
+        return Reader(cls.tool, output).need(r"^fio-([0-9]+\.[0-9]\S*)$", "version")[1]
+
+
+def _time(seconds: float, version: tuple[int, ...]) -> str:
+    if seconds == int(seconds):
+        return str(int(seconds))
+    if version < _MILLISECONDS:
+        raise Unsupported(f"fio before 3.0 takes whole seconds, not {seconds:g}")
+    return f"{round(seconds * 1000)}ms"
+
+
+def _escaped(path: str) -> str:
+    """A colon separates files (HOWTO, ``filename``)."""
+    return path.replace("\\", "\\\\").replace(":", "\\:")
 
 
 class Disk(Protocol):

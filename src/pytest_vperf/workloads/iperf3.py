@@ -7,20 +7,364 @@ what the *receiver* got: the server sends its figures to the client over the con
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from pytest_vperf.quantity import amount
-from pytest_vperf.workloads.iperf3.tcp import Iperf3Tcp, TcpResult
-from pytest_vperf.workloads.iperf3.udp import Iperf3Udp, UdpResult
+from pytest_vperf.quantity import Quantity, amount
+from pytest_vperf.workloads.base import (
+    Output,
+    Reader,
+    Unsupported,
+    check_address,
+    check_whole,
+    release,
+)
 from pytest_vperf.workloads.network_server import Server, serving
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pytest_vperf.targets.base import Target
     from pytest_vperf.workloads.bench import Bench
 
-__all__ = ["Iperf3", "Iperf3Tcp", "Iperf3Udp", "TcpResult", "UdpResult"]
+__all__ = [
+    "Client",
+    "Iperf3",
+    "Iperf3Tcp",
+    "Iperf3Udp",
+    "TcpResult",
+    "UdpResult",
+    "part_of",
+]
+
+
+# What every test of iperf3's client has in common: its parameters, and the one JSON document it prints (``-J``).
+#
+# It prints it at the end, also when it fails: then with a key ``error``. 3.12 and 3.13 print some fields twice
+# where there are several streams (release notes of 3.14).
+
+_OLDEST = (3, 1)
+#: What 3.12 prints once for each stream into one object, whose keys would not be unique; none of it is read.
+_TWICE = re.compile(r'"(?:sock_bufsize|sndbuf_actual|rcvbuf_actual)":\s*[0-9]+,\s*')
+
+
+@dataclass(frozen=True)
+class Client:
+    """What both tests have in common.
+
+    Attributes:
+        server: the address of the server.
+        port: its port.
+        time: seconds that are counted.
+        omit: seconds before, which are not counted: a connection finds its speed then.
+        streams: connections at once; their figures are added up.
+
+    Raises:
+        ValueError: a parameter makes no sense; the text names it.
+    """
+
+    server: str
+    port: int = 5201
+    time: int = 10
+    omit: int = 0
+    streams: int = 1
+
+    tool: ClassVar[str] = "iperf3"
+    version_argv: ClassVar[Sequence[str]] = ("--version",)
+
+    def __post_init__(self) -> None:
+        check_address("server", self.server)
+        for name, value, least, most in (
+            ("port", self.port, 1, 65_535),
+            ("time", self.time, 1, 86_400),
+            ("omit", self.omit, 0, 60),
+            ("streams", self.streams, 1, 128),
+        ):
+            check_whole(name, value, least, most)
+
+    def arguments(self, version: str) -> tuple[str, ...]:
+        """The options of any test.
+
+        Raises:
+            Unsupported: the version is older than 3.1.
+        """
+        if release(version) < _OLDEST:
+            raise Unsupported("iperf3 before 3.1 has no JSON that can be relied on")
+        return (
+            *("-c", self.server, "-p", str(self.port), "-J"),
+            *("-t", str(self.time), "-P", str(self.streams)),
+            *(("-O", str(self.omit)) if self.omit else ()),
+        )
+
+    @property
+    def timeout(self) -> float:
+        """Seconds for the test three times over, and a minute."""
+        return 60.0 + 3 * (self.time + self.omit)
+
+    def end(
+        self, reader: Reader, protocol: str, *, reverse: bool = False
+    ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """The parts ``start.test_start`` and ``end`` of the document, which is of this test.
+
+        Raises:
+            ParseError: there is none, it is of another test, or has an error.
+        """
+        document = _document(reader)
+        if "error" in document:
+            raise reader.error(f"it failed: {str(document['error'])[:200]}")
+        test = part_of(reader, part_of(reader, document, "start"), "test_start")
+        end = part_of(reader, document, "end")
+        if test.get("protocol") != protocol:
+            raise reader.error(
+                f"it is a test of {str(test.get('protocol'))[:20]}, not of {protocol}"
+            )
+        # 0 or 1; "bidir" is there since 3.7, and its sums are of one direction of two.
+        if bool(test.get("reverse")) != reverse or test.get("bidir"):
+            raise reader.error("it is a test of another direction")
+        streams = end.get("streams")
+        if not isinstance(streams, list) or len(streams) != self.streams:
+            raise reader.error(f"it does not have the figures of {self.streams} streams")
+        return test, end
+
+    def seconds(self, reader: Reader, part: Mapping[str, Any], what: str) -> float:
+        """How long a part of the test lasted.
+
+        Raises:
+            ParseError: it is not there, or less than half of the time asked for.
+        """
+        seconds = reader.json_number(part.get("seconds"), f"{what}'s seconds", positive=True)
+        if seconds < self.time / 2:
+            raise reader.error(f"{what} lasted {seconds:g} s of {self.time} s")
+        return seconds
+
+    @classmethod
+    def version_of(cls, output: Output) -> str:
+        """``3.12`` of ``iperf 3.12 (cJSON 1.7.15)``."""
+        return Reader(cls.tool, output).need(r"^iperf ([0-9]+\.[0-9]\S*)(?: .*)?$", "version")[1]
+
+
+def _document(reader: Reader) -> Mapping[str, Any]:
+    """The JSON document; what is printed before and after it is passed over."""
+    start = reader.need(r'^\{\s*"start"', "JSON of iperf3").start()
+    text = reader.text[start:]
+    try:
+        _, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError) as error:
+        raise reader.error(f"its JSON cannot be read: {error or 'too deep'}") from None
+    return reader.json_document(_TWICE.sub("", text[:end]))
+
+
+def part_of(reader: Reader, parent: object, key: str) -> Mapping[str, Any]:
+    """An object within an object.
+
+    Raises:
+        ParseError: there is none of that name.
+    """
+    found = parent.get(key) if isinstance(parent, dict) else None
+    if not isinstance(found, dict):
+        raise reader.error(f"there is no {key!r} in its JSON")
+    return found
+
+
+# iperf3's test of TCP.
+#
+# Formats (iperf_api.c, ``iperf_print_results``): ``end.sum_sent`` and ``end.sum_received`` in all versions;
+# ``retransmits`` is there where the sender's system counts them.
+
+#: How far two figures for the same thing may differ: they are printed from the same counters.
+_TCP_ROUNDING = 0.01
+
+
+@dataclass(frozen=True)
+class TcpResult:
+    """What TCP connections moved.
+
+    Attributes:
+        throughput: payload that the receiver got, in bit/s, of all connections.
+        sent: payload that the sender handed to its system.
+        retransmits: segments that were sent again; ``None`` where the sender's system does not count them.
+    """
+
+    throughput: Quantity
+    sent: Quantity
+    retransmits: Quantity | None
+
+
+@dataclass(frozen=True)
+class Iperf3Tcp(Client):
+    """One test of TCP.
+
+    Attributes:
+        reverse: the server sends, the client receives.
+    """
+
+    reverse: bool = False
+
+    def argv(self, version: str) -> tuple[str, ...]:
+        """The test as options.
+
+        Raises:
+            Unsupported: the version is older than 3.1.
+        """
+        return (*self.arguments(version), *(("-R",) if self.reverse else ()))
+
+    def parse(self, output: Output) -> TcpResult:
+        """Read the JSON among whatever else was printed.
+
+        Raises:
+            ParseError: there is none, it is of another test, it has an error, or nothing arrived.
+        """
+        reader = Reader(self.tool, output)
+        _, end = self.end(reader, "TCP", reverse=self.reverse)
+        sent, received = (part_of(reader, end, name) for name in ("sum_sent", "sum_received"))
+        retransmits = sent.get("retransmits")
+        return TcpResult(
+            throughput=self._rate(reader, received, "what was received"),
+            sent=self._rate(reader, sent, "what was sent"),
+            retransmits=None
+            if retransmits is None
+            else Quantity(reader.json_number(retransmits, "retransmits"), "", better="lower"),
+        )
+
+    def _rate(self, reader: Reader, part: Mapping[str, Any], what: str) -> Quantity:
+        seconds = self.seconds(reader, part, what)
+        moved = reader.json_number(part.get("bytes"), f"the bytes of {what}", positive=True)
+        said = reader.json_number(part.get("bits_per_second"), f"the rate of {what}", positive=True)
+        if abs(moved * 8 / seconds - said) > _TCP_ROUNDING * said:
+            raise reader.error(
+                f"{what}: {moved:g} bytes in {seconds:g} s are not {said:g} bits per second"
+            )
+        return Quantity(said, "bit/s", better="higher")
+
+
+# iperf3's test of UDP.
+#
+# Formats (iperf_api.c, ``iperf_print_results``): ``end.sum`` alone until 3.10, whose ``packets`` are those sent,
+# and ``lost_packets`` those that the receiver missed; later versions keep it and add ``sum_sent`` and
+# ``sum_received``.
+
+#: How far two figures for the same thing may differ: a packet may come twice, or after the last count.
+_ROUNDING = 0.01
+
+
+@dataclass(frozen=True)
+class UdpResult:
+    """What a stream of UDP packets came to.
+
+    Attributes:
+        packets: packets that arrived, in packet/s.
+        throughput: their payload, in bit/s.
+        sent: packets that were sent, in packet/s.
+        loss: share of the packets sent that did not arrive, in %.
+        jitter: mean change of the time between packets (RFC 1889), in ms.
+        out_of_order: packets that came before an earlier one; ``None`` in versions that do not print them.
+    """
+
+    packets: Quantity
+    throughput: Quantity
+    sent: Quantity
+    loss: Quantity
+    jitter: Quantity
+    out_of_order: Quantity | None
+
+
+@dataclass(frozen=True)
+class Iperf3Udp(Client):
+    """One test of UDP.
+
+    Attributes:
+        rate: bit/s of payload that each stream sends; 0 is as fast as it can.
+        length: bytes of payload of one packet.
+    """
+
+    rate: int = 1_000_000
+    length: int = 1448
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, value, least, most in (
+            ("rate", self.rate, 0, 10**12),
+            ("length", self.length, 16, 65_507),
+        ):
+            check_whole(name, value, least, most)
+
+    def argv(self, version: str) -> tuple[str, ...]:
+        """The test as options.
+
+        Raises:
+            Unsupported: the version is older than 3.1.
+        """
+        return (*self.arguments(version), "-u", "-b", str(self.rate), "-l", str(self.length))
+
+    def parse(self, output: Output) -> UdpResult:
+        """Read the JSON among whatever else was printed.
+
+        Raises:
+            ParseError: there is none, it is of another test, it has an error, or nothing arrived.
+        """
+        reader = Reader(self.tool, output)
+        test, end = self.end(reader, "UDP")
+        length = reader.json_number(test.get("blksize"), "blksize", positive=True)
+        if length != self.length:
+            raise reader.error(f"its packets have {length:g} bytes, not {self.length}")
+        whole = part_of(reader, end, "sum")
+        total = reader.json_number(whole.get("packets"), "packets", positive=True)
+        lost = reader.json_number(whole.get("lost_packets"), "lost_packets")
+        loss = reader.json_number(whole.get("lost_percent"), "lost_percent")
+        if lost >= total:
+            raise reader.error(f"of {total:g} packets {lost:g} were lost: none arrived")
+        if abs(lost / total * 100 - loss) > 0.1:
+            raise reader.error(f"{lost:g} lost packets of {total:g} are not {loss:g} %")
+        arrived = self._arrived(reader, end, total - lost)
+        receiver = end.get("sum_received", whole)
+        seconds = self.seconds(reader, receiver, "the receiver")
+        sending = self.seconds(reader, end.get("sum_sent", whole), "the sender")
+        jitter = reader.json_number(whole.get("jitter_ms"), "jitter_ms")
+        return UdpResult(
+            packets=Quantity(arrived / seconds, "packet/s", better="higher"),
+            throughput=Quantity(arrived * length * 8 / seconds, "bit/s", better="higher"),
+            sent=Quantity(total / sending, "packet/s"),
+            loss=Quantity(lost / total * 100, "%", better="lower"),
+            jitter=Quantity(jitter, "ms", better="lower"),
+            out_of_order=_out_of_order(reader, end["streams"]),
+        )
+
+    def _arrived(self, reader: Reader, end: Mapping[str, Any], expected: float) -> float:
+        """Packets that the receiver counted; until 3.10 known only as those sent without those lost.
+
+        A packet that is still on its way when the test ends is in neither figure: the loss is by numbers that are
+        missing between others.
+        """
+        if "sum_received" not in end:
+            return expected
+        part = part_of(reader, end, "sum_received")
+        moved = reader.json_number(part.get("bytes"), "the bytes received", positive=True)
+        lost = reader.json_number(part.get("lost_packets"), "lost_packets of the receiver")
+        seen = reader.json_number(part.get("packets"), "packets of the receiver", positive=True)
+        if lost >= seen:
+            raise reader.error(
+                f"of {seen:g} packets of the receiver {lost:g} were lost: none arrived"
+            )
+        if seen - lost - moved / self.length > _ROUNDING * seen + 2:
+            raise reader.error(
+                f"the receiver's {moved:g} bytes are not {seen:g} packets of {self.length} without {lost:g} lost ones"
+            )
+        return seen - lost
+
+
+def _out_of_order(reader: Reader, streams: Sequence[Any]) -> Quantity | None:
+    counts = []
+    for stream in streams:
+        part = stream.get("udp") if isinstance(stream, dict) else None
+        if not isinstance(part, dict):
+            raise reader.error("a stream has no figures of UDP")
+        counts.append(part.get("out_of_order"))
+    if None in counts:
+        return None
+    total = sum(reader.json_number(count, "out_of_order") for count in counts)
+    return Quantity(reader.checked(total, "out_of_order"), "packet", better="lower")
 
 
 class Iperf3:

@@ -208,7 +208,7 @@ class Loaded:
             on: the host, whose processors are to be busy.
             by: starts a loader with so many virtual CPUs; ``None``: the host's own processes load it.
             cpus: how many processors it has, for loaders that may have others than its own kernel: of a Xen host
-                (`pytest_vperf.targets.virt.machines.Machines.cpus`); ``None`` asks that kernel.
+                (`pytest_vperf.targets.libvirt.daemon.Machines.cpus`); ``None`` asks that kernel.
 
         Raises:
             ValueError: there is no such condition.

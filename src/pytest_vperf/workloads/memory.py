@@ -14,18 +14,119 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pytest_vperf.quantity import Quantity
-from pytest_vperf.workloads.base import Output, ParseError
-from pytest_vperf.workloads.figures import TOKEN, Reader
-from pytest_vperf.workloads.threadcpu import coreutils_version
+from pytest_vperf.quantity import Quantity, amount
+from pytest_vperf.targets.base import TargetError, Unavailable
+from pytest_vperf.workloads.base import TOKEN, Output, ParseError, Reader
+from pytest_vperf.workloads.bench import ENVIRONMENT
+from pytest_vperf.workloads.processors import coreutils_version
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    import psutil
 
     from pytest_vperf.targets.base import Target
     from pytest_vperf.workloads.bench import Bench
+
+
+# The memory of a process by the host's account: VmRSS and VmSize of proc(5), and Pss of its smaps_rollup.
+#
+# The kernel counts in "kB" of 1024 bytes; here it is MiB of 2^20, which is what pages mean that divide those kB by
+# 1024 and write MB.
+
+
+@dataclass(frozen=True)
+class ProcessMemory:
+    """What a process has of memory now.
+
+    Attributes:
+        rss: resident pages (VmRSS), shared ones included, in MiB.
+        size: address space (VmSize), in MiB.
+    """
+
+    rss: Quantity
+    size: Quantity
+
+
+class ProcMem:
+    """The memory of processes of a host, as a test asks for it."""
+
+    def of(self, process: int, *, on: Target | None = None) -> ProcessMemory:
+        """The memory of one process, e.g. of a machine's QEMU.
+
+        Args:
+            process: its ID.
+            on: the host that it runs on, where that may be another one: the fixture ``host``.
+
+        Raises:
+            TargetError: there is no such process, it is a kernel thread, or it has ended and was not waited for.
+            Unavailable: this user may not ask.
+        """
+        if on is not None:
+            text = _read(on, f"/proc/{process}/status", process)
+            return ProcessMemory(*(_line(text, name, process) for name in ("VmRSS", "VmSize")))
+        memory = _of(process, lambda each: each.memory_info())
+        if memory.vms == 0:
+            raise _none(process)
+        return ProcessMemory(
+            Quantity(memory.rss / 2**20, "MiB", better="lower"),
+            Quantity(memory.vms / 2**20, "MiB", better="lower"),
+        )
+
+    def pss(self, process: int, *, on: Target | None = None) -> Quantity:
+        """The proportional set of one process, in MiB: a page that n processes share counts as 1/n of it.
+
+        That of all machines adds up to what they have of the host; only the owner of a process and root may ask.
+
+        Raises:
+            TargetError: as of `of`.
+            Unavailable: likewise.
+        """
+        if on is not None:
+            return _line(_read(on, f"/proc/{process}/smaps_rollup", process), "Pss", process)
+        size = int(_of(process, lambda each: each.memory_full_info().pss))
+        if size == 0:
+            raise _none(process)
+        return Quantity(size / 2**20, "MiB", better="lower")
+
+
+def _of(process: int, ask: Callable[[psutil.Process], Any]) -> Any:
+    import psutil
+
+    try:
+        return ask(psutil.Process(process))
+    except psutil.NoSuchProcess:
+        raise TargetError(f"there is no process {process}") from None
+    except psutil.AccessDenied:
+        raise Unavailable(
+            f"the memory of process {process} cannot be read: it is another user's",
+            remedy="run as that user, or as root",
+        ) from None
+
+
+def _read(host: Target, path: str, process: int) -> str:
+    done = host.run(["cat", path], check=False)
+    if done.returncode:
+        words = done.stderr.decode("utf-8", "replace").strip()
+        raise TargetError(f"the memory of process {process} cannot be read: {words}")
+    return done.text
+
+
+def _line(text: str, name: str, process: int) -> Quantity:
+    """A line ``NAME: 123 kB``, which a process without memory of its own does not have."""
+    found = re.search(rf"^{name}:\s+([0-9]+) kB$", text, re.MULTILINE)
+    if found is None or not int(found[1]):
+        raise _none(process)
+    return Quantity(int(found[1]) / 1024, "MiB", better="lower")
+
+
+def _none(process: int) -> TargetError:
+    return TargetError(
+        f"process {process} has no memory of its own: a kernel thread, or one that has ended"
+    )
+
 
 _UNITS = {"b": "byte", "k": "KiB", "m": "MiB"}
 
@@ -223,3 +324,65 @@ class GuestMem:
     def meminfo(self, target: Target) -> MeminfoResult:
         """What ``/proc/meminfo`` says; see `Bench.run` for the errors."""
         return self._bench.run(target, Meminfo())
+
+
+# The memory that a machine has lost to its kernel, and what else runs, when it has just been started.
+#
+#     taken = memory given to the machine - MemAvailable
+#
+# MemTotal is not what the machine was given: it lacks what the firmware keeps and what the kernel takes before it
+# counts (its code and data, a description of every page, the reserve for a crash kernel), which differs from kernel
+# to kernel. Nor is MemFree what is left: pages of files can be dropped, and are no cost. MemAvailable is the
+# kernel's estimate of what new programs can have without swapping (proc(5); since Linux 3.14).
+#
+# So the figure is what no workload can have, whoever has it: kernel, its modules, the agent or init, and the idle
+# process of a container. The same image and the same memory given, a difference is the kernel's.
+
+
+class BootMem:
+    """What a machine's start cost of its memory, as a test asks for it.
+
+    Args:
+        bench: notes the tool.
+    """
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+
+    def taken(self, machine: Target, *, of: str) -> Quantity:
+        """What cannot be had of the memory that a machine was given, in KiB, lower is better.
+
+        Its parts are ``reserved``, which is not even in MemTotal, and ``in use``.
+
+        Args:
+            machine: just started.
+            of: the memory that it was given, e.g. ``512 MiB``.
+
+        Raises:
+            Unavailable: its kernel knows no MemAvailable.
+            ParseError: it says that it has more than it was given, or ``/proc/meminfo`` cannot be read.
+        """
+        workload = Meminfo()
+        program = machine.program(workload.tool)
+        # Nothing is timed in the machine, so its clock need not be checked, as Bench.run would.
+        version = self._bench.version(machine, program, workload)
+        completed = machine.run(
+            [*program.argv, *workload.argv(version)], env=ENVIRONMENT, timeout=workload.timeout
+        )
+        output = Output.of(completed, version)
+        memory = workload.parse(output)
+        if memory.available is None:
+            raise Unavailable(
+                "its kernel does not say how much memory is available (Linux 3.14 and newer do)",
+                target=machine.name,
+            )
+        given = amount("of", of, "KiB", such_as="512 MiB")
+        total, available = memory.total.value, memory.available.value
+        if not available <= total <= given:
+            raise ParseError(
+                workload.tool,
+                f"MemTotal {total:g} kB and MemAvailable {available:g} kB are not of {of}",
+                output,
+            )
+        parts = (("reserved", given - total), ("in use", total - available))
+        return Quantity(given - available, "KiB", parts, better="lower")

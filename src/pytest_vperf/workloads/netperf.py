@@ -16,10 +16,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from pytest_vperf.quantity import Quantity
-from pytest_vperf.workloads.base import Output, Unsupported
-from pytest_vperf.workloads.figures import TOKEN, Reader
+from pytest_vperf.workloads.base import (
+    TOKEN,
+    Output,
+    Reader,
+    Unsupported,
+    check_address,
+    check_whole,
+    release,
+)
 from pytest_vperf.workloads.network_server import Server, serving
-from pytest_vperf.workloads.parameters import check_address, check_whole, release
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -20,8 +20,7 @@ from pytest_vperf.workloads.bench import ENVIRONMENT
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pytest_vperf.targets.base import Link, Target
-    from pytest_vperf.targets.program import Program
+    from pytest_vperf.targets.base import Link, Program, Target
 
 Transport = Literal["tcp", "udp"]
 

@@ -7,13 +7,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from pytest_vperf.workloads.base import Output, ParseError
-from pytest_vperf.workloads.figures import TOKEN
+from pytest_vperf.quantity import Quantity
+from pytest_vperf.workloads.base import TOKEN, Output, ParseError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_vperf.workloads.figures import Reader
+    from pytest_vperf.workloads.base import Reader
 
 
 def implementation(reader: Reader) -> str:
@@ -98,3 +98,21 @@ class TimedProgram:
     def version_of(cls, output: Output) -> str:
         """See `Workload.version_of`."""
         return version_of(cls.tool, output)
+
+
+# How often a kernel does one small thing in a second: what the programs of system calls and switches print.
+
+
+def rate(reader: Reader, things: str) -> Quantity:
+    """The rate in operation/s, higher is better, from the lines ``THINGS``, ``seconds`` and ``THINGS per second``.
+
+    Raises:
+        ParseError: a line is not there, is no number, or the three do not go together.
+    """
+    done = figure(reader, things)
+    seconds = figure(reader, "seconds")
+    found = figure(reader, f"{things} per second")
+    # Printed with one decimal, and seconds with six.
+    if abs(done / seconds - found) > 0.06 + found * 1e-6 / seconds:
+        raise reader.error(f"{done:g} {things} in {seconds:g} s are not {found:g} a second")
+    return Quantity(found, "operation/s", better="higher")

@@ -15,9 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pytest_vperf.workloads import own_program
-from pytest_vperf.workloads.base import Output, ParseError, Unsupported
-from pytest_vperf.workloads.figures import TOKEN, Reader
-from pytest_vperf.workloads.parameters import check_whole
+from pytest_vperf.workloads.base import TOKEN, Output, ParseError, Reader, Unsupported, check_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

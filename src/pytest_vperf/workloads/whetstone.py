@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pytest_vperf.quantity import Quantity
 from pytest_vperf.workloads import own_program
-from pytest_vperf.workloads.base import Output, ParseError
+from pytest_vperf.workloads.base import TOKEN, Output, ParseError, Reader, check_whole
 from pytest_vperf.workloads.dhrystone import unixbench_version
-from pytest_vperf.workloads.figures import TOKEN, Reader
-from pytest_vperf.workloads.parameters import check_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

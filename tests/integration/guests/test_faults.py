@@ -13,8 +13,8 @@ import pytest
 from faulty_claims import LONG, found, nothing_left, words, write
 
 from pytest_vperf.machine import compiler
-from pytest_vperf.targets.guest import preflight
-from pytest_vperf.targets.virt import private_daemon
+from pytest_vperf.targets.guest import probe
+from pytest_vperf.targets.libvirt import connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,8 +88,8 @@ def project(
     require: Callable[[str, Readiness], None],
 ) -> Path:
     """A project of a user's, on a libvirt daemon that each run has of its own."""
-    require("guest", preflight.needs())
-    if not private_daemon.check().usable:
+    require("guest", probe.needs())
+    if not connect.check().usable:
         pytest.skip("no libvirt daemon of a run's own can be started here")
     monkeypatch.delenv("VPERF_REQUIRE", raising=False)
     return tmp_path

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from guests_here import qemus
 
-from pytest_vperf import doctor
+from pytest_vperf.commands import doctor
 from pytest_vperf.machine import cgroups
 from pytest_vperf.targets.base import CannotStart, CommandFailed, TargetError, TimedOut
 from pytest_vperf.targets.guest.guest import PHASES

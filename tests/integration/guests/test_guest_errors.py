@@ -23,19 +23,18 @@ from guests_here import qemus, start_daemon
 from pytest_vperf.machine.preflight import Readiness
 from pytest_vperf.machine.runs import Run
 from pytest_vperf.targets.base import CannotConnect, CannotStart, CommandFailed, TimedOut
-from pytest_vperf.targets.guest.agent import GuestAgent
-from pytest_vperf.targets.image import default_rootfs, from_tar
-from pytest_vperf.targets.virt.connect import connect
-from pytest_vperf.targets.virt.connection import Connection
-from pytest_vperf.targets.virt.domain import Domain
-from pytest_vperf.targets.virt.events import Watch
+from pytest_vperf.targets.guest.guest import GuestAgent
+from pytest_vperf.targets.image.rootfs import default_rootfs, from_tar
+from pytest_vperf.targets.libvirt.connect import connect
+from pytest_vperf.targets.libvirt.connection import Connection, Watch
+from pytest_vperf.targets.libvirt.domain import Domain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from guests_here import Place
 
-    from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.image.rootfs import Rootfs
 
 #: Seconds within which each error has to come, on a machine that has other things to do.
 SOON = 45.0

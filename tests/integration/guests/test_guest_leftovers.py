@@ -13,15 +13,14 @@ import pytest
 from guests_here import qemus, start_daemon
 from victims import traces, victim
 
-from pytest_vperf import clean
+from pytest_vperf.commands import clean
 from pytest_vperf.machine import cgroups, leftovers
 from pytest_vperf.machine.runs import LABEL_FOLDER, LABEL_PLACE, LABEL_RUN, NOTE, Run, place
-from pytest_vperf.targets import leftover_machines
-from pytest_vperf.targets.guest.config import Boot, GuestConfig
-from pytest_vperf.targets.guest.domain_xml import domain_xml
+from pytest_vperf.targets.guest.boot import Boot, GuestConfig, domain_xml
+from pytest_vperf.targets.libvirt import connect
+from pytest_vperf.targets.libvirt import leftovers as leftover_machines
+from pytest_vperf.targets.libvirt.network import VirtualNetwork
 from pytest_vperf.targets.limits import Limits
-from pytest_vperf.targets.virt import connect
-from pytest_vperf.targets.virt.virtual_network import VirtualNetwork
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,22 +28,22 @@ if TYPE_CHECKING:
 
     from guests_here import Place
 
-    from pytest_vperf.targets.virt.daemon import Daemon
+    from pytest_vperf.targets.libvirt.daemon import Daemon
 
 #: Starts a guest on a daemon of its own, or at an address, says its run, and waits to be killed.
 VICTIM = """
 import sys, time
-from pytest_vperf import tools_image
+from pytest_vperf.fixtures import core as tools_image
 from pytest_vperf.machine.runs import Run
 from pytest_vperf.targets.guest.guests import Guests
 from pytest_vperf.targets.kernel.guest_kernel import distribution_kernel
 from pytest_vperf.targets.scope import Scope
-from pytest_vperf.targets.virt import connect
+from pytest_vperf.targets.libvirt import connect
 
 with Run.begin() as run:
     daemon = connect.connect(sys.argv[2], run) if sys.argv[2:] else connect._start(run)
     guests = Guests(
-        lambda: daemon, tools_image.make, distribution_kernel, Scope(), accelerator="tcg"
+        lambda: daemon, tools_image.make_tools_image, distribution_kernel, Scope(), accelerator="tcg"
     )
     try:
         guests.start(init="small")
@@ -61,7 +60,7 @@ with Run.begin() as run:
 NETWORKER = """
 import sys, time
 from pytest_vperf.machine.runs import Run
-from pytest_vperf.targets.virt import connect
+from pytest_vperf.targets.libvirt import connect
 
 with Run.begin() as run:
     connect.connect(sys.argv[1], run).network()

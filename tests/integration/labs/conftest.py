@@ -9,7 +9,7 @@ from labs_here import leaving_nothing
 
 from pytest_vperf.targets.guest.guests import Guests
 from pytest_vperf.targets.kernel.guest_kernel import distribution_kernel
-from pytest_vperf.targets.virt import connect
+from pytest_vperf.targets.libvirt import connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from labs_here import SharedLabs
 
     from pytest_vperf.machine.runs import Run
-    from pytest_vperf.targets.image import Rootfs
-    from pytest_vperf.targets.virt.daemon import Daemon
+    from pytest_vperf.targets.image.rootfs import Rootfs
+    from pytest_vperf.targets.libvirt.daemon import Daemon
 
 
 @pytest.fixture(scope="module")

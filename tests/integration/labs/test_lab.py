@@ -17,11 +17,11 @@ import psutil
 import pytest
 from labs_here import START, vperf
 
-from pytest_vperf.lab import host_image, labs, state
+from pytest_vperf.lab import image, labs, state
 from pytest_vperf.lab.kinds import KINDS
-from pytest_vperf.machine import marks
+from pytest_vperf.machine import processes
 from pytest_vperf.targets.base import TimedOut
-from pytest_vperf.targets.ssh_host import SshHost
+from pytest_vperf.targets.remote.ssh import SshHost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from labs_here import SharedLabs
 
-    from pytest_vperf.lab.host import LabHost
+    from pytest_vperf.lab.state import LabHost
     from pytest_vperf.machine.preflight import Readiness
     from pytest_vperf.machine.runs import Run
 
@@ -64,7 +64,7 @@ def lab_processes(below: Path) -> list[psutil.Process]:
     return [
         process
         for process in psutil.process_iter()
-        if marks.environment(process).get(state.MARK, "").startswith(f"{below}/")
+        if processes.environment(process).get(state.MARK, "").startswith(f"{below}/")
     ]
 
 
@@ -185,7 +185,7 @@ def test_fixture_gives_the_one_that_is_up(host: LabHost, pytester: pytest.Pytest
 
 @pytest.mark.parametrize("owned", [True, False], ids=["of a run", "the user's own"])
 def test_one_whose_starter_was_killed_is_found_and_ended(runs_dir: Path, owned: bool) -> None:
-    host_image.build(KINDS["kvm"], print)
+    image.build(KINDS["kvm"], print)
     log = (runs_dir / "log").open("w+")
     starter = subprocess.Popen(
         [sys.executable, "-c", STARTS.format(owned=owned)],

@@ -12,25 +12,25 @@ import pytest
 from labs_here import leaving_nothing, left
 
 from pytest_vperf.machine import compiler
-from pytest_vperf.targets import image
 from pytest_vperf.targets.base import CannotConnect, CannotStart, TimedOut, Unavailable, link_of
-from pytest_vperf.targets.domu.domus import Domus
-from pytest_vperf.targets.domu.xen_pods import XenPods
 from pytest_vperf.targets.guest.probe import probe_kvm
+from pytest_vperf.targets.image import rootfs
 from pytest_vperf.targets.kernel.guest_kernel import distribution_kernel
-from pytest_vperf.targets.kernel.root_initramfs import XEN
+from pytest_vperf.targets.kernel.initramfs import XEN
 from pytest_vperf.targets.pod import assets
+from pytest_vperf.targets.xen.domus import Domus
+from pytest_vperf.targets.xen.pods import XenPods
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from pytest_vperf.targets.disks import Disk
-    from pytest_vperf.targets.domu.domu import Domu
     from pytest_vperf.targets.guest.guests import Guests
-    from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.image.rootfs import Rootfs
+    from pytest_vperf.targets.libvirt.daemon import Daemon
     from pytest_vperf.targets.scope import Scope
-    from pytest_vperf.targets.virt.daemon import Daemon
+    from pytest_vperf.targets.xen.domus import Domu
 
 pytestmark = pytest.mark.patient
 
@@ -181,7 +181,7 @@ def test_a_domu_boots_a_full_userspace(domus: Domus) -> None:
 @pytest.fixture
 def xen_pods(daemon_of: Callable[[str], Daemon]) -> Iterator[XenPods]:
     daemon = daemon_of("xen")
-    made = assets.prepare(image.default_rootfs())
+    made = assets.prepare(rootfs.default_rootfs())
     with leaving_nothing(daemon) as scope:
         yield XenPods(lambda: daemon, lambda: made, scope, timeout=240)
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_vperf.targets.libvirt.network import OvsNetwork
 from pytest_vperf.targets.network.mirror import mirrored
 from pytest_vperf.targets.scope import Scope
-from pytest_vperf.targets.virt.ovs_network import OvsNetwork
 from pytest_vperf.workloads.bench import Bench
 from pytest_vperf.workloads.iperf import Iperf
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.base import Target
     from pytest_vperf.targets.guest.guests import Guests
-    from pytest_vperf.targets.virt.daemon import Daemon
+    from pytest_vperf.targets.libvirt.daemon import Daemon
 
 pytestmark = pytest.mark.patient
 

@@ -11,9 +11,9 @@ from session_folder import session_folder
 from pytest_vperf.machine import cache
 from pytest_vperf.machine.preflight import Readiness
 from pytest_vperf.machine.runs import Run
-from pytest_vperf.targets import image
 from pytest_vperf.targets.base import Unavailable
-from pytest_vperf.targets.engine import Engine, check
+from pytest_vperf.targets.container.engine import Engine, check
+from pytest_vperf.targets.image import rootfs as image
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

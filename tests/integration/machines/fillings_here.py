@@ -9,8 +9,7 @@ from pytest_vperf.density.fill import fill
 from pytest_vperf.machine import cgroups
 from pytest_vperf.targets.scope import Scope
 from pytest_vperf.workloads.bench import Bench
-from pytest_vperf.workloads.guestmem import GuestMem
-from pytest_vperf.workloads.procmem import ProcMem
+from pytest_vperf.workloads.memory import GuestMem, ProcMem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from pytest_vperf.density.filling import Filling
     from pytest_vperf.density.kinds import Starter
     from pytest_vperf.machine.runs import Run
-    from pytest_vperf.results.filling import FillingRecord
+    from pytest_vperf.results.record import FillingRecord
 
 
 def filled(

@@ -9,15 +9,15 @@ import psutil
 
 from pytest_vperf.machine import cgroups
 from pytest_vperf.targets.guest.guests import Guests
+from pytest_vperf.targets.libvirt.connect import PrivateDaemon
+from pytest_vperf.targets.libvirt.daemon import Daemon
 from pytest_vperf.targets.scope import Scope
-from pytest_vperf.targets.virt.daemon import Daemon
-from pytest_vperf.targets.virt.private_daemon import PrivateDaemon
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_vperf.machine.runs import Run
-    from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.image.rootfs import Rootfs
     from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
 
 #: Seconds for a start on a machine that has other things to do.
@@ -62,7 +62,7 @@ class Place:
 
 def start_daemon(run: Run, folder: Path | str) -> tuple[PrivateDaemon, Daemon]:
     """A daemon of the run's own, also where one is installed; files for machines in ``folder``."""
-    from pytest_vperf.targets.virt.connection import Connection
+    from pytest_vperf.targets.libvirt.connection import Connection
 
     own = PrivateDaemon.start(run)
     try:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pytest_vperf.lab.host import LabHost
-    from pytest_vperf.targets.virt.daemon import Daemon
+    from pytest_vperf.lab.state import LabHost
+    from pytest_vperf.targets.libvirt.daemon import Daemon
 
 #: Seconds: a build that other tests' work slows down, and a start that it slows down.
 BUILD, START = 900, 400

@@ -12,7 +12,7 @@ import subprocess
 import time
 from typing import TYPE_CHECKING
 
-from pytest_vperf.machine.parent_death import at_parents_death
+from pytest_vperf.machine.ending import at_parents_death
 from pytest_vperf.targets.network import open_vswitch
 
 if TYPE_CHECKING:

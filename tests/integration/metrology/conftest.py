@@ -19,15 +19,15 @@ from known_truth import CPU, ROW, Row, Table  # noqa: E402 - found beside this f
 from lab import Lab  # noqa: E402
 
 from pytest_vperf.machine import cgroups, lock  # noqa: E402
-from pytest_vperf.targets import image  # noqa: E402
-from pytest_vperf.targets.container import Containers  # noqa: E402
+from pytest_vperf.targets.container.containers import Containers  # noqa: E402
+from pytest_vperf.targets.container.engine import check as check_engine  # noqa: E402
 from pytest_vperf.targets.control_group import ControlGroup  # noqa: E402
-from pytest_vperf.targets.engine import check as check_engine  # noqa: E402
 from pytest_vperf.targets.host import Host  # noqa: E402
+from pytest_vperf.targets.image import rootfs  # noqa: E402
 from pytest_vperf.targets.limits import Limits  # noqa: E402
 from pytest_vperf.targets.pod.assets import prepare  # noqa: E402
 from pytest_vperf.targets.pod.pods import Pods  # noqa: E402
-from pytest_vperf.targets.pod.preflight import check as check_pods  # noqa: E402
+from pytest_vperf.targets.pod.probe import check as check_pods  # noqa: E402
 from pytest_vperf.targets.scope import Scope  # noqa: E402
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pytest_vperf.machine.preflight import Readiness
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.base import Target
-    from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.image.rootfs import Rootfs
     from pytest_vperf.targets.pod.assets import Assets
 
 #: The greatest weights of version 1 and 2.
@@ -156,7 +156,7 @@ def engine_with_tools(
 ) -> tuple[Any, str]:
     """The engine, and the ID of the tools' image in it."""
     require("container", check_engine(["runc"])[1])
-    return engine, image.import_into(engine.client, tools)
+    return engine, rootfs.import_into(engine.client, tools)
 
 
 @pytest.fixture(scope="session")

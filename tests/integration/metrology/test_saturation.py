@@ -13,7 +13,7 @@ import pytest
 from known_truth import Row, settings
 
 from pytest_vperf.machine import lock
-from pytest_vperf.stats.plateau_rule import PlateauRule
+from pytest_vperf.stats.plateau import PlateauRule
 from pytest_vperf.targets.base import Unavailable
 from pytest_vperf.targets.network.mirror import mirrored
 from pytest_vperf.workloads.iperf import Iperf

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from pytest_vperf.calibration.figures import Measured, gather
-from pytest_vperf.calibration.limits import calibrated, rounded
-from pytest_vperf.calibration.quiet import during
+from pytest_vperf.commands.calibrate.limits import Measured, calibrated, gather, rounded
+from pytest_vperf.commands.calibrate.runs import noise_during
 
 
 def record(*samples: float, **values: Any) -> dict[str, Any]:
@@ -133,9 +132,9 @@ def disturbed(steal: float, throttled: int, window: float = 10.0) -> dict[str, A
 
 
 def test_what_disturbed_a_run_from_outside() -> None:
-    assert during(disturbed(0.009, 0)) == []
-    assert during(disturbed(0.5, 0, window=1.0)) == []  # ticks of 10 ms: too short to say
-    assert during(disturbed(0.021, 2)) == [
+    assert noise_during(disturbed(0.009, 0)) == []
+    assert noise_during(disturbed(0.5, 0, window=1.0)) == []  # ticks of 10 ms: too short to say
+    assert noise_during(disturbed(0.021, 2)) == [
         "steal 2.1 % of CPU time while it was measured",
         "thermal throttling 2 times while it was measured",
     ]

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vperf.calibration import profile_file
-from pytest_vperf.calibration.limits import Calibrated, Circumstance
-from pytest_vperf.calibration.profile_file import FileProblem, check, write
-from pytest_vperf.calibration.yaml_lines import comments
-from pytest_vperf.claims.thresholds import load_profile
+from pytest_vperf.commands.calibrate import profile_file
+from pytest_vperf.commands.calibrate.limits import Calibrated, Circumstance
+from pytest_vperf.commands.calibrate.profile_file import FileProblem, check, comments, write
+from pytest_vperf.thresholds.profile import load_profile
 
 if TYPE_CHECKING:
     from pathlib import Path

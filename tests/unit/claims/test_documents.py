@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from pytest_vperf.claims.criterion import (
+from pytest_vperf.thresholds.criterion import (
     Limit,
     Near,
     NearLimit,
@@ -27,7 +27,7 @@ from pytest_vperf.claims.criterion import (
     Saturates,
     Unknown,
 )
-from pytest_vperf.claims.thresholds import Source, Threshold, load_profiles
+from pytest_vperf.thresholds.profile import Source, Threshold, load_profiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

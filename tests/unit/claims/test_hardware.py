@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from pytest_vperf.claims.criterion import Limit
-from pytest_vperf.claims.hardware import HardwareError, Selection, UnknownClaim, select
-from pytest_vperf.claims.match import Comparison, Match
-from pytest_vperf.claims.thresholds import HardwareProfile, Threshold
 from pytest_vperf.machine.fingerprint import Fingerprint
 from pytest_vperf.quantity import Quantity, QuantityError
+from pytest_vperf.thresholds.criterion import Limit
+from pytest_vperf.thresholds.hardware import HardwareError, Selection, UnknownClaim, select
+from pytest_vperf.thresholds.match import Comparison, Match
+from pytest_vperf.thresholds.profile import HardwareProfile, Threshold
 
 TYPE1 = Fingerprint(
     cpu_model="Intel(R) Xeon(R) CPU E3-1240 v3 @ 3.40GHz",

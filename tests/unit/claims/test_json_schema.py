@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 import yaml
 
-from pytest_vperf.claims.thresholds import ThresholdError, json_schema, load_profile
+from pytest_vperf.thresholds.profile import ThresholdError, json_schema, load_profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

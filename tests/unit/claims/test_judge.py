@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vperf.claims import judge
-from pytest_vperf.claims.criterion_schema import JudgePart
-from pytest_vperf.options import JUDGE_DEFAULTS
+from pytest_vperf.run.options import JUDGE_DEFAULTS
+from pytest_vperf.thresholds import judge
+from pytest_vperf.thresholds.schema import JudgePart
 
 
 def test_the_defaults_are_those_that_help_shows() -> None:
@@ -99,7 +99,8 @@ def test_refuses(key: str, value: object, message: str) -> None:
 
 def test_plain_numbers_are_read_without_pint() -> None:
     program = (
-        "import sys; from pytest_vperf.claims import judge, plan; from pytest_vperf import settings; "
+        "import sys; from pytest_vperf.thresholds import judge; from pytest_vperf.claims import plan; from "
+        "pytest_vperf.run import settings; "
         "judge.read('tolerance', 0.02); judge.read('alpha', 0.01); judge.read('pairs', '64'); "
         "print(*{'pint', 'pydantic', 'yaml', 'numpy', 'scipy'} & set(sys.modules))"
     )

@@ -11,12 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vperf.claims.criterion import Criterion, Limit, Near, NearLimit, NoWorse, Ratio, Unknown
-from pytest_vperf.claims.judge import DEFAULTS, Setting
 from pytest_vperf.claims.plan import Plan, marker_overrides, plan_for
-from pytest_vperf.claims.thresholds import Threshold
 from pytest_vperf.quantity import Quantity
-from pytest_vperf.settings import Settings, read_settings
+from pytest_vperf.run.settings import Settings, read_settings
+from pytest_vperf.thresholds.criterion import (
+    Criterion,
+    Limit,
+    Near,
+    NearLimit,
+    NoWorse,
+    Ratio,
+    Unknown,
+)
+from pytest_vperf.thresholds.judge import DEFAULTS, Setting
+from pytest_vperf.thresholds.profile import Threshold
 
 NO_WORSE = NoWorse("lower")
 

@@ -12,7 +12,7 @@ from examples import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pytest_vperf.claims.thresholds import ThresholdError, load_profile, load_profiles
+from pytest_vperf.thresholds.profile import ThresholdError, load_profile, load_profiles
 
 GOOD = """\
 hardware:

@@ -10,7 +10,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vperf.claims.criterion import (
+from pytest_vperf.quantity import Quantity
+from pytest_vperf.thresholds.criterion import (
     Limit,
     Near,
     NearLimit,
@@ -19,15 +20,14 @@ from pytest_vperf.claims.criterion import (
     Saturates,
     Unknown,
 )
-from pytest_vperf.claims.judge import Setting
-from pytest_vperf.claims.thresholds import (
+from pytest_vperf.thresholds.judge import Setting
+from pytest_vperf.thresholds.profile import (
     ThresholdError,
     json_schema,
     load_profile,
     load_profiles,
     shipped_folder,
 )
-from pytest_vperf.quantity import Quantity
 
 SHIPPED = Path(__file__).parents[3] / "thresholds"
 FILES = sorted(SHIPPED.glob("*.yaml"))

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vperf.claims.thresholds import load_profiles
-from pytest_vperf.claims_table.named import naming_tests
-from pytest_vperf.claims_table.rows import misplaced, read_rows
+from pytest_vperf.commands.claims.rows import misplaced, read_rows
+from pytest_vperf.commands.claims.tests import naming_tests
+from pytest_vperf.thresholds.profile import load_profiles
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "claims.md"

@@ -13,14 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from pytest_vperf.claims.thresholds import load_profile
-from pytest_vperf.claims_table.lines import Line, lines
-from pytest_vperf.claims_table.markdown import page
-from pytest_vperf.claims_table.measured import measured
-from pytest_vperf.claims_table.named import NamingTest
-from pytest_vperf.claims_table.records import NoRecord, RecordError, read, read_all
-from pytest_vperf.claims_table.terminal import print_lines
+from pytest_vperf.commands.claims.lines import Line, lines
+from pytest_vperf.commands.claims.measured import measured
+from pytest_vperf.commands.claims.output import markdown_page, print_lines
+from pytest_vperf.commands.claims.records import NoRecord, RecordError, read, read_all
+from pytest_vperf.commands.claims.tests import NamingTest
 from pytest_vperf.foreign_text import line, markdown, markdown_code
+from pytest_vperf.thresholds.profile import load_profile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -208,7 +207,7 @@ def hostile(of: Any) -> list[Line]:
 
 
 def test_texts_of_records_stay_texts_in_markdown(hostile: list[Line]) -> None:
-    text = page(hostile, [], {}, HOSTILE)
+    text = markdown_page(hostile, [], {}, HOSTILE)
     html = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).render(text)
     rows = [row for row in html.split("<tr>") if "<td>" in row]
     assert len(rows) == 3

@@ -84,7 +84,7 @@ def test_a_folder_of_runs_that_cannot_be_trusted_is_said_in_one_line(
 # A command that takes long and has something to clean up.
 LONG = """
 import sys, time
-from pytest_vperf import clean, cli
+from pytest_vperf.commands import clean; from pytest_vperf import cli
 
 def run(*, dry_run):
     try:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pytest_vperf import doctor
+from pytest_vperf.commands import doctor
 from pytest_vperf.machine.preflight import Readiness
 
 KNOWN = ["host", "container", "container runc", "container runsc", *doctor.POD_NAMES, "fio"]

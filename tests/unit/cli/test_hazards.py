@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vperf.machine.hazards import KVM_DEVICE, check_kvm_device
+from pytest_vperf.machine.checks import KVM_DEVICE, check_kvm_device
 from pytest_vperf.machine.preflight import Readiness
 
 

@@ -25,8 +25,8 @@ def test_waits():
     time.sleep(120)
 """
 COMMAND = """
-from pytest_vperf.interrupt import ending_in_order
-from pytest_vperf.pytest_process import run_pytest
+from pytest_vperf.machine.ending import ending_in_order
+from pytest_vperf.commands.pytest_process import run_pytest
 
 with ending_in_order():
     print(run_pytest(["-p", "no:cacheprovider", "-p", "no:vperf", "test_waits.py"]))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vperf.claims import self_check_marks
+from pytest_vperf.claims import marks
 from pytest_vperf.cli import main
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ def test_real_work_noise_and_constants_are_told(
     assert "samples are exactly 3 ms: is something cached or constant?" in done.stdout
     assert "scaled: measured values were multiplied" in done.stdout
     assert done.returncode == 1
-    assert self_check_marks.why_unstable("copy.noisy") == ""  # it is inconclusive by itself
+    assert marks.why_unstable("copy.noisy") == ""  # it is inconclusive by itself
 
 
 def test_a_metric_that_is_stable_alone_is_success(
@@ -237,7 +237,7 @@ def test_few_decisions_conclude_nothing(
     assert wanted == "200"
     assert rows(done.stdout)["copy.slow"][-1] == "too few"
     assert done.returncode == 1
-    assert not list(self_check_marks._folder().glob("*"))
+    assert not list(marks._folder().glob("*"))
 
 
 def test_what_cannot_be_measured(
@@ -328,11 +328,11 @@ def test_a_mark_of_another_kernel_does_not_count(
     from pytest_vperf.machine import fingerprint
 
     vperf("pytest_vperf", "selfcheck", "start.leaky", "--decisions=20")
-    assert self_check_marks.why_unstable("start.leaky").startswith("self-check of ")
-    assert self_check_marks.why_unstable("start.leak") == ""
+    assert marks.why_unstable("start.leaky").startswith("self-check of ")
+    assert marks.why_unstable("start.leak") == ""
     updated = dataclasses.replace(fingerprint.read(), kernel="99.9.9")
     monkeypatch.setattr(fingerprint, "read", lambda: updated)
-    assert self_check_marks.why_unstable("start.leaky") == ""
+    assert marks.why_unstable("start.leaky") == ""
 
 
 def test_of_a_sweep_the_last_load_is_the_metric(

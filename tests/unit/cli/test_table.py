@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_vperf.console import PLAIN_WIDTH, print_table
+from pytest_vperf.reporting.console import PLAIN_WIDTH, print_table
 
 
 def _printed(capsys: pytest.CaptureFixture[str], *rows: tuple[str, ...]) -> list[str]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vperf.machine import preflight, tools
-from pytest_vperf.targets import debian_build, image_preflight
+from pytest_vperf.machine import checks, preflight
+from pytest_vperf.targets.image import debian, debian_build
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str]
 
 def test_the_image_and_every_tool_without_apt(path: Callable[[str, str], None]) -> None:
     path("fio", "echo fio-9")
-    answers = {answer.name: answer for answer in image_preflight.check()}
+    answers = {answer.name: answer for answer in debian.check()}
     assert list(answers) == [
         *("tools image", "sysbench", "fio", "iperf", "iperf3", "netperf", "stress-ng")
     ]
@@ -51,7 +51,7 @@ def test_the_image_and_every_tool_without_apt(path: Callable[[str, str], None]) 
 
 def test_the_image_without_package_lists(path: Callable[[str, str], None]) -> None:
     path("apt-get", "echo http://nobody/ x Nobody x amd64 /no/such")
-    image = image_preflight.check()[0]
+    image = debian.check()[0]
     assert (image.usable, image.why, image.remedy) == (
         False,
         "apt has no package lists of Debian or Ubuntu",
@@ -67,12 +67,12 @@ def test_the_image_without_its_builder_then_buildable_then_planned(
     (lists / "nobody_dists_trixie_InRelease").write_text("Suite: trixie")
     packages = lists / "nobody_dists_trixie_main_binary-amd64_Packages"
     path("apt-get", f"echo http://nobody/ trixie Debian trixie amd64 {packages}")
-    image = image_preflight.check()[0]
+    image = debian.check()[0]
     assert image.why == "it is not built, and mmdebstrap is not installed"
     assert image.remedy == "apt-get install mmdebstrap"
     monkeypatch.setattr("os.geteuid", lambda: 0)
     path("mmdebstrap", "exit 9")
-    answers = {answer.name: answer for answer in image_preflight.check()}
+    answers = {answer.name: answer for answer in debian.check()}
     assert all(answer.usable for answer in answers.values())
     assert answers["tools image"].why == (
         "the first test that uses a tool builds it, which takes some minutes"
@@ -100,13 +100,13 @@ def test_what_only_an_ordinary_user_needs(
 
 
 def test_the_packages_the_plugin_needs_are_here_with_their_versions() -> None:
-    answer = tools.check_packages()
+    answer = checks.check_packages()
     assert answer.usable
     assert f"pytest {metadata.version('pytest')}" in answer.why
     assert "hypothesis" not in answer.why  # it belongs to an extra
 
 
 def test_libvirt_is_reported_whatever_is_here() -> None:
-    for answer in tools.check_libvirt():
+    for answer in checks.check_libvirt():
         assert answer.why
         assert bool(answer.remedy) is not answer.usable

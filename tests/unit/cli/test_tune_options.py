@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from pytest_vperf import doctor
 from pytest_vperf.cli import main
+from pytest_vperf.commands import doctor
 from pytest_vperf.machine.noise_warnings import look
 
 

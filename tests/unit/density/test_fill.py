@@ -11,16 +11,15 @@ import pytest
 
 from pytest_vperf.density import fill as filling_module
 from pytest_vperf.density import filling as filled_module
-from pytest_vperf.density.bounds import Bounds
-from pytest_vperf.density.crowd import Crowd
+from pytest_vperf.density.bounds import Bounds, Stop
 from pytest_vperf.density.fill import fill
+from pytest_vperf.density.filling import Crowd
 from pytest_vperf.density.kinds import Kind
-from pytest_vperf.density.stop import Stop
 from pytest_vperf.quantity import Quantity
-from pytest_vperf.results.filling import Reading
+from pytest_vperf.results.record import Reading
 from pytest_vperf.targets.base import Facts, TargetError, Unavailable
 from pytest_vperf.targets.scope import Scope
-from pytest_vperf.workloads.procmem import ProcMem
+from pytest_vperf.workloads.memory import ProcMem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

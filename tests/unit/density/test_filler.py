@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from pytest_vperf.density import filler as fillers
-from pytest_vperf.density.crowd import Crowd
 from pytest_vperf.density.filler import Filler
+from pytest_vperf.density.filling import Crowd
 from pytest_vperf.density.kinds import Kind
-from pytest_vperf.stats.growth import growth
+from pytest_vperf.stats.spread import growth
 from pytest_vperf.targets.base import (
     CannotConnect,
     CannotStart,

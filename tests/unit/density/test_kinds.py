@@ -9,8 +9,8 @@ import pytest
 
 from pytest_vperf.density.kinds import kind_of
 from pytest_vperf.targets.base import CannotConnect
-from pytest_vperf.targets.domu.domus import Domus
 from pytest_vperf.targets.scope import Scope
+from pytest_vperf.targets.xen.domus import Domus
 
 libvirt = pytest.importorskip("libvirt", reason="libvirt-python is not installed")
 

@@ -8,9 +8,9 @@ import os
 import pytest
 import requests
 
-from pytest_vperf.density.stop import Stop, of_error
+from pytest_vperf.density.bounds import Stop, of_error
 from pytest_vperf.targets.base import CannotConnect, CannotStart, TimedOut
-from pytest_vperf.targets.engine_address import answering
+from pytest_vperf.targets.container.address import answering
 
 
 @pytest.mark.parametrize(

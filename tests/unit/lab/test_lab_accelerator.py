@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vperf.lab import accelerator
+from pytest_vperf.lab import start
 from pytest_vperf.lab.kinds import KVM, XEN
 from pytest_vperf.machine.preflight import Readiness
 from pytest_vperf.targets.base import CannotStart
@@ -44,15 +44,15 @@ def probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Probe:
     monkeypatch.setenv("VPERF_RUNS_DIR", str(tmp_path / "runs"))
     nested = tmp_path / "nested"
     nested.write_text("Y\n")
-    monkeypatch.setattr(accelerator, "_NESTED", (tmp_path / "not loaded", nested))
+    monkeypatch.setattr(start, "_NESTED", (tmp_path / "not loaded", nested))
     made = Probe()
-    monkeypatch.setattr(accelerator, "probe", made)
+    monkeypatch.setattr(start, "probe", made)
     return made
 
 
 def test_working_kvm_is_taken(probe: Probe) -> None:
     probe.yes()
-    assert accelerator.choose(KVM, None, probe.said.append) == ("kvm", "")
+    assert start.choose_accelerator(KVM, None, probe.said.append) == ("kvm", "")
     assert probe.said == ["trying whether KVM works here"]
 
 
@@ -67,23 +67,23 @@ def test_broken_kvm_is_named_and_not_tried_again_at_once(
     probe: Probe, why: str, shown: str
 ) -> None:
     probe.no(why)
-    assert accelerator.choose(XEN, None, probe.said.append) == ("tcg", shown)
-    assert accelerator.choose(XEN, None, probe.said.append) == ("tcg", shown)
+    assert start.choose_accelerator(XEN, None, probe.said.append) == ("tcg", shown)
+    assert start.choose_accelerator(XEN, None, probe.said.append) == ("tcg", shown)
     assert len(probe.said) == 1
 
 
 def test_broken_kvm_is_tried_again_after_an_hour(probe: Probe, tmp_path: Path) -> None:
     probe.no("no /dev/kvm")
-    accelerator.choose(XEN, None, probe.said.append)
+    start.choose_accelerator(XEN, None, probe.said.append)
     [kept] = (tmp_path / "cache/probe").iterdir()
     os.utime(kept, (kept.stat().st_mtime - 3601,) * 2)
     probe.yes()
-    assert accelerator.choose(XEN, None, probe.said.append) == ("kvm", "")
+    assert start.choose_accelerator(XEN, None, probe.said.append) == ("kvm", "")
 
 
 def test_what_a_trial_needs_and_is_not_there_means_emulation(probe: Probe) -> None:
     probe.answers.append(CannotStart("no\nbusybox"))
-    assert accelerator.choose(XEN, None, probe.said.append) == (
+    assert start.choose_accelerator(XEN, None, probe.said.append) == (
         "tcg",
         "KVM could not be tried: no busybox",
     )
@@ -95,7 +95,7 @@ def test_kvm_host_needs_nested_kvm(probe: Probe, tmp_path: Path, text: str | Non
         (tmp_path / "nested").unlink()
     else:
         (tmp_path / "nested").write_text(text)
-    assert accelerator.choose(KVM, None, probe.said.append) == (
+    assert start.choose_accelerator(KVM, None, probe.said.append) == (
         "tcg",
         "this machine has no KVM that its guests can use in turn (nested)",
     )

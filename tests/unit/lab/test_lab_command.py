@@ -51,7 +51,7 @@ def test_what_is_not_understood_is_refused(
 
 
 SHOWS = """
-    from pytest_vperf.stash import claims_session
+    from pytest_vperf.run.stash import claims_session
     def test_it(request):
         print(f"labs: {claims_session(request.config).settings.labs}")
 """

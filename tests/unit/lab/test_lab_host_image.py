@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vperf.lab import host_image
+from pytest_vperf.lab import image
 from pytest_vperf.lab.kinds import KVM
 from pytest_vperf.machine.preflight import Readiness
-from pytest_vperf.targets import debian_build, debian_sources
-from pytest_vperf.targets.debian_sources import Sources
-from pytest_vperf.targets.kernel import guest_kernel, root_initramfs
+from pytest_vperf.targets.image import apt as debian_sources
+from pytest_vperf.targets.image import debian_build
+from pytest_vperf.targets.image.apt import Sources
+from pytest_vperf.targets.kernel import guest_kernel, initramfs
 from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from pytest_vperf.lab.host_image import HostImage
+    from pytest_vperf.lab.image import HostImage
 
 SOURCES = Sources(("deb http://here bookworm main",), "Debian", "bookworm", ("0" * 64,), ())
 
@@ -49,7 +50,7 @@ class Apt:
 def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], HostImage]:
     """Builds the image of a KVM host from packages that have nothing but a kernel in them."""
     monkeypatch.setenv("VPERF_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(host_image, "PrivateApt", Apt)
+    monkeypatch.setattr(image, "PrivateApt", Apt)
     ready = Readiness("mmdebstrap", True, "/usr/bin/mmdebstrap")
     monkeypatch.setattr(debian_build, "check", lambda: ready)
     monkeypatch.setattr(debian_sources, "configured", lambda: SOURCES)
@@ -67,17 +68,15 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], HostI
     first_root.write_bytes(b"i")
     monkeypatch.setattr(debian_build, "build", install)
     monkeypatch.setattr(guest_kernel, "from_file", read)
-    monkeypatch.setattr(root_initramfs, "build_root_initramfs", lambda *_: first_root)
-    monkeypatch.setattr(
-        host_image, "write_ext4", lambda tree, disk, size: disk.write_bytes(b"d" * 5000)
-    )
-    return lambda: host_image.build(KVM, lambda _: None)
+    monkeypatch.setattr(initramfs, "build_root_initramfs", lambda *_: first_root)
+    monkeypatch.setattr(image, "write_ext4", lambda tree, disk, size: disk.write_bytes(b"d" * 5000))
+    return lambda: image.build(KVM, lambda _: None)
 
 
 def test_it_is_found_again(build: Callable[[], HostImage]) -> None:
-    assert host_image.built(KVM) is None
+    assert image.built(KVM) is None
     made = build()
-    assert host_image.built(KVM) == made
+    assert image.built(KVM) == made
     assert build() == made
     assert {path.name for path in made.folder.iterdir()} == {
         *("disk", "facts.json", "initramfs", "vmlinuz"),
@@ -103,8 +102,8 @@ def test_with_another_first_root_it_is_another(
     build: Callable[[], HostImage], monkeypatch: pytest.MonkeyPatch, name: str, other: object
 ) -> None:
     made = build()
-    monkeypatch.setattr(root_initramfs, name, other)
-    assert host_image.built(KVM) is None
+    monkeypatch.setattr(initramfs, name, other)
+    assert image.built(KVM) is None
     assert build().key != made.key
 
 
@@ -114,4 +113,4 @@ def test_of_newer_package_lists_it_is_another(
     build()
     newer = replace(SOURCES, releases=("1" * 64,))
     monkeypatch.setattr(debian_sources, "configured", lambda: newer)
-    assert host_image.built(KVM) is None
+    assert image.built(KVM) is None

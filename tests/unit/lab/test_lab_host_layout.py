@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from pytest_vperf.lab.host_layout import layout
+from pytest_vperf.lab.image import layout
 from pytest_vperf.lab.kinds import KINDS, KVM, XEN
 
 

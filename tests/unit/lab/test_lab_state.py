@@ -13,7 +13,7 @@ import psutil
 import pytest
 from filelock import FileLock
 
-from pytest_vperf.lab import labs, leftover_labs, state, status
+from pytest_vperf.lab import labs, state
 from pytest_vperf.lab.command_line import QMP
 from pytest_vperf.machine import leftovers
 from pytest_vperf.targets.base import CannotStart, Unavailable
@@ -31,7 +31,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def none(kind: object) -> None:
         raise Unavailable("there is no apt here")
 
-    monkeypatch.setattr("pytest_vperf.lab.host_image.built", none)
+    monkeypatch.setattr("pytest_vperf.lab.image.built", none)
     return folder
 
 
@@ -52,19 +52,19 @@ def silent_process(runs: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def states() -> list[str]:
-    return [each.state for each in status.look()]
+    return [each.state for each in labs.look()]
 
 
 def test_nothing_is_there_at_first() -> None:
     assert states() == ["down", "down"]
     assert labs.running("kvm") is None
     assert labs.down("kvm") is False
-    assert leftover_labs.find() == []
-    assert leftover_labs.left_alone() == []
+    assert labs.find_leftovers() == []
+    assert labs.labs_left_alone() == []
 
 
 def test_status_has_the_reason_why_nothing_is_built() -> None:
-    assert [each.row for each in status.look()] == [
+    assert [each.row for each in labs.look()] == [
         ("kvm", "there is no apt here", "down", "", ""),
         ("xen", "there is no apt here", "down", "", ""),
     ]
@@ -82,7 +82,7 @@ def test_lab_that_is_being_started_is_nobody_s_leftover(runs: Path) -> None:
     state.begin(folder, "xen")
     with FileLock(state.lock_file(folder)):
         assert states() == ["down", "is being started"]
-        assert leftover_labs.find() == []
+        assert labs.find_leftovers() == []
     assert states() == ["down", "does not answer (to remove it: vperf clean)"]
 
 
@@ -93,8 +93,8 @@ def test_lab_whose_process_is_gone_is_a_folder_to_remove(runs: Path) -> None:
     gone.wait()
     state.write(folder, state.State("kvm", gone.pid, 2222, 0.0, "tcg"))
     assert labs.running("kvm") is None
-    assert [str(each) for each in leftover_labs.find()] == [f"run lab-kvm: folder {folder}"]
-    assert leftovers.remove(leftover_labs.find()) == []
+    assert [str(each) for each in labs.find_leftovers()] == [f"run lab-kvm: folder {folder}"]
+    assert leftovers.remove(labs.find_leftovers()) == []
     assert not folder.exists()
 
 
@@ -105,7 +105,7 @@ def test_folder_without_our_file_is_somebody_else_s(runs: Path, content: str) ->
     if content:
         (folder / "state.json").write_text(content)
     (folder / "thesis.txt").write_text("years of work")
-    assert leftover_labs.find() == []
+    assert labs.find_leftovers() == []
     assert states() == ["down", "down"]
     assert labs.down("kvm") is False
     with pytest.raises(CannotStart, match=f"{folder} is in the way of lab kvm, and is not ours"):
@@ -116,7 +116,7 @@ def test_folder_without_our_file_is_somebody_else_s(runs: Path, content: str) ->
 def test_link_to_a_folder_is_none_of_ours(runs: Path, tmp_path: Path) -> None:
     state.begin(tmp_path / "elsewhere", "kvm")
     state.user_folder("kvm").symlink_to(tmp_path / "elsewhere")
-    assert leftover_labs.find() == []
+    assert labs.find_leftovers() == []
     assert labs.down("kvm") is False
     assert (tmp_path / "elsewhere").is_dir()
 
@@ -128,10 +128,10 @@ def test_process_that_does_not_answer_is_ended(
     folder.mkdir()
     state.write(folder, state.State("kvm", silent_process.pid, 2222, 0.0, "tcg"))
     assert labs.running("kvm") is None
-    assert [each.kind for each in leftover_labs.find()] == ["process", "folder"]
-    assert leftovers.remove(leftover_labs.find()) == []
+    assert [each.kind for each in labs.find_leftovers()] == ["process", "folder"]
+    assert leftovers.remove(labs.find_leftovers()) == []
     assert silent_process.wait(10) == -9
-    assert leftover_labs.find() == []
+    assert labs.find_leftovers() == []
 
 
 def test_process_that_takes_no_connection_is_ended(
@@ -161,7 +161,7 @@ def test_process_that_takes_no_connection_is_ended(
 def test_process_whose_folder_is_gone_is_found_by_its_mark(
     runs: Path, silent_process: subprocess.Popen[bytes]
 ) -> None:
-    assert [each.kind for each in leftover_labs.find()] == ["process"]
+    assert [each.kind for each in labs.find_leftovers()] == ["process"]
     assert states()[0] == "does not answer (to remove it: vperf clean)"
     assert labs.down("kvm") is True
     assert silent_process.wait(10) == -9
@@ -171,7 +171,7 @@ def test_process_of_another_user_s_folder_is_left_alone(
     silent_process: subprocess.Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VPERF_RUNS_DIR", str(tmp_path / "others"))
-    assert leftover_labs.find() == []
+    assert labs.find_leftovers() == []
 
 
 def test_file_of_another_version_is_no_state(runs: Path) -> None:
@@ -188,4 +188,4 @@ def test_file_of_another_version_is_no_state(runs: Path) -> None:
     [(-1, "0 s"), (59, "59 s"), (119, "1 min"), (7200, "2 h"), (200_000, "2 d")],
 )
 def test_age_is_in_one_unit(seconds: float, words: str) -> None:
-    assert status.age(seconds) == words
+    assert labs.age(seconds) == words

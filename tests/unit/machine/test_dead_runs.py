@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from pytest_vperf.machine import leftovers, mounts
-from pytest_vperf.machine.marks import gone
+from pytest_vperf.machine.processes import gone
 from pytest_vperf.machine.runs import MARK, MARK_FOLDER, Run, remove_tree, runs_folder
 
 if TYPE_CHECKING:

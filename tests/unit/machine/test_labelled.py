@@ -6,8 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vperf.machine.labelled import dead_run
-from pytest_vperf.machine.runs import LABEL_FOLDER, LABEL_PLACE, LABEL_RUN, OWNER, Run, place
+from pytest_vperf.machine.runs import (
+    LABEL_FOLDER,
+    LABEL_PLACE,
+    LABEL_RUN,
+    OWNER,
+    Run,
+    dead_run,
+    place,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

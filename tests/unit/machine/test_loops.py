@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vperf.machine import loops
+from pytest_vperf.machine import mounts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +37,7 @@ def test_a_device_that_was_attached_without_direct_io_is_not_attached_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = put(tmp_path, monkeypatch, OLD)
-    assert loops.attach(tmp_path / "image") == "/dev/loop77"
+    assert mounts.attach_loop(tmp_path / "image") == "/dev/loop77"
     assert len(calls.read_text().splitlines()) == 1
 
 
@@ -46,4 +46,4 @@ def test_without_a_device_the_words_are_losetups(
 ) -> None:
     put(tmp_path, monkeypatch, NONE)
     with pytest.raises(OSError, match="losetup: cannot find an unused loop device"):
-        loops.attach(tmp_path / "image")
+        mounts.attach_loop(tmp_path / "image")

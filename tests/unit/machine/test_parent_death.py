@@ -10,12 +10,12 @@ import sys
 import psutil
 import pytest
 
-from pytest_vperf.machine.marks import wait_gone
-from pytest_vperf.machine.parent_death import start_bound
+from pytest_vperf.machine.ending import start_bound
+from pytest_vperf.machine.processes import wait_gone
 
 PARENT = """
 import signal, subprocess, sys, time
-from pytest_vperf.machine.parent_death import at_parents_death
+from pytest_vperf.machine.ending import at_parents_death
 
 child = subprocess.Popen(
     [sys.executable, "-c", sys.argv[2]],
@@ -59,7 +59,7 @@ def test_the_signal_that_was_asked_for_is_sent(number: signal.Signals, ends: boo
 #: Starts the child from a thread that ends at once, as a pool's may, and waits.
 IN_A_THREAD = """
 import signal, subprocess, sys, threading, time
-from pytest_vperf.machine import parent_death
+from pytest_vperf.machine import ending as parent_death
 
 started = []
 def start():

@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from pytest_vperf import tune
+from pytest_vperf.commands import tune
 from pytest_vperf.machine import leftovers
-from pytest_vperf.machine.marks import wait_gone
 from pytest_vperf.machine.noise_settings import settings
+from pytest_vperf.machine.processes import wait_gone
 from pytest_vperf.machine.restore_settings import JournalError, load, state
-from pytest_vperf.machine.tuning import tuned
-from pytest_vperf.machine.tuning_journal import journal_path, left_over, recover
+from pytest_vperf.machine.tuning import Busy, TuningError, journal_path, left_over, recover, tuned
 from pytest_vperf.machine.tuning_knobs import changes
-from pytest_vperf.machine.tuning_lock import Busy, TuningError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -346,7 +344,7 @@ def test_a_setting_that_could_not_be_set_back_is_not_changed(root: Path, put: Pu
 APPLIES = """
 import sys
 from pathlib import Path
-from pytest_vperf import tune
+from pytest_vperf.commands import tune
 sys.exit(tune.run(apply=True, root=Path(sys.argv[1]), command=sys.argv[2:]))
 """
 

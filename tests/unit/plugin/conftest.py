@@ -16,11 +16,17 @@ if TYPE_CHECKING:
 # pytester forgets what a run in this process imports, and the next run would import half of it again: what is
 # imported before stays.
 for name in (
-    *("claims.claim", "claims.hardware", "claims.plan", "claims.thresholds", "interrupt"),
-    *("machine.fingerprint", "visits"),
-    *("outcomes", "phases", "reporting.colour", "reporting.failure", "reporting.header"),
-    *("reporting.progress", "reporting.summary", "reporting.table", "require", "results.junit"),
-    *("results.run", "session", "settings", "targets.base", "targets.scope"),
+    *("claims.claim", "thresholds.hardware", "claims.plan", "thresholds.profile", "machine.ending"),
+    *("machine.fingerprint", "run.visits"),
+    *("run.outcomes", "run.phases", "reporting.terminal", "reporting.summary"),
+    *(
+        "reporting.terminal",
+        "reporting.summary",
+        "reporting.tables",
+        "results.require",
+        "results.run",
+    ),
+    *("results.run", "run.session", "run.settings", "targets.base", "targets.scope"),
 ):
     importlib.import_module(f"pytest_vperf.{name}")
 for name in ("pint", "scipy.special"):  # numpy refuses to be imported twice

@@ -9,7 +9,7 @@ import pytest
 
 TOOLS = """
 from pytest_vperf.quantity import Quantity
-from pytest_vperf.targets.program import Program
+from pytest_vperf.targets.base import Program
 
 def using(scope, target, sha256, value, *, origin="image", better="lower"):
     def sample(values=iter(range(10_000))):

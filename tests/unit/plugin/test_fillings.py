@@ -38,7 +38,7 @@ RECORD = {
 def test_it_is_kept_and_shown(pytester: pytest.Pytester, options: list[str]) -> None:
     pytester.makepyfile(f"""
         import json
-        from pytest_vperf.stash import claims_session
+        from pytest_vperf.run.stash import claims_session
         def test_it(request):
             session, record = claims_session(request.config), json.loads({json.dumps(RECORD)!r})
             session.keep_filling(record)

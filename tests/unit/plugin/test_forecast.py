@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vperf.claims.forecast import Need, need, part_of_need, rough_time
+from pytest_vperf.claims.sampling import Need, need, part_of_need, rough_time
 from pytest_vperf.stats.rule import State
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vperf.targets import debian_image, image
+from pytest_vperf.targets.image import debian as debian_image, rootfs as image
 from pytest_vperf.targets.base import Unavailable
-from pytest_vperf.targets.image import Rootfs
+from pytest_vperf.targets.image.rootfs import Rootfs
 from pytest_vperf.workloads import programs
 
 MADE = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 SHOWS = """
-    from pytest_vperf.stash import claims_session
+    from pytest_vperf.run.stash import claims_session
     def test_it(request):
         print(f"load host: {claims_session(request.config).settings.load_host!r}")
 """

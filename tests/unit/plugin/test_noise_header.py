@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_vperf.machine import noise_warnings
 from pytest_vperf.machine.noise_warnings import NoiseWarning
-from pytest_vperf.reporting.header import NAMED, noise_line
+from pytest_vperf.reporting.summary import NAMED, noise_line
 
 if TYPE_CHECKING:
     import pytest

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vperf.claims.forecast import Need
-from pytest_vperf.claims.sampling import Standing
-from pytest_vperf.reporting.progress import progress_text
+from pytest_vperf.claims.sampling import Need, Standing
+from pytest_vperf.reporting.terminal import progress_text
 from pytest_vperf.stats.rule import State
 
 if TYPE_CHECKING:

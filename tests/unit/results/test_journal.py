@@ -236,7 +236,7 @@ def _reading(path: Path, more_memory: int) -> str:
     """What comes of reading a file in a process that may have so much more memory than it has at its start."""
     program = f"""
 import pathlib, resource
-from pytest_vperf.claims_table.shape import ClaimPart
+from pytest_vperf.commands.claims.records import ClaimPart
 from pytest_vperf.results import reading
 used = int(pathlib.Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + {more_memory}, used + {more_memory}))

@@ -11,8 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vperf.require import check, unmet
-from pytest_vperf.results.junit import properties
 from pytest_vperf.results.record import (
     ClaimRecord,
     Observation,
@@ -21,7 +19,8 @@ from pytest_vperf.results.record import (
     pair_ratios,
     unmeasured,
 )
-from pytest_vperf.results.run import RunRecord
+from pytest_vperf.results.require import check, unmet
+from pytest_vperf.results.run import RunRecord, properties
 
 if TYPE_CHECKING:
     from pathlib import Path

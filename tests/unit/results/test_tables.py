@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 
 from pytest_vperf.reporting import words
-from pytest_vperf.reporting.beside import beside_tables
-from pytest_vperf.reporting.failure import failure_text, machine_line
-from pytest_vperf.reporting.summary import counts_line
-from pytest_vperf.reporting.table import claims_table, phases_table, remarks, render
+from pytest_vperf.reporting.summary import counts_line, failure_text, machine_line
+from pytest_vperf.reporting.tables import beside_tables, claims_table, phases_table, remarks, render
 from pytest_vperf.results.record import ClaimRecord, Hardware, unmeasured
 
 

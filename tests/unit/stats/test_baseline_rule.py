@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vperf.stats.baseline_rule import BaselineRule
+from pytest_vperf.stats.baseline import BaselineRule
 
 
 def stored(spread: float, seed: int = 1, size: int = 20) -> list[float]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_vperf.stats.curve import FLAT, Curve, fit, sen
+from pytest_vperf.stats.plateau import FLAT, Curve, fit, sen
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,9 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vperf.stats.background import Background, Pair
-from pytest_vperf.stats.evidence import AGAINST, FOR, Evidence, Gamblers
-from pytest_vperf.stats.signs import SignEvidence
+from pytest_vperf.stats.evidence import (
+    AGAINST,
+    FOR,
+    Background,
+    Evidence,
+    Gamblers,
+    Pair,
+    SignEvidence,
+)
 
 #: Logarithms of what would be measured in each moment, were the arms equal. Multiples of 1/64, so that sums are exact
 #: and ties stay ties; few different ones bring many ties.

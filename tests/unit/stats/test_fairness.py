@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vperf.stats.fairness import FEWEST, jain_index, stragglers, worst_over_median
+from pytest_vperf.stats.spread import FEWEST, jain_index, stragglers, worst_over_median
 
 positive = st.floats(1e-9, 1e9)
 shares = st.lists(st.one_of(st.just(0.0), positive), min_size=1, max_size=120).filter(any)

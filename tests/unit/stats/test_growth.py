@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import theilslopes
 
-from pytest_vperf.stats.growth import growth, theil_sen
+from pytest_vperf.stats.spread import growth, theil_sen
 
 sizes = st.integers(12, 60)
 figures = st.floats(-1e6, 1e6)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recorded_like import drifting, run
 
-from pytest_vperf.stats.limit_rule import LimitRule
+from pytest_vperf.stats.limit import LimitRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recorded_like import drifting, run, two_arms
 
-from pytest_vperf.stats.pair_rule import PairRule
+from pytest_vperf.stats.pair import PairRule
 
 #: Powers of two: their inverses and logarithms are exact mirror images.
 positive = st.integers(-4, 4).map(lambda exponent: 2.0**exponent)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vperf.stats.plateau_rule import PlateauRule
+from pytest_vperf.stats.plateau import PlateauRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable

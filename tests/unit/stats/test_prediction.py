@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t
 
-from pytest_vperf.stats.limit_rule import LimitRule
+from pytest_vperf.stats.limit import LimitRule
 from pytest_vperf.stats.prediction import LEAST_RUNS, RESOLUTION, factor, predict
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_vperf.stats.survey_rule import SurveyRule
+from pytest_vperf.stats.describe import SurveyRule
 
 
 def taken(rule: SurveyRule) -> int:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vperf.targets import apt_packages
 from pytest_vperf.targets.base import Unavailable
+from pytest_vperf.targets.image import apt as apt_packages
 from pytest_vperf.targets.kernel import guest_kernel
 
 needs_apt = pytest.mark.skipif(

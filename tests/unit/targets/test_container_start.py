@@ -11,10 +11,10 @@ import pytest
 from docker.errors import APIError
 
 from pytest_vperf.machine.runs import Run
-from pytest_vperf.targets import container_network
 from pytest_vperf.targets.base import CannotStart, Unavailable
-from pytest_vperf.targets.container import Containers
-from pytest_vperf.targets.running_container import Container
+from pytest_vperf.targets.container import start as container_network
+from pytest_vperf.targets.container.container import Container
+from pytest_vperf.targets.container.containers import Containers
 from pytest_vperf.targets.scope import Scope
 
 if TYPE_CHECKING:

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_vperf.machine.runs import Run
-from pytest_vperf.targets.base import Unavailable
-from pytest_vperf.targets.container import Containers
-from pytest_vperf.targets.once import Once
+from pytest_vperf.targets.base import Once, Unavailable
+from pytest_vperf.targets.container.containers import Containers
 from pytest_vperf.targets.scope import Scope
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_vperf.targets.engine import Engine
+    from pytest_vperf.targets.container.engine import Engine
 
 
 def test_no_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,9 +13,8 @@ from pytest_vperf.machine import cgroups
 from pytest_vperf.machine.runs import Run
 from pytest_vperf.targets import control_group
 from pytest_vperf.targets.base import CannotStart, Unavailable
-from pytest_vperf.targets.control_group import ControlGroup
+from pytest_vperf.targets.control_group import ControlGroup, MemoryGroup
 from pytest_vperf.targets.limits import Limits
-from pytest_vperf.targets.memory_group import MemoryGroup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vperf.targets import debian_sources
 from pytest_vperf.targets.base import Unavailable
+from pytest_vperf.targets.image import apt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +47,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[list[s
     (parts / "debian.sources").write_text(DEB822)
     (parts / "ignored.txt").write_text("deb http://no/ x main")
     (tmp_path / "sources.list").write_text(ONE_LINE)
-    monkeypatch.setattr(debian_sources, "_SOURCE_FILES", (tmp_path / "sources.list", parts))
+    monkeypatch.setattr(apt, "_SOURCE_FILES", (tmp_path / "sources.list", parts))
 
     def make(lines: list[str]) -> None:
         program = tmp_path / "apt-get"
@@ -81,7 +81,7 @@ def test_the_distribution_s_sources_with_their_keys_and_one_more_component(
             "http://gone/debian/ trixie Debian trixie amd64 /no/lists/gone_dists_trixie_main",
         ]
     )
-    sources = debian_sources.configured()
+    sources = apt.configured()
     assert sources.lines == (
         "deb [arch=amd64 signed-by=/usr/share/keyrings/one.gpg,/usr/share/keyrings/two.gpg] "
         "http://mirror/debian/ trixie main non-free",
@@ -98,7 +98,7 @@ def test_ubuntu_keeps_tools_in_other_components(
     machine: Callable[[list[str]], None], tmp_path: Path
 ) -> None:
     machine([target(tmp_path, "http://local/ubuntu/", "noble", "Ubuntu")])
-    assert debian_sources.configured().lines == (
+    assert apt.configured().lines == (
         "deb [arch=amd64 signed-by=/k.gpg trusted=yes] http://local/ubuntu/ noble "
         "main universe multiverse",
     )
@@ -107,7 +107,7 @@ def test_ubuntu_keeps_tools_in_other_components(
 def test_no_lists_of_the_distribution(machine: Callable[[list[str]], None], tmp_path: Path) -> None:
     machine([target(tmp_path, "https://vendor/apt/", "nodistro", "Vendor")])
     with pytest.raises(Unavailable) as caught:
-        debian_sources.configured()
+        apt.configured()
     assert str(caught.value) == (
         "apt has no package lists of Debian or Ubuntu (to mend it: apt-get update, as root)"
     )
@@ -121,7 +121,7 @@ def test_an_apt_that_fails(machine: Callable[[list[str]], None], tmp_path: Path)
     with pytest.raises(
         Unavailable, match=r"^apt's sources cannot be read: E: The list of sources is bad$"
     ):
-        debian_sources.configured()
+        apt.configured()
 
 
 def test_a_machine_of_another_architecture_is_told_so(
@@ -132,7 +132,7 @@ def test_a_machine_of_another_architecture_is_told_so(
     with pytest.raises(
         Unavailable, match=r"packages of this machine are for arm64, and .* for amd64 alone$"
     ):
-        debian_sources.configured()
+        apt.configured()
 
 
 def test_a_source_with_a_quote_is_no_riddle(
@@ -140,4 +140,4 @@ def test_a_source_with_a_quote_is_no_riddle(
 ) -> None:
     (tmp_path / "sources.list.d" / "odd.sources").write_text("Types: deb\nURIs: http://it's/one\n")
     machine([target(tmp_path, "http://local/ubuntu", "noble", "Ubuntu")])
-    assert debian_sources.configured().codename == "noble"
+    assert apt.configured().codename == "noble"

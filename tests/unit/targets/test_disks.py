@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_vperf.machine.runs import Run
-from pytest_vperf.targets import disk_programs
+from pytest_vperf.targets import disks
 from pytest_vperf.targets.base import CannotStart, Unavailable
 from pytest_vperf.targets.disks import Disks
 from pytest_vperf.targets.scope import Scope
@@ -42,7 +42,7 @@ def test_a_kernel_without_loop_devices(
     make: Disks, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(disk_programs, "_CONTROL", tmp_path / "loop-control")
+    monkeypatch.setattr(disks, "_CONTROL", tmp_path / "loop-control")
     with pytest.raises(
         Unavailable, match=r"this machine has no loop devices: there is no .*modprobe"
     ):
@@ -54,7 +54,7 @@ def test_root_of_a_container_is_told_what_it_lacks(
     make: Disks, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(disk_programs, "_CONTROL", tmp_path)
+    monkeypatch.setattr(disks, "_CONTROL", tmp_path)
     refuse(tmp_path, monkeypatch, words)
     with pytest.raises(Unavailable, match=f"cannot be made: losetup: {words} .*--privileged"):
         make.make("1 MiB")
@@ -64,7 +64,7 @@ def test_a_disk_that_cannot_be_made_leaves_nothing(
     make: Disks, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(disk_programs, "_CONTROL", tmp_path)
+    monkeypatch.setattr(disks, "_CONTROL", tmp_path)
     refuse(tmp_path, monkeypatch, "cannot find an unused loop device")
     with pytest.raises(CannotStart, match="a disk of 1 MiB cannot be made: losetup: cannot find"):
         make.make("1 MiB")
@@ -72,7 +72,7 @@ def test_a_disk_that_cannot_be_made_leaves_nothing(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a loop device needs root")
-@pytest.mark.skipif(not disk_programs._CONTROL.exists(), reason="this machine has no loop devices")
+@pytest.mark.skipif(not disks._CONTROL.exists(), reason="this machine has no loop devices")
 def test_administrators_programs_need_not_be_on_the_search_path(
     make: Disks, monkeypatch: pytest.MonkeyPatch
 ) -> None:

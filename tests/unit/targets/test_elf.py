@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vperf.targets.elf import Elf, read_elf
+from pytest_vperf.targets.image.elf import Elf, read_elf
 
 PYTHON = Path(sys.executable).resolve().read_bytes()
 

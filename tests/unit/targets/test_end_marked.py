@@ -7,7 +7,7 @@ import secrets
 import signal
 import subprocess
 
-from pytest_vperf.targets.end_marked import end_marked
+from pytest_vperf.targets.base import end_marked
 
 
 def start(script: str, **variables: str) -> subprocess.Popen[bytes]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import requests
 
-from pytest_vperf.targets.engine import Engine
+from pytest_vperf.targets.container.engine import Engine
 
 
 def engine_with(remove: Any, count: int) -> Engine:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vperf.targets import engine, engine_address
 from pytest_vperf.targets.base import CannotConnect, Unavailable
-from pytest_vperf.targets.engine import check
-from pytest_vperf.targets.engine_address import knock, plain
+from pytest_vperf.targets.container import address, engine
+from pytest_vperf.targets.container.address import knock, plain
+from pytest_vperf.targets.container.engine import check
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +70,7 @@ def test_a_runtime_that_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_user_s_own_engine_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/7")
-    assert engine_address.default_sockets() == [
+    assert address.default_sockets() == [
         Path("/var/run/docker.sock"),
         Path("/run/user/7/docker.sock"),
     ]

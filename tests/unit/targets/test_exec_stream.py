@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vperf.targets.exec_stream import Demultiplexer
-from pytest_vperf.targets.received import Output
+from pytest_vperf.targets.container.container import Demultiplexer
+from pytest_vperf.targets.process import Output
 
 
 def frame(output: int, payload: bytes) -> bytes:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_vperf.machine.preflight import find_program
-from pytest_vperf.targets import ext4_image
 from pytest_vperf.targets.base import CannotStart, Unavailable
-from pytest_vperf.targets.ext4_image import write_ext4
+from pytest_vperf.targets.image import ext4
+from pytest_vperf.targets.image.ext4 import write_ext4
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -184,7 +184,7 @@ def test_what_is_no_tar_file(tar: Path) -> None:
 
 
 def test_no_mke2fs(tar: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ext4_image, "find_program", lambda name: None)
+    monkeypatch.setattr(ext4, "find_program", lambda name: None)
     with pytest.raises(Unavailable) as caught:
         write_ext4(tar, tar.with_name("disk"), SIZE)
     assert (caught.value.reason, caught.value.remedy) == (

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vperf import doctor
-from pytest_vperf.machine import hazards
+from pytest_vperf.commands import doctor
+from pytest_vperf.machine import checks
 from pytest_vperf.machine import preflight as machine_preflight
 from pytest_vperf.machine.preflight import Readiness
 from pytest_vperf.targets.base import CannotStart
-from pytest_vperf.targets.guest import preflight
+from pytest_vperf.targets.guest import probe
 from pytest_vperf.targets.kernel import guest_kernel
-from pytest_vperf.targets.virt import connect, failures
+from pytest_vperf.targets.libvirt import connect, connection
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,20 +31,20 @@ def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_doctor_knows_the_names() -> None:
     known = [name for check in doctor.all_checks(None, ()) for name in check.names]
-    assert set(preflight.NAMES) <= set(known)
-    assert doctor.GUEST_NAMES == preflight.NAMES
+    assert set(probe.NAMES) <= set(known)
+    assert doctor.GUEST_NAMES == probe.NAMES
     assert doctor.full_names("guest", known, ["runc"]) == ["guest"]
     assert doctor.full_names("kvm", known, ["runc"]) == ["accelerator kvm"]
 
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "libvirt", None)
-    answers = preflight.check()
-    assert [answer.name for answer in answers] == list(preflight.NAMES)
+    answers = probe.check()
+    assert [answer.name for answer in answers] == list(probe.NAMES)
     for answer in answers:
         assert not answer.usable
         assert answer.why.startswith("libvirt-python is not usable: ")
-        assert answer.remedy == failures.REMEDY
+        assert answer.remedy == connection.REMEDY
 
 
 def test_without_a_daemon_that_could_be_started(
@@ -55,7 +55,7 @@ def test_without_a_daemon_that_could_be_started(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(connect, "_SOCKETS", (tmp_path / "none",))
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    assert preflight.check()[0] == Readiness(
+    assert probe.check()[0] == Readiness(
         "guest",
         False,
         "libvirtd is not installed",
@@ -65,14 +65,14 @@ def test_without_a_daemon_that_could_be_started(
 
 def answer_of(monkeypatch: pytest.MonkeyPatch, details: dict[str, str], *usable: bool) -> Readiness:
     """What is said of a daemon with these details, and of one whose machines may not use /dev/kvm."""
-    monkeypatch.setattr(preflight, "needs", lambda: Readiness("guest", True, ""))
+    monkeypatch.setattr(probe, "needs", lambda: Readiness("guest", True, ""))
     trap = Readiness("/dev/kvm permissions", False, "root:root 0600", "chgrp kvm /dev/kvm")
-    monkeypatch.setattr(hazards, "check_kvm_device", lambda: trap)
+    monkeypatch.setattr(checks, "check_kvm_device", lambda: trap)
     daemon: Any = SimpleNamespace(details={"libvirt": "9", "hypervisor": "QEMU 7", **details})
     kernel: Any = SimpleNamespace(release="6.1")
-    names = (preflight.KVM, preflight.TCG)
+    names = (probe.KVM, probe.TCG)
     tried = [Readiness(name, each, "") for name, each in zip(names, usable, strict=True)]
-    return preflight._guest(daemon, kernel, tried)
+    return probe._guest(daemon, kernel, tried)
 
 
 def test_a_daemon_whose_machines_may_not_use_kvm_starts_slowly(
@@ -100,7 +100,7 @@ def test_a_program_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     pytest.importorskip("libvirt")
     monkeypatch.setattr(machine_preflight, "_ADMINISTRATOR", "")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert preflight.needs() == Readiness(
+    assert probe.needs() == Readiness(
         "guest",
         False,
         "qemu-system-x86_64 is not installed",
@@ -111,7 +111,7 @@ def test_a_program_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_a_kernel_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(CannotStart):
         guest_kernel.from_file(tmp_path / "none")
-    answer = preflight.check(tmp_path / "none")[0]
+    answer = probe.check(tmp_path / "none")[0]
     assert (answer.usable, answer.why) == (
         False,
         f"guest kernel {tmp_path / 'none'}: No such file or directory",

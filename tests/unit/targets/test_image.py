@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from pytest_vperf.machine.cache import file_sha256
-from pytest_vperf.targets import busybox, image
 from pytest_vperf.targets.base import CannotStart, Unavailable
+from pytest_vperf.targets.image import busybox
+from pytest_vperf.targets.image import rootfs as image
 
 
 @pytest.fixture

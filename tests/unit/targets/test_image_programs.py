@@ -16,14 +16,12 @@ import pytest
 from pytest_vperf.machine import compiler
 from pytest_vperf.machine.cache import file_sha256
 from pytest_vperf.targets.base import Unavailable
-from pytest_vperf.targets.elf import read_elf
 from pytest_vperf.targets.host import Host
-from pytest_vperf.targets.image import Rootfs
-from pytest_vperf.targets.image_programs import ImagePrograms
-from pytest_vperf.targets.image_tar import TarWriter, write_with
-from pytest_vperf.targets.library_path import library_folders
+from pytest_vperf.targets.image.elf import read_elf
+from pytest_vperf.targets.image.programs import ImagePrograms, library_folders
+from pytest_vperf.targets.image.rootfs import Rootfs
+from pytest_vperf.targets.image.tar import TarWriter, Tree, write_with
 from pytest_vperf.targets.scope import Scope
-from pytest_vperf.targets.tree import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -211,7 +209,7 @@ def test_programs_that_the_host_cannot_run(image: Callable[..., Rootfs]) -> None
 def test_a_static_program_is_called_by_its_name_in_the_unpacked_image(
     image: Callable[..., Rootfs],
 ) -> None:
-    from pytest_vperf.targets import busybox
+    from pytest_vperf.targets.image import busybox
 
     found = [path for path in (Path("/bin/busybox"), Path("/usr/bin/busybox")) if path.is_file()]
     if not found or not busybox.is_static(found[0]):

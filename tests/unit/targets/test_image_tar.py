@@ -5,7 +5,7 @@ from __future__ import annotations
 import tarfile
 from typing import TYPE_CHECKING
 
-from pytest_vperf.targets.image_tar import TarWriter
+from pytest_vperf.targets.image.tar import TarWriter
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ import pytest
 from pytest_vperf.machine import leftovers
 from pytest_vperf.machine.leftovers import Kind, Leftover
 from pytest_vperf.machine.runs import NOTE, OWNER, Run
-from pytest_vperf.targets import leftover_machines
+from pytest_vperf.targets.libvirt import leftovers as leftover_machines
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vperf.targets.base import CannotStart, Unavailable
-from pytest_vperf.targets.container_limits import confined, host_config, read_back
-from pytest_vperf.targets.limits import DiskCaps, Limits, bytes_of, cpus_of, weights
-from pytest_vperf.targets.setting import check
+from pytest_vperf.targets.container.limits import confined, host_config, read_back
+from pytest_vperf.targets.limits import DiskCaps, Limits, bytes_of, check, cpus_of, weights
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vperf.targets.log_end import last_lines
+from pytest_vperf.targets.base import last_lines
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,10 +14,10 @@ import pytest
 
 from pytest_vperf.machine import cgroups, leftovers
 from pytest_vperf.machine.runs import Run
-from pytest_vperf.targets import memory_group
+from pytest_vperf.targets import control_group
 from pytest_vperf.targets.base import CannotStart, Unavailable
+from pytest_vperf.targets.control_group import SETTLED, STARTING, MemoryGroup, set_score
 from pytest_vperf.targets.limits import Limits
-from pytest_vperf.targets.memory_group import SETTLED, STARTING, MemoryGroup, set_score
 from pytest_vperf.targets.pod.place import Here
 
 if TYPE_CHECKING:
@@ -162,11 +162,11 @@ def test_a_group_below_that_is_gone_counts(group: MemoryGroup) -> None:
 
 def test_an_old_kernel_is_told_to_hold_what_is_below(tmp_path: Path) -> None:
     """Before Linux 5.11, without systemd: else containers and libvirt's machines are held to nothing."""
-    memory_group._hold_below(tmp_path, "pod")  # a kernel without the file
+    control_group._hold_below(tmp_path, "pod")  # a kernel without the file
     assert list(tmp_path.iterdir()) == []
     switch = tmp_path / "memory.use_hierarchy"
     switch.write_text("0\n")
-    memory_group._hold_below(tmp_path, "pod")
+    control_group._hold_below(tmp_path, "pod")
     assert switch.read_text() == "1"
 
 

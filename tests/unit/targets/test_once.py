@@ -6,8 +6,7 @@ import itertools
 
 import pytest
 
-from pytest_vperf.targets.base import CannotConnect, TargetError, Unavailable
-from pytest_vperf.targets.once import Once
+from pytest_vperf.targets.base import CannotConnect, Once, TargetError, Unavailable
 
 
 class Engine:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vperf.targets.phases import startup_quantity
+from pytest_vperf.targets.base import startup_quantity
 
 PHASES = ("process", "firmware", "kernel", "userspace")
 

@@ -10,8 +10,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from pytest_vperf.density.crowd import many_files
-from pytest_vperf.targets.ready import ready
+from pytest_vperf.density.filling import many_files
+from pytest_vperf.targets.process import ready
 
 
 def test_what_can_be_read_and_written() -> None:

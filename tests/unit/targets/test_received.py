@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from pytest_vperf.targets.base import Completed, TargetError, TimedOut, TooMuchOutput
 from pytest_vperf.targets.host import Host
-from pytest_vperf.targets.process import OutOfRoom, OutOfTime, run_process
-from pytest_vperf.targets.received import Output, received, size
+from pytest_vperf.targets.process import OutOfRoom, OutOfTime, Output, received, run_process, size
 
 HOST = Host()
 SAYS = "import os, sys; os.write(int(sys.argv[1]), b'x' * int(sys.argv[2]))"

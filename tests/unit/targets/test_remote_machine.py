@@ -22,13 +22,10 @@ from pytest_vperf.targets.base import (
     Unavailable,
 )
 from pytest_vperf.targets.remote import address
-from pytest_vperf.targets.remote.engine import connect
-from pytest_vperf.targets.remote.files import SentFiles
-from pytest_vperf.targets.remote.hold import Hold
-from pytest_vperf.targets.remote.lines import Lines
-from pytest_vperf.targets.remote.machine import RemoteMachine
+from pytest_vperf.targets.remote.connection import Hold, SshConnection
+from pytest_vperf.targets.remote.machine import Lines, RemoteMachine, SentFiles
+from pytest_vperf.targets.remote.parts import connect
 from pytest_vperf.targets.remote.pods import PodsThere
-from pytest_vperf.targets.ssh_connection import SshConnection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -342,7 +339,8 @@ def test_programs_that_are_not_there(
     ):
         place.qemu()
     monkeypatch.setattr(
-        "pytest_vperf.targets.pod.firmware.FILES", {"none": ("no-such.rom", "no-such-package")}
+        "pytest_vperf.targets.pod.place.FIRMWARE_FILES",
+        {"none": ("no-such.rom", "no-such-package")},
     )
     with pytest.raises(
         Unavailable,

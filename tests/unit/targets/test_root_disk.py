@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_vperf.targets.base import CannotStart
-from pytest_vperf.targets.image import from_tar
-from pytest_vperf.targets.virt import root_disk
+from pytest_vperf.targets.image.rootfs import from_tar
+from pytest_vperf.targets.libvirt import root_disk
 
 if TYPE_CHECKING:
     from pathlib import Path

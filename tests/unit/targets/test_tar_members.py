@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vperf.targets import image
 from pytest_vperf.targets.base import CannotStart
-from pytest_vperf.targets.tar_members import members
-from pytest_vperf.targets.tree import Tree
+from pytest_vperf.targets.image import rootfs
+from pytest_vperf.targets.image.tar import Tree, members
 
 
 def header(size: int | None = None, kind: bytes = tarfile.REGTYPE) -> bytes:
@@ -53,7 +52,7 @@ def extended(records: bytes, times: int = 1) -> bytes:
 def test_made_up_headers_are_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "image.tar"
     path.write_bytes(content + bytes(1024))
-    for read in (Tree, image.from_tar):
+    for read in (Tree, rootfs.from_tar):
         with pytest.raises(CannotStart, match=r"image\.tar (is not a whole tar|cannot be read)"):
             read(path)
 

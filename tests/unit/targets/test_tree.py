@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_vperf.targets.base import CannotStart
-from pytest_vperf.targets.tree import Tree, unpacked
+from pytest_vperf.targets.image.tar import Tree, unpacked
 
 Member = tuple[bytes, str, str, int]
 FILE, FOLDER, LINK, HARD = tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE
@@ -206,7 +206,7 @@ def test_names_beyond_those_of_linux(tmp_path: Path, name: str, words: str) -> N
 
 
 def test_members_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_vperf.targets.tar_members.MEMBERS", 3)
+    monkeypatch.setattr("pytest_vperf.targets.image.tar.MEMBERS", 3)
     members = [(FOLDER, str(number), "", 0o755) for number in range(4)]
     tree(tmp_path, *members[:3])
     with pytest.raises(CannotStart, match=r"image\.tar has more than 3 members"):

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_vperf.targets.base import Completed, Unavailable
 from pytest_vperf.workloads.base import ParseError
-from pytest_vperf.workloads.bootmem import BootMem
+from pytest_vperf.workloads.memory import BootMem
 
 MEMINFO = """\
 MemTotal:         480412 kB

@@ -10,7 +10,7 @@ from passing_time import Clock
 from pytest_vperf.targets.base import Completed, Facts, TargetError
 from pytest_vperf.targets.host import Host
 from pytest_vperf.targets.scope import Scope
-from pytest_vperf.workloads import guest_clock
+from pytest_vperf.workloads import bench as guest_clock
 from pytest_vperf.workloads.bench import Bench
 
 if TYPE_CHECKING:
@@ -54,13 +54,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.mark.parametrize("rate", [0.99, 1.0, 1.01])
 def test_an_honest_clock(clock: Clock, rate: float) -> None:
-    assert guest_clock.check(Machine(clock, rate)) == pytest.approx(rate, rel=2e-4)
+    assert guest_clock.compare_clocks(Machine(clock, rate)) == pytest.approx(rate, rel=2e-4)
 
 
 def test_this_machine_s_own_clock_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long a reading takes: that is in the uncertainty."""
     monkeypatch.setattr(guest_clock, "_SPAN", 0.5)
-    assert guest_clock.check(Host()) > 0
+    assert guest_clock.compare_clocks(Host()) > 0
 
 
 @pytest.mark.parametrize("rate", [0.5, 0.8, 0.96, 1.04, 1.25, 2])
@@ -70,7 +70,7 @@ def test_a_wrong_clock(clock: Clock, rate: float) -> None:
         match=r"^the clock of pod tcg qboot runs at \d\.\d{3} to \d\.\d{3} of the host's: no time measured in it is "
         r"believed$",
     ) as caught:
-        guest_clock.check(Machine(clock, rate))
+        guest_clock.compare_clocks(Machine(clock, rate))
     assert caught.value.target == "pod tcg qboot"
 
 
@@ -80,7 +80,7 @@ def test_a_clock_without_nanoseconds(clock: Clock) -> None:
             return Completed(tuple(argv), 0, b"1766268000%N\n", b"", 0.0)
 
     with pytest.raises(TargetError, match=r"date \+%s%N says '1766268000%N', no nanoseconds$"):
-        guest_clock.check(Busybox(clock))
+        guest_clock.compare_clocks(Busybox(clock))
 
 
 def test_it_is_asked_once_and_of_machines_only(
@@ -92,7 +92,7 @@ def test_it_is_asked_once_and_of_machines_only(
         asked.append(target.facts().kind)
         return 1.0
 
-    monkeypatch.setattr(guest_clock, "check", check)
+    monkeypatch.setattr(guest_clock, "compare_clocks", check)
     bench = Bench(Scope())
     for kind in ("pod", "container", "host"):
         machine = Machine(clock, kind=kind)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_vperf.workloads.base import Output
-from pytest_vperf.workloads.guestmem import Free
+from pytest_vperf.workloads.memory import Free
 
 #: procps 4: used is total minus available.
 PROCPS_4 = """\

@@ -17,8 +17,7 @@ from pytest_vperf.workloads import programs
 from pytest_vperf.workloads.base import Output
 from pytest_vperf.workloads.dhrystone import VperfDhrystone
 from pytest_vperf.workloads.stream import VperfStream
-from pytest_vperf.workloads.switches import VperfSwitches
-from pytest_vperf.workloads.syscalls import VperfSyscalls
+from pytest_vperf.workloads.system import VperfSwitches, VperfSyscalls
 from pytest_vperf.workloads.whetstone import VperfWhetstone
 
 if TYPE_CHECKING:

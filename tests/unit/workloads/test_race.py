@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, ClassVar
 import pytest
 
 from pytest_vperf.quantity import Quantity
+from pytest_vperf.targets.base import Program
 from pytest_vperf.targets.host import Host
-from pytest_vperf.targets.program import Program
 from pytest_vperf.targets.scope import Scope
+from pytest_vperf.workloads.at_once import Race
 from pytest_vperf.workloads.bench import Bench
-from pytest_vperf.workloads.race import Race
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,9 +16,9 @@ import pytest
 from passing_time import Clock
 
 from pytest_vperf.targets.base import Completed, TargetError, Unavailable
-from pytest_vperf.workloads import threadcpu
-from pytest_vperf.workloads.procmem import ProcMem
-from pytest_vperf.workloads.threadcpu import ThreadCpu
+from pytest_vperf.workloads import processors
+from pytest_vperf.workloads.memory import ProcMem
+from pytest_vperf.workloads.processors import ThreadCpu
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,7 +101,9 @@ def test_share_is_what_the_thread_says_of_itself(monkeypatch: pytest.MonkeyPatch
             time.sleep(0.01)
         clock.sleep(seconds)
 
-    monkeypatch.setattr(threadcpu, "time", SimpleNamespace(monotonic=clock.monotonic, sleep=window))
+    monkeypatch.setattr(
+        processors, "time", SimpleNamespace(monotonic=clock.monotonic, sleep=window)
+    )
     thread.start()
     try:
         # A thread's own name is the process's until it is changed: it is looked up by its number.

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_vperf.workloads.dhrystone import Dhrystone, VperfDhrystone
-from pytest_vperf.workloads.switches import Switches, VperfSwitches
-from pytest_vperf.workloads.syscalls import Syscalls, VperfSyscalls
+from pytest_vperf.workloads.system import Switches, Syscalls, VperfSwitches, VperfSyscalls
 from pytest_vperf.workloads.whetstone import VperfWhetstone, Whetstone
 
 #: Refused before anything is run: neither a bench nor a target is needed.

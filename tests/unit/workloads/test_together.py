@@ -10,8 +10,8 @@ import pytest
 from pytest_vperf.targets.base import CommandFailed
 from pytest_vperf.targets.host import Host
 from pytest_vperf.targets.scope import Scope
+from pytest_vperf.workloads.at_once import together
 from pytest_vperf.workloads.bench import Bench
-from pytest_vperf.workloads.together import together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

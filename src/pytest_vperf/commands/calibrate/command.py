@@ -1,6 +1,6 @@
 """``vperf calibrate``: a profile of this machine, from several runs of its tests.
 
-pytest runs the tests, each time in a process of its own, with the plug-in `pytest_vperf.calibrate_plugin`.
+pytest runs the tests, each time in a process of its own, with the plug-in `pytest_vperf.commands.calibrate.plugin`.
 """
 
 from __future__ import annotations
@@ -11,26 +11,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_vperf import __version__
-from pytest_vperf.calibrate_plugin import read_project
-from pytest_vperf.calibration import quiet
-from pytest_vperf.calibration.figures import gather
-from pytest_vperf.calibration.limits import Circumstance, calibrated
-from pytest_vperf.calibration.profile_file import FileProblem, check, write
-from pytest_vperf.calibration.profile_head import head
-from pytest_vperf.calibration.report import print_limits
-from pytest_vperf.calibration.runs import Runs, RunsProblem
-from pytest_vperf.calibration.same_machine import differences
-from pytest_vperf.claims.calibratable import why_left_alone
-from pytest_vperf.claims.thresholds import ThresholdError, load_profile, shipped_folder, shown_path
-from pytest_vperf.console import say, tell
+from pytest_vperf.commands.calibrate import runs as quiet
+from pytest_vperf.commands.calibrate.limits import Circumstance, calibrated, gather, print_limits
+from pytest_vperf.commands.calibrate.machine import differences, head
+from pytest_vperf.commands.calibrate.plugin import read_project
+from pytest_vperf.commands.calibrate.profile_file import FileProblem, check, write
+from pytest_vperf.commands.calibrate.runs import Runs, RunsProblem
+from pytest_vperf.commands.calibrate.survey import why_left_alone
 from pytest_vperf.machine import cache, fingerprint
+from pytest_vperf.reporting.console import say, tell
+from pytest_vperf.thresholds.profile import ThresholdError, load_profile, shipped_folder, shown_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_vperf.calibrate_plugin import Project
-    from pytest_vperf.claims.thresholds import HardwareProfile
+    from pytest_vperf.commands.calibrate.plugin import Project
     from pytest_vperf.machine.fingerprint import Fingerprint
+    from pytest_vperf.thresholds.profile import HardwareProfile
 
 DONE, INCOMPLETE, MISUSED = 0, 1, 2
 
@@ -114,7 +111,7 @@ def _noise_before(asked: Asked, runs: Runs, machine: Fingerprint) -> list[str]:
         )
     if all(runs.path(number).exists() for number in range(1, asked.runs + 1)):
         return []  # they were made in the noise of their time
-    noise = quiet.before()
+    noise = quiet.noise_at_start()
     if noise and not asked.noisy:
         raise NotQuiet(
             f"this machine is noisy: {', '.join(noise)}. A limit measured now would hold only as long as that lasts. "
@@ -196,7 +193,7 @@ def _measure(asked: Asked, runs: Runs, machine: Fingerprint, noise_now: list[str
         last = document["started"]
         if differs := differences(document, machine):
             raise Misused(f"{runs.path(number)} is from another machine: {differs}")
-        noise, found = runs.noise_before(number), quiet.during(document)
+        noise, found = runs.noise_before(number), quiet.noise_during(document)
         if (noise or found) and not asked.noisy:
             was = "was disturbed" if found else "was made on a noisy machine"
             raise NotQuiet(
@@ -221,7 +218,7 @@ def _wait(asked: Asked, runs: Runs, last: str) -> list[str]:
     _say(
         f"the next run begins in {left:.0f} s, since a machine's level moves between minutes (--apart)"
     )
-    noise = quiet.pause(left)
+    noise = quiet.noise_between(left)
     if noise and not asked.noisy:
         raise NotQuiet(
             f"this machine has become noisy: {', '.join(noise)}. Once it is quiet, go on with "

@@ -2,20 +2,223 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from statistics import median
+from typing import TYPE_CHECKING, Any
 
-from pytest_vperf.quantity import format_number
+from pydantic_core import PydanticCustomError
+
+from pytest_vperf.claims.judgement import SPAN
+from pytest_vperf.commands.calibrate.survey import DIRECTIONS, LEFT_ALONE, MEASURED
+from pytest_vperf.quantity import QuantityError, conversion_factor, format_number
+from pytest_vperf.reporting.console import print_table, tell
 from pytest_vperf.stats.prediction import predict
+from pytest_vperf.thresholds.scalars import parse_claim_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from pytest_vperf.calibration.figures import Measured
     from pytest_vperf.stats.rule import Side
+
+
+# From the records of several runs to one figure of each run, for every claim that was measured in all of them.
+
+#: Samples of a run below which its median is hardly more than one sample.
+LEAST_SAMPLES = 3
+_SIDES: Mapping[str, Side] = {
+    DIRECTIONS["lower"]: "at_most",
+    DIRECTIONS["higher"]: "at_least",
+}
+
+
+class Refused(Exception):
+    """Why no limit can be made for a claim."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A claim that was measured in every run.
+
+    Attributes:
+        name: the claim's.
+        side: of the limit.
+        unit: of the figures.
+        figures: of each run the median of its samples.
+        samples: of each run how many.
+        step: the smallest difference between two samples; 0 where all are equal.
+        constant: whether they are.
+    """
+
+    name: str
+    side: Side
+    unit: str
+    figures: tuple[float, ...]
+    samples: tuple[int, ...]
+    step: float
+    constant: bool
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """What the runs brought, each claim in one of the three, in the order of first appearance.
+
+    Attributes:
+        measured: claims that a limit can be made for.
+        left_alone: by claim, why it needs none.
+        refused: by claim, why none can be made.
+    """
+
+    measured: list[Measured] = field(default_factory=list)
+    left_alone: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+def gather(documents: Sequence[Mapping[str, Any]]) -> Gathered:
+    """The figures of all claims.
+
+    Args:
+        documents: the records of the runs, as `docs/results.md` describes them, at least one.
+    """
+    found = Gathered()
+    runs = [document["claims"] for document in documents]
+    for name in dict.fromkeys(record["name"] for record in itertools.chain(*runs)):
+        records = [[each for each in run if each["name"] == name] for run in runs]
+        alone = [each for run in records for each in run if each["criterion"] == LEFT_ALONE]
+        if alone:
+            found.left_alone[name] = alone[0]["reason"]
+            continue
+        try:
+            found.measured.append(_measured(name, records))
+        except Refused as error:
+            found.refused[name] = str(error)
+    return found
+
+
+def _measured(name: str, runs: Sequence[Sequence[Mapping[str, Any]]]) -> Measured:
+    try:
+        parse_claim_name(name)
+    except PydanticCustomError as error:
+        raise Refused(error.message()) from None
+    records = [_one(number, records) for number, records in enumerate(runs, 1)]
+    unit, direction = records[0]["unit"], records[0]["criterion"]
+    if not unit:
+        raise Refused(
+            "its samples have no unit: return Quantity(number, 'count') for a plain count"
+        )
+    if any(each["criterion"] != direction for each in records):
+        raise Refused("the direction of its samples changes from run to run")
+    if direction not in _SIDES:
+        raise Refused(
+            "its samples have no direction: return Quantity(…, better='lower'), or 'higher'"
+        )
+    samples = [_in_unit(record, unit) for record in records]
+    figures = [median(each) for each in samples]
+    for number, figure in enumerate(figures, 1):
+        if figure <= 0:
+            raise Refused(
+                f"run {number}: its median is {figure:g} {unit}, and a limit is more than 0"
+            )
+    values = sorted(set(itertools.chain(*samples)))
+    steps = [high - low for low, high in itertools.pairwise(values)]
+    return Measured(
+        name=name,
+        side=_SIDES[direction],
+        unit=unit,
+        figures=tuple(figures),
+        samples=tuple(len(each) for each in samples),
+        step=min(steps, default=0.0),
+        constant=not steps,
+    )
+
+
+def _one(number: int, records: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The record of a claim in a run."""
+    if not records:
+        raise Refused(f"not measured in run {number}")
+    if len(records) > 1:
+        tests = " and ".join(dict.fromkeys(each["nodeid"] for each in records))
+        raise Refused(
+            f"measured {len(records)} times in run {number} ({tests}): one limit is for one thing; "
+            "give each a name of its own"
+        )
+    (record,) = records
+    if record["reason"] != MEASURED:
+        raise Refused(f"run {number}: {record['verdict']}: {record['reason']}")
+    if len(record["samples"]) < LEAST_SAMPLES:
+        raise Refused(
+            f"run {number} has {len(record['samples'])} samples in its {record['budget_s']:g} s, "
+            f"and {LEAST_SAMPLES} are the least: give it more time, `-- --claims-budget='5 min'`"
+        )
+    return record
+
+
+def _in_unit(record: Mapping[str, Any], unit: str) -> list[float]:
+    try:
+        factor = conversion_factor(record["unit"], unit)
+    except QuantityError as error:
+        raise Refused(f"its unit changes from run to run: {error}") from None
+    return [value * factor for value in record["samples"]]
+
+
+# What ``vperf calibrate`` prints of its limits: a table, and a line for each claim that there is more to say of.
+
+_COLUMNS = ("claim", "figures of the runs", "limit", "margin")
+_SIGNS = {"at_most": "≤", "at_least": "≥"}
+
+
+def print_limits(
+    documents: Sequence[dict[str, Any]], found: Gathered, limits: Sequence[Calibrated]
+) -> None:
+    """Print the limits, and what became of the other claims.
+
+    Args:
+        documents: the records of the runs, at least two.
+        found: what they brought.
+        limits: what was made of it.
+    """
+    if limits:
+        print_table(_COLUMNS, [_row(each) for each in limits])
+        tell()
+    for line in [*_close(documents), *_notes(found)]:
+        tell(line)
+
+
+def _row(each: Calibrated) -> list[str]:
+    *numbers, last = [figure.split(" ", 1) for figure in each.figures]
+    figures = "  ".join([*(number for number, _ in numbers), " ".join(last)])
+    floor = ", the least there is" if each.floored else ""
+    return [each.name, figures, f"{_SIGNS[each.side]} {each.limit}", f"{each.margin}{floor}"]
+
+
+def _notes(found: Gathered) -> list[str]:
+    lines = [_constant(each) for each in found.measured if each.constant]
+    lines += [f"left alone: {name}: {why}" for name, why in found.left_alone.items()]
+    lines += [f"refused: {name}: {why}" for name, why in found.refused.items()]
+    return lines
+
+
+def _close(documents: Sequence[dict[str, Any]]) -> list[str]:
+    """That the runs saw one mood of the machine, where they may have."""
+    begun = sorted(datetime.fromisoformat(document["started"]) for document in documents)
+    least = min((b - a).total_seconds() for a, b in pairwise(begun))
+    if least >= SPAN:
+        return []
+    return [
+        f"two runs began only {least:.0f} s apart: the level of a machine moves between minutes, so these limits "
+        "may be too near"
+    ]
+
+
+def _constant(each: Measured) -> str:
+    value = f"{each.figures[0]:g} {each.unit}"
+    return f"{each.name}: all {sum(each.samples)} samples are exactly {value}: is something cached or constant?"
+
 
 _DIGITS = 4
 

@@ -77,7 +77,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def _calibrate(arguments: argparse.Namespace) -> int:
-    from pytest_vperf import calibrate
+    from pytest_vperf.commands.calibrate import command
 
     _check_name(arguments)
     if not LEAST_RUNS <= arguments.runs <= MOST_RUNS:
@@ -95,7 +95,7 @@ def _calibrate(arguments: argparse.Namespace) -> int:
         name = word.partition("=")[0]
         if name in ("--hw", "--claims-json", "--claims-strict", "--claims-advisory"):
             arguments.fail(f"{name} is set for each run: leave it out after --")
-    asked = calibrate.Asked(
+    asked = command.Asked(
         profile=arguments.hw,
         runs=arguments.runs,
         confidence=_confidence(arguments),
@@ -105,14 +105,14 @@ def _calibrate(arguments: argparse.Namespace) -> int:
         records=arguments.records,
         words=[*words, *arguments.words_after],
     )
-    return calibrate.run(asked)
+    return command.run(asked)
 
 
 def _check_name(arguments: argparse.Namespace) -> None:
     from pydantic_core import PydanticCustomError
 
-    from pytest_vperf.claims.consistency import ANY
-    from pytest_vperf.claims.scalars import parse_profile_name
+    from pytest_vperf.thresholds.consistency import ANY
+    from pytest_vperf.thresholds.scalars import parse_profile_name
 
     try:
         parse_profile_name(arguments.hw)

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vperf.claims.survey import SurveyedClaim
-from pytest_vperf.fixtures import asks_for_claim
-from pytest_vperf.run_hardware import RunHardware
-from pytest_vperf.stash import begun_session, claims_session
+from pytest_vperf.commands.calibrate.survey import SurveyedClaim
+from pytest_vperf.fixtures.core import asks_for_claim
+from pytest_vperf.run.session import RunHardware
+from pytest_vperf.run.stash import begun_session, claims_session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_vperf.claims.circumstances import Circumstances
     from pytest_vperf.claims.claim import Claim
-    from pytest_vperf.claims.hardware import Selection
-    from pytest_vperf.claims.thresholds import HardwareProfile
     from pytest_vperf.machine.fingerprint import Fingerprint
-    from pytest_vperf.session import ClaimsSession
+    from pytest_vperf.run.session import ClaimsSession
+    from pytest_vperf.thresholds.hardware import Selection
+    from pytest_vperf.thresholds.profile import HardwareProfile
 
 
 _PROJECT = "project.json"
@@ -89,8 +89,8 @@ class _ProfileHardware(RunHardware):
         self._name = name
 
     def _choose(self, profiles: Mapping[str, HardwareProfile], machine: Fingerprint) -> Selection:
-        from pytest_vperf.claims.consistency import ANY
-        from pytest_vperf.claims.hardware import Selection, select
+        from pytest_vperf.thresholds.consistency import ANY
+        from pytest_vperf.thresholds.hardware import Selection, select
 
         if self._name in profiles:
             return select(profiles, self._name, machine)

@@ -4,19 +4,172 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from pytest_vperf.calibrate_plugin import forget_project, write_request
-from pytest_vperf.calibration.run_record import RunRecordProblem, read
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+
+from pytest_vperf.commands.calibrate.plugin import forget_project, write_request
+from pytest_vperf.commands.pytest_process import NOTHING_COLLECTED, RAN, run_pytest
+from pytest_vperf.machine import noise, noise_settings, noise_warnings
 from pytest_vperf.machine.whole_file import write_whole
-from pytest_vperf.pytest_process import NOTHING_COLLECTED, RAN, run_pytest
+from pytest_vperf.results import reading
+from pytest_vperf.results.run import FORMAT
+from pytest_vperf.thresholds.text_file import key_path, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-_PLUGIN = "pytest_vperf.calibrate_plugin"
+
+# Whether this machine is quiet enough for a limit of its own to be measured on it.
+#
+# A comparison shares the noise between its arms; a limit has no other side. One that is measured beside other load
+# is wide, or holds only while that load is there.
+
+#: Seconds of sampling below which the kernel's ticks of 10 ms say too little of a share of 1 %.
+_LEAST_WINDOW = 5.0
+
+
+def noise_at_start() -> list[str]:
+    """What makes this machine noisy before anything was measured: what the header of a run would name."""
+    return [warning.short for warning in noise_warnings.look()]
+
+
+def noise_between(seconds: float) -> list[str]:
+    """Wait between two runs; what others did with this machine meanwhile.
+
+    Its load does not count: that is an average over a minute, in which the run before is.
+    """
+    then = noise.snapshot()
+    time.sleep(seconds)
+    seen = noise.evidence(then, noise.snapshot())
+    if seen["window_s"] < _LEAST_WINDOW:
+        return []
+    seen.pop("load", None)
+    # Only what was seen: the settings were looked at before the first run.
+    known = {warning.short for warning in noise_warnings.warnings(noise_settings.settings())}
+    found = noise_warnings.warnings(noise_settings.settings(), seen)
+    return [each.short for each in found if each.short not in known]
+
+
+def noise_during(document: Mapping[str, Any]) -> list[str]:
+    """What disturbed a run from outside.
+
+    Only what the run cannot have done itself: its own programs make load, and wait for processors and disks.
+
+    Args:
+        document: the record of the run.
+    """
+    sessions = [each for claim in document["claims"] for each in claim["noise"]["sessions"]]
+    return list(_disturbances(sessions))
+
+
+def _disturbances(sessions: list[dict[str, Any]]) -> Iterator[str]:
+    known = [each for each in sessions if "steal" in each]
+    window = sum(each["window_s"] for each in known)
+    if window >= _LEAST_WINDOW:
+        steal = sum(each["steal"] * each["window_s"] for each in known) / window
+        if steal > noise_warnings.STEAL:
+            yield f"steal {100 * steal:.2g} % of CPU time while it was measured"
+    slowed = sum(sum(each.get("throttled", {}).values()) for each in sessions)
+    if slowed:
+        yield f"thermal throttling {slowed} times while it was measured"
+
+
+# The record of one run of a calibration, checked: its folder is the user's, and may be older than this version.
+
+
+class RunRecordProblem(Exception):
+    """A file is no record of a run that limits can be made from; the text says why, without the file's name."""
+
+
+def _moment(text: str) -> str:
+    if datetime.fromisoformat(text).tzinfo is None:
+        raise ValueError("a time without its zone")
+    return text
+
+
+class _Part(BaseModel):
+    """What is read of a record; it has many more keys (`docs/results.md`)."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False, extra="ignore")
+
+
+class _Session(_Part):
+    window_s: float
+    steal: float = 0.0
+    throttled: dict[str, int] = {}
+
+
+class _Noise(_Part):
+    sessions: list[_Session]
+
+
+class _Claim(_Part):
+    name: str
+    nodeid: str
+    verdict: str
+    reason: str
+    criterion: str
+    unit: str
+    samples: list[float]
+    budget_s: float
+    noise: _Noise
+
+
+class _Run(_Part):
+    format: int
+    started: Annotated[str, AfterValidator(_moment)]
+    fingerprint: dict[str, str] | None
+    claims: list[_Claim]
+
+
+_AnyPart = TypeVar("_AnyPart", bound=_Part)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """What limits are made from, of the record in a file: a run of many claims has megabytes more.
+
+    Raises:
+        RunRecordProblem: it cannot be read, is cut off, or says what no record of this version can.
+    """
+    try:
+        found = reading.read(path, _check, lambda number, text: _of_claim(text, number))
+    except reading.RecordProblem as error:
+        raise RunRecordProblem(f"it {error}") from None
+    if found.note:
+        raise RunRecordProblem("its run did not come to its end")
+    head = {**found.head, "claims": found.head.get("claims", [])}
+    run = _checked(_Run, json.dumps(head, ensure_ascii=False).encode("utf-8", "replace"))
+    claims = [claim.model_dump(exclude_unset=True) for claim in found.claims or ()]
+    return {**run.model_dump(exclude_unset=True), "claims": claims}
+
+
+def _check(head: dict[str, Any]) -> None:
+    if head.get("format") != FORMAT:
+        raise RunRecordProblem(
+            f"it has format {shown(head.get('format'))}, and this vperf reads {FORMAT}"
+        )
+
+
+def _of_claim(text: bytes, number: int) -> _Claim:
+    return _checked(_Claim, text, f"claims.{number}.")
+
+
+def _checked(part: type[_AnyPart], data: bytes, where: str = "") -> _AnyPart:
+    try:
+        return part.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        if first["type"] == "json_invalid":
+            raise RunRecordProblem(f"it is not JSON: {where}{first['msg']}") from None
+        raise RunRecordProblem(f"{where}{key_path(first['loc']) or 'it'}: {first['msg']}") from None
+
+
+_PLUGIN = "pytest_vperf.commands.calibrate.plugin"
 _DONE = "run-{}.json"
 _UNFINISHED = "run-{}.unfinished.json"
 _NOISE = "run-{}.noise.json"

@@ -6,16 +6,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_vperf.console import say
+from pytest_vperf.reporting.console import say
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Sequence
 
-    from pytest_vperf.claims.thresholds import HardwareProfile
-    from pytest_vperf.claims_table.lines import Line
-    from pytest_vperf.claims_table.project import Project
-    from pytest_vperf.claims_table.rows import Row
+    from pytest_vperf.commands.claims.lines import Line
+    from pytest_vperf.commands.claims.rows import Row
+    from pytest_vperf.commands.claims.tests import Project
+    from pytest_vperf.thresholds.profile import HardwareProfile
 
 DONE, DAMAGED, MISUSED = 0, 1, 2
 #: Where the tests of claims are, seen from the project's root; the first that is there.
@@ -84,11 +84,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def _claims(arguments: argparse.Namespace) -> int:
     if arguments.output is not None and not (arguments.markdown or arguments.json):
         arguments.fail("--output goes with --markdown or --json")
-    from pytest_vperf.claims.hardware import AUTO, no_profile
-    from pytest_vperf.claims.problem import ThresholdError
-    from pytest_vperf.claims.thresholds import load_profiles
-    from pytest_vperf.claims_table.project import ProjectError, ask
-    from pytest_vperf.claims_table.rows import read_rows
+    from pytest_vperf.commands.claims.rows import read_rows
+    from pytest_vperf.commands.claims.tests import ProjectError, ask
+    from pytest_vperf.thresholds.hardware import AUTO, no_profile
+    from pytest_vperf.thresholds.profile import load_profiles
+    from pytest_vperf.thresholds.text_file import ThresholdError
 
     try:
         project = ask(arguments.thresholds)
@@ -110,12 +110,12 @@ def _table(
     profiles: dict[str, HardwareProfile],
     rows: Sequence[Row],
 ) -> int:
-    from pytest_vperf.claims_table import data
-    from pytest_vperf.claims_table.lines import lines
-    from pytest_vperf.claims_table.measured import measured
-    from pytest_vperf.claims_table.named import naming_tests
-    from pytest_vperf.claims_table.records import read_all
-    from pytest_vperf.claims_table.rows import misplaced
+    from pytest_vperf.commands.claims import records
+    from pytest_vperf.commands.claims.lines import lines
+    from pytest_vperf.commands.claims.measured import measured
+    from pytest_vperf.commands.claims.records import read_all
+    from pytest_vperf.commands.claims.rows import misplaced
+    from pytest_vperf.commands.claims.tests import naming_tests
 
     found = read_all(_records(arguments, project))
     _say(f"left out: {line}" for line in found.left_out)
@@ -135,7 +135,7 @@ def _table(
     _say(wrong)
     sound = not wrong
     if arguments.keep is not None and sound:
-        sound = _write(arguments.keep, data.kept(every))
+        sound = _write(arguments.keep, records.kept(every))
     if arguments.output is not None and not sound:
         return DAMAGED  # half of it in a file would look like all of it
     return DONE if _show(arguments, every, profiles, rows) and sound else DAMAGED
@@ -159,8 +159,8 @@ def _show(
     import shlex
     from fnmatch import fnmatchcase
 
-    from pytest_vperf.claims_table import data, markdown, terminal
-    from pytest_vperf.claims_table.overview import parts
+    from pytest_vperf.commands.claims import output, records
+    from pytest_vperf.commands.claims.output import parts
 
     shown = [
         line
@@ -170,14 +170,14 @@ def _show(
     ]
     if not (arguments.markdown or arguments.json):
         if rows:
-            terminal.print_parts(parts(rows, shown))
-        terminal.print_lines(shown)
+            output.print_parts(parts(rows, shown))
+        output.print_lines(shown)
         return True
     if arguments.json:
-        text = data.document(shown)
+        text = records.document(shown)
     else:
         command = shlex.join(["vperf", *arguments.words])
-        text = markdown.page(shown, parts(rows, shown), profiles, command)
+        text = output.markdown_page(shown, parts(rows, shown), profiles, command)
     if arguments.output is not None:
         return _write(arguments.output, text)
     sys.stdout.write(text)

@@ -2,23 +2,180 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_vperf.claims.consistency import ANY
-from pytest_vperf.claims_table.lines import unknown_reason
-from pytest_vperf.claims_table.machines import Machines
-from pytest_vperf.claims_table.terminal import counts
-from pytest_vperf.foreign_text import markdown as _text
-from pytest_vperf.foreign_text import markdown_code as _code
-from pytest_vperf.foreign_text import short
+from rich.text import Text
+
+from pytest_vperf.commands.claims.lines import unknown_reason
+from pytest_vperf.commands.claims.measured import Machines
+from pytest_vperf.foreign_text import (
+    line as one_line,
+)
+from pytest_vperf.foreign_text import (
+    markdown as _text,
+)
+from pytest_vperf.foreign_text import (
+    markdown_code as _code,
+)
+from pytest_vperf.foreign_text import (
+    short,
+)
+from pytest_vperf.reporting.console import print_table, tell
+from pytest_vperf.thresholds.consistency import ANY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pytest_vperf.claims.thresholds import HardwareProfile
-    from pytest_vperf.claims_table.lines import Line
-    from pytest_vperf.claims_table.overview import Part
-    from pytest_vperf.claims_table.rows import Row
+    from pytest_vperf.commands.claims.lines import Line
+    from pytest_vperf.commands.claims.rows import Row
+    from pytest_vperf.thresholds.profile import HardwareProfile
+
+
+# The table on a terminal: nothing is cut, however narrow it is.
+
+_STYLES = {"holds": "green", "refuted": "bold red"}
+
+
+def print_lines(lines: Sequence[Line]) -> None:
+    """Print a table for each profile, and the machines that the verdicts are of."""
+    machines = Machines(lines)
+    for profile in dict.fromkeys(line.profile for line in lines):
+        tell(f"{profile or 'no profile'}:\n")
+        rows = [_row(line, machines) for line in lines if line.profile == profile]
+        print_table(("last verdict", "claim, limit; measured, on, date; why; test; source"), rows)
+        tell()
+    for machine in machines.described():
+        tell(f"machine {machine}")
+    tell(counts(lines))
+
+
+def print_parts(parts: Sequence[Part]) -> None:
+    """Print the table of rows and profiles."""
+    print_table(
+        ("row", "profile", "measured", "on, verdicts", "not measured"),
+        [
+            (
+                f"{part.row.name} {part.row.claim}",
+                part.profile,
+                f"{part.measured} of {part.claims}",
+                "\n".join(part.on) or "-",
+                "\n".join(part.missing) or "-",
+            )
+            for part in parts
+        ],
+    )
+    tell()
+
+
+def counts(lines: Sequence[Line]) -> str:
+    """``claims: 120, of which 17 were measured: 5 holds, 2 refuted``; a verdict of each machine and place counts."""
+    names = {(line.profile, line.name) for line in lines}
+    ran = [line for line in lines if line.last and line.last.measured.was_measured]
+    verdicts = [line.last.measured.claim.verdict for line in ran if line.last]
+    told = ", ".join(f"{verdicts.count(each)} {each}" for each in dict.fromkeys(sorted(verdicts)))
+    measured = len({(line.profile, line.name) for line in ran})
+    return f"claims: {len(names)}, of which {measured} were measured{f': {told}' if told else ''}"
+
+
+def _row(line: Line, machines: Machines) -> tuple[Text, Text]:
+    """The verdict, and all else below one another: side by side, names and reasons would be columns of scraps."""
+    pattern = f" (of {one_line(line.entry)})" if line.entry and line.entry != line.name else ""
+    told = Text.assemble((one_line(line.name), "bold"), f"{pattern}  {one_line(line.limit)}")
+    verdict = Text("never measured", "yellow")
+    below = [line.why.removeprefix("never measured").removeprefix(": ")]
+    if line.last is not None:
+        record = line.last.measured
+        verdict = Text(record.claim.verdict, _STYLES.get(record.claim.verdict, "yellow"))
+        figures = f"{record.figures}, n {record.claim.n}" if record.was_measured else ""
+        told_of = [figures, machines.on(record), str(record.when.date())]
+        below = [", ".join(filter(None, told_of)), line.why]
+    below += [*line.tests, line.source]
+    for text in filter(None, below):
+        told.append(f"\n{one_line(text)}")
+    return verdict, told
+
+
+# Row by row and profile by profile: what was measured, on what and with which verdicts, and why the rest was not.
+
+_ORDER = ("holds", "refuted", "inconclusive", "not comparable")
+
+
+@dataclass(frozen=True)
+class Part:
+    """The claims of one row in one profile.
+
+    Attributes:
+        row: the row.
+        profile: the profile's name.
+        claims: how many claims, one with ``*`` counting once where no record has one that it stands for.
+        measured: how many of them were measured.
+        on: on what, with the verdicts there: ``domu pv (lab xen), emulated: 2 holds, 1 refuted``.
+        missing: why others were not: ``no test names it: 12``.
+    """
+
+    row: Row
+    profile: str
+    claims: int
+    measured: int
+    on: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+def parts(rows: Sequence[Row], lines: Iterable[Line]) -> list[Part]:
+    """The parts that have claims, in the order of the rows and then of the lines."""
+    every = list(lines)
+    machines = Machines(every)
+    profiles = list(dict.fromkeys(line.profile for line in every))
+    found = []
+    for row in rows:
+        for profile in profiles:
+            own = [
+                line
+                for line in every
+                if line.profile == profile and row.has(line.entry or line.name)
+            ]
+            if own:
+                found.append(_part(row, profile, own, machines))
+    return found
+
+
+def _part(row: Row, profile: str, lines: Sequence[Line], machines: Machines) -> Part:
+    verdicts: dict[str, Counter[str]] = {}
+    missing: Counter[str] = Counter()
+    measured = set()
+    for line in lines:
+        if line.last is not None and line.last.measured.was_measured:
+            record = line.last.measured
+            on = machines.on(record) or "-"
+            verdicts.setdefault(on, Counter())[record.claim.verdict] += 1
+            measured.add(line.name)
+    for line in {line.name: line for line in lines if line.name not in measured}.values():
+        if line.last is not None:
+            missing[line.last.measured.reason] += 1
+        else:
+            missing[_unknown(line)] += 1
+    return Part(
+        row,
+        profile,
+        claims=len({line.name for line in lines}),
+        measured=len(measured),
+        on=tuple(f"{on}: {_counts(counter)}" for on, counter in verdicts.items()),
+        missing=tuple(f"{reason}: {number}" for reason, number in missing.most_common()),
+    )
+
+
+def _unknown(line: Line) -> str:
+    """Why no record has a claim."""
+    if not line.tests:
+        return "no test names it"
+    return "no record of what its * stands for" if "*" in line.name else "no record has it"
+
+
+def _counts(counter: Counter[str]) -> str:
+    return ", ".join(f"{counter[verdict]} {verdict}" for verdict in _ORDER if counter[verdict])
+
 
 _COLUMNS = (
     *("claim", "limit", "source", "test", "last verdict", "measured", "n", "on", "date", "why"),
@@ -31,7 +188,7 @@ _MEANING = (
 )
 
 
-def page(
+def markdown_page(
     lines: Sequence[Line],
     parts: Sequence[Part],
     profiles: Mapping[str, HardwareProfile],

@@ -4,19 +4,195 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
-from pytest_vperf.claims.problem import key_path, shown
-from pytest_vperf.claims_table.shape import FORMAT, ClaimPart, Kept, RunPart
+from pytest_vperf import __version__
+from pytest_vperf.commands.claims.lines import unknown_reason
+from pytest_vperf.foreign_text import printable_json, short, to_json
 from pytest_vperf.results import reading
+from pytest_vperf.thresholds.text_file import key_path, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
     from typing import TypeVar
 
+    from pytest_vperf.commands.claims.lines import Line
+    from pytest_vperf.commands.claims.measured import Measured
+
+
+# What the table reads of a record, and what ``--keep`` writes of it: everything but the samples and their noise.
+#
+# Keys that are not named here are left alone: a record has many more.
+
+#: Of ``docs/results.md``.
+FORMAT = 1
+#: The details of a target that say where it was, and of two machines of one kind what tells them apart.
+_WHERE = ("lab", "emulated", "on", "guest_kernel")
+Verdict = Literal["holds", "refuted", "inconclusive", "not comparable", "not measured"]
+
+
+def _moment(text: str) -> str:
+    if datetime.fromisoformat(text).tzinfo is None:
+        raise ValueError("a time without its zone")
+    return text
+
+
+Moment = Annotated[str, AfterValidator(_moment)]
+#: Of one claim; the greatest number that a document publishes is 1,023.
+MOST_TARGETS = 2000
+#: Of longer texts the beginning is kept: a table shows less of each, and a file may have very many.
+LONGEST = 4000
+Words = Annotated[str, AfterValidator(lambda text: text[:LONGEST])]
+
+
+class _ShapePart(BaseModel):
+    model_config = ConfigDict(strict=True, allow_inf_nan=False, extra="ignore", frozen=True)
+
+
+class TargetPart(_ShapePart):
+    """What a target was; of its details those that say where it was."""
+
+    kind: Words
+    name: Words
+    details: dict[str, Words]
+
+    @field_validator("details")
+    @classmethod
+    def _where(cls, details: dict[str, str]) -> dict[str, str]:
+        return {key: details[key] for key in _WHERE if key in details}
+
+
+class HardwarePart(_ShapePart):
+    """By which profile it was judged, and whether the machine is that of the profile named."""
+
+    profile: Words
+    matches: bool
+    mismatches: Annotated[list[Words], Field(max_length=MOST_TARGETS)]
+
+
+class ClaimPart(_ShapePart):
+    """A claim; of its samples the first where there is no estimate, for which it stands then."""
+
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    verdict: Verdict
+    reason: Words
+    criterion: Words
+    statistic: Words
+    unit: Annotated[str, Field(max_length=40)]
+    estimate: float | None
+    interval: tuple[float | None, float | None] | None
+    n: Annotated[int, Field(ge=0, le=10**9)]
+    samples: list[float]
+    target: Words
+    targets: Annotated[list[TargetPart], Field(max_length=MOST_TARGETS)]
+    hardware: HardwarePart
+    nodeid: Words
+    started_at: Moment
+
+    @field_validator("samples")
+    @classmethod
+    def _first(cls, samples: list[float], info: ValidationInfo) -> list[float]:
+        return samples[:1] if info.data.get("estimate") is None else []
+
+
+class ProfilePart(_ShapePart):
+    """The profiles of a run."""
+
+    names: list[str]
+
+
+class RunPart(_ShapePart):
+    """A run, as ``--claims-json`` writes it."""
+
+    vperf: str
+    started: Moment
+    profile: ProfilePart | None
+    fingerprint: dict[str, str] | None
+    claims: list[ClaimPart]
+
+
+class Kept(_ShapePart):
+    """What ``--keep`` writes: the runs that the last verdicts are of, with these claims only."""
+
+    format: Literal[1] = 1
+    vperf: str
+    runs: list[RunPart]
+
+
+# The table as data for programs, and the small file in which last verdicts are kept.
+
+
+def document(lines: Iterable[Line]) -> str:
+    """The table as JSON; what is not known is ``null`` or empty, never 0."""
+    content = {"format": FORMAT, "vperf": __version__, "table": [_line(line) for line in lines]}
+    return to_json(content, indent=1) + "\n"
+
+
+def kept(lines: Iterable[Line]) -> str:
+    """The runs of the last verdicts with these alone, which can be read again as a record."""
+    claims: dict[int, tuple[RunPart, list[Measured]]] = {}
+    for line in lines:
+        for each in (line.last.measured, line.last.later) if line.last else ():
+            if each is not None:
+                own = claims.setdefault(id(each.run), (each.run, []))[1]
+                if each not in own:
+                    own.append(each)
+    runs = [run.model_copy(update={"claims": _shortened(own)}) for run, own in claims.values()]
+    runs.sort(key=lambda run: run.started)
+    return printable_json(Kept(vperf=__version__, runs=runs).model_dump_json(indent=1)) + "\n"
+
+
+def _shortened(records: Sequence[Measured]) -> list[Any]:
+    """The claims in the order of time; of an error its first line, for the rest is about one run's console."""
+    return [
+        each.claim.model_copy(update={"reason": short(each.claim.reason.partition("\n")[0])})
+        for each in sorted(records, key=lambda each: each.when)
+    ]
+
+
+def _line(line: Line) -> dict[str, Any]:
+    threshold = line.threshold
+    source = threshold.source if threshold else None
+    return {
+        "profile": line.profile,
+        "claim": line.name,
+        "entry": line.entry,
+        "limit": line.limit,
+        "unknown": unknown_reason(threshold) if threshold else "",
+        "summary": threshold.summary if threshold else "",
+        "source": str(source) if source else "",
+        "tests": list(line.tests),
+        "last": _last(line),
+        "why": line.why,
+    }
+
+
+def _last(line: Line) -> dict[str, Any] | None:
+    if line.last is None:
+        return None
+    record, claim = line.last.measured, line.last.measured.claim
+    keys = ("verdict", "estimate", "interval", "unit", "n", "target", "started_at")
+    return {
+        **{key: getattr(claim, key) for key in keys},
+        "places": list(record.places),
+        "machine": record.machine.name,
+        "matches": claim.hardware.matches,
+    }
+
+
+if TYPE_CHECKING:
     _Part = TypeVar("_Part", bound=BaseModel)
 
 _PROBLEMS_SHOWN = 3

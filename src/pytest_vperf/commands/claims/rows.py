@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from pytest_vperf.claims.problem import Problem, ThresholdError
-from pytest_vperf.claims.yaml_source import read_yaml
+from pytest_vperf.thresholds.reader import read_yaml
+from pytest_vperf.thresholds.text_file import Problem, ThresholdError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -16,14 +16,14 @@ from pytest_vperf.claims.sampling import Sampling
 from pytest_vperf.machine import lock
 from pytest_vperf.quantity import Quantity
 from pytest_vperf.stats import self_check
-from pytest_vperf.stats.pair_rule import PairRule
+from pytest_vperf.stats.pair import PairRule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_vperf.claims.claim import Slower
+    from pytest_vperf.claims.marks import Decided, Result
     from pytest_vperf.claims.sampling import Progress, Sampler, Standing
-    from pytest_vperf.claims.self_check_result import Decided, Result
     from pytest_vperf.stats.rule import Arm, Side
     from pytest_vperf.targets.scope import Scope
 

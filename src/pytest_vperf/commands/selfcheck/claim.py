@@ -6,26 +6,26 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from pytest_vperf.claims.claim import Claim
-from pytest_vperf.claims.criterion import Limit, NoWorse, Ratio
 from pytest_vperf.claims.judgement import Judgement
-from pytest_vperf.claims.self_check import Metric, SelfCheck
-from pytest_vperf.claims.self_check_result import Result, tally
-from pytest_vperf.claims.verdict import Verdict
+from pytest_vperf.claims.marks import Result, tally
+from pytest_vperf.claims.plan import Verdict
+from pytest_vperf.commands.selfcheck.check import Metric, SelfCheck
 from pytest_vperf.machine import lock
 from pytest_vperf.results.run import now
 from pytest_vperf.targets.base import Unavailable
+from pytest_vperf.thresholds.criterion import Limit, NoWorse, Ratio
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from pytest_vperf.claims.circumstances import Circumstances
     from pytest_vperf.claims.claim import Slower
-    from pytest_vperf.claims.criterion import Criterion
     from pytest_vperf.claims.sampling import Sampler
-    from pytest_vperf.claims.self_check import Request
     from pytest_vperf.claims.sweep import Sweep
+    from pytest_vperf.commands.selfcheck.check import Request
     from pytest_vperf.results.record import ClaimRecord
     from pytest_vperf.stats.rule import Arm, Side
+    from pytest_vperf.thresholds.criterion import Criterion
 
 
 def chosen(name: str, patterns: Iterable[str]) -> bool:

@@ -1,7 +1,7 @@
 """``vperf selfcheck``: whether verdicts about a metric can be trusted on this machine.
 
 The sampler of a claim is in the body of a test, so pytest runs the tests, in a process of its own, with the plug-in
-`pytest_vperf.selfcheck_plugin`.
+`pytest_vperf.commands.selfcheck.plugin`.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_vperf.claims.problem import nearest
-from pytest_vperf.claims.self_check_result import mean_samples, tally
-from pytest_vperf.console import print_table, say, tell
+from pytest_vperf.claims.marks import mean_samples, tally
+from pytest_vperf.commands.pytest_process import NOTHING_COLLECTED, RAN, run_pytest
+from pytest_vperf.commands.selfcheck.plugin import is_pattern
 from pytest_vperf.foreign_text import to_json
 from pytest_vperf.machine.whole_file import write_whole
-from pytest_vperf.pytest_process import NOTHING_COLLECTED, RAN, run_pytest
-from pytest_vperf.selfcheck_plugin import is_pattern
+from pytest_vperf.reporting.console import print_table, say, tell
+from pytest_vperf.thresholds.text_file import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_vperf.claims.self_check_result import Result
-    from pytest_vperf.selfcheck_plugin import Asked
+    from pytest_vperf.claims.marks import Result
+    from pytest_vperf.commands.selfcheck.plugin import Asked
 
 SOUND, DOUBTFUL, MISUSED = 0, 1, 2
 
@@ -42,7 +42,7 @@ def run(asked: Asked, words: Sequence[str], json_file: Path | None) -> int:
     """
     with tempfile.TemporaryDirectory(prefix="vperf-selfcheck-") as name:
         folder = Path(name)
-        plugin = ["-p", "pytest_vperf.selfcheck_plugin"]
+        plugin = ["-p", "pytest_vperf.commands.selfcheck.plugin"]
         request = f"--selfcheck-request={asked.write(folder)}"
         status, interrupted = run_pytest([*plugin, request, "-q", *words])
         results: list[Result] = _read(folder, "result")
@@ -70,9 +70,9 @@ def run(asked: Asked, words: Sequence[str], json_file: Path | None) -> int:
 
 def forget(patterns: Sequence[str]) -> int:
     """Remove what earlier self-checks found; says of which claims."""
-    from pytest_vperf.claims import self_check_marks
+    from pytest_vperf.claims import marks
 
-    gone = self_check_marks.forget(patterns)
+    gone = marks.forget(patterns)
     tell(f"forgotten: {', '.join(gone)}" if gone else "nothing to forget")
     return SOUND
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vperf.stash import claims_session
+from pytest_vperf.run.stash import claims_session
 
 if TYPE_CHECKING:
     from pytest_vperf.claims.circumstances import Circumstances
     from pytest_vperf.claims.claim import Claim
-    from pytest_vperf.claims.self_check_result import Result
+    from pytest_vperf.claims.marks import Result
 
 #: The gravest last: of a claim that is checked twice in a run, the graver finding is kept.
 GRAVITY = ("not measured", "too few", "stable", "too noisy", "unstable")
@@ -29,7 +29,7 @@ _PATTERN = re.compile(r"[*?\[]")
 
 @dataclass(frozen=True)
 class Asked:
-    """What the command was asked for; see `pytest_vperf.claims.self_check.Request`."""
+    """What the command was asked for; see `pytest_vperf.commands.selfcheck.check.Request`."""
 
     claims: list[str]
     decisions: int
@@ -97,8 +97,8 @@ class _Run:
 
     def _make(self, name: str, circumstances: Circumstances) -> Claim:
         __tracebackhide__ = True
-        from pytest_vperf.claims.checked_claim import CheckedClaim
-        from pytest_vperf.claims.self_check import Request
+        from pytest_vperf.commands.selfcheck.check import Request
+        from pytest_vperf.commands.selfcheck.claim import CheckedClaim
 
         asked = self._asked
         request = Request(
@@ -118,13 +118,13 @@ class _Run:
 
     def _keep(self, result: Result) -> None:
         """Write a result for the command, and keep what it says of this machine."""
-        from pytest_vperf.claims import self_check_marks
+        from pytest_vperf.claims import marks
 
         self._write("result", result)
         before = self._kept.get(result["claim"])
         if before is None or _gravity(result) >= _gravity(before):
             self._kept[result["claim"]] = result
-            self_check_marks.keep(result)
+            marks.keep(result)
 
     def _write(self, kind: str, content: Any) -> None:
         from pytest_vperf.machine.whole_file import write_whole

@@ -6,8 +6,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, BinaryIO
 
-from pytest_vperf.targets.agent.conversation import Conversation
-from pytest_vperf.targets.agent.wire import Frame, Type, command_payload
+from pytest_vperf.targets.agent.wire import Conversation, Frame, Type, command_payload
 from pytest_vperf.targets.base import (
     MOST_FILE,
     MOST_OUTPUT,
@@ -17,15 +16,15 @@ from pytest_vperf.targets.base import (
     TooMuchOutput,
     Unavailable,
 )
-from pytest_vperf.targets.received import received, too_large
+from pytest_vperf.targets.process import received, too_large
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from pytest_vperf.targets.agent.conversation import Speaker
-    from pytest_vperf.targets.image import Rootfs
-    from pytest_vperf.targets.program import Program
+    from pytest_vperf.targets.agent.wire import Speaker
+    from pytest_vperf.targets.base import Program
+    from pytest_vperf.targets.image.rootfs import Rootfs
 
 #: What a command finds in its environment before its own variables, as Docker has it.
 ENVIRONMENT = {
@@ -81,7 +80,7 @@ class AgentTarget:
 
     def program(self, name: str) -> Program:
         """A program of the image; see `pytest_vperf.targets.base.Target.program`."""
-        from pytest_vperf.targets.image_programs import programs_of
+        from pytest_vperf.targets.image.programs import programs_of
 
         try:
             return programs_of(self._rootfs).find(name)

@@ -1,36 +1,509 @@
-"""A running container of a Docker engine: a Target. `pytest_vperf.targets.container` starts it."""
+"""A running container of a Docker engine: a Target. `pytest_vperf.targets.container.containers` starts it."""
 
 from __future__ import annotations
 
+import contextlib
+import io
+import re
+import secrets
+import socket
+import tarfile
+import tempfile
+import threading
+import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, BinaryIO
 
+from pytest_vperf.machine.processes import end, marked
 from pytest_vperf.targets.base import (
     MOST_FILE,
     MOST_OUTPUT,
+    CannotConnect,
     CommandFailed,
     Completed,
     Facts,
+    TargetError,
+    TimedOut,
+    TooMuchOutput,
     Unavailable,
     Usage,
+    end_marked,
+    named,
 )
-from pytest_vperf.targets.container_exec import Exec
-from pytest_vperf.targets.container_files import Files
-from pytest_vperf.targets.container_start import discard
-from pytest_vperf.targets.container_usage import usage
-from pytest_vperf.targets.named import named
+from pytest_vperf.targets.container.address import answering
+from pytest_vperf.targets.container.limits import usage
+from pytest_vperf.targets.container.start import discard
+from pytest_vperf.targets.image.tar import DAMAGE, Headers
+from pytest_vperf.targets.process import Output, received, too_large
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
     from types import TracebackType
 
     from pytest_vperf.quantity import Quantity
-    from pytest_vperf.targets.base import Link
+    from pytest_vperf.targets.base import Link, Program
+    from pytest_vperf.targets.container.engine import Engine
     from pytest_vperf.targets.disks import Disk
-    from pytest_vperf.targets.engine import Engine
-    from pytest_vperf.targets.image import Rootfs
-    from pytest_vperf.targets.program import Program
+    from pytest_vperf.targets.image.rootfs import Rootfs
+    from pytest_vperf.targets.process import Draft
+
+
+# The conversation with a command in a container: its input, and its two outputs on one connection.
+
+_HEADER = 8
+_STDERR = 2
+
+
+class Demultiplexer:
+    """Takes the engine's stream apart.
+
+    Each frame is a header of 8 bytes, the first of which says which output it is (1, 2) and the last four
+    how long it is, big-endian, and then the payload (Docker Engine API, "Attach to a container").
+
+    Args:
+        output: takes what is in the frames.
+    """
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._header = bytearray()
+        self._left = 0
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes as they come, in pieces of any size."""
+        while data:
+            if not self._left:
+                wanted = _HEADER - len(self._header)
+                self._header += data[:wanted]
+                data = data[wanted:]
+                if len(self._header) < _HEADER:
+                    return
+                self._left = int.from_bytes(self._header[4:], "big")
+                if not self._left:
+                    self._header.clear()
+                continue
+            # As much of the frame as is there: it says itself how long it is, and that may be 4 GiB.
+            payload = data[: self._left]
+            data = data[len(payload) :]
+            self._left -= len(payload)
+            if self._header[0] == _STDERR:
+                self._output.take_stderr(payload)
+            else:
+                self._output.take_stdout(payload)
+            if not self._left:
+                self._header.clear()
+
+
+class Conversation:
+    """An attached command: made when it was started, ended with `close`.
+
+    Args:
+        stream: what ``exec_start(socket=True)`` of the SDK returns.
+        output: takes what it prints.
+    """
+
+    def __init__(self, stream: Any, output: Output) -> None:
+        self._stream = stream
+        self._connection = getattr(stream, "_sock", stream)
+        self._output = output
+        self._frames = Demultiplexer(output)
+
+    def run(self, input: bytes, deadline: float) -> bool:
+        """Feed the input and gather the output until the command closes it.
+
+        Args:
+            input: what the command reads.
+            deadline: on the clock of `time.perf_counter`.
+
+        Returns:
+            Whether the output ended before the deadline, and before there was too much of it.
+
+        Raises:
+            OSError: the engine broke the connection.
+        """
+        self._frames.feed(self._read_ahead())
+        if input:
+            self._connection.settimeout(max(0.001, deadline - time.perf_counter()))
+            threading.Thread(target=self._feed, args=(input,), daemon=True).start()
+        while True:
+            left = deadline - time.perf_counter()
+            if left <= 0 or self._output.is_full:
+                return False
+            self._connection.settimeout(left)
+            try:
+                data = self._connection.recv(1 << 16)
+            except TimeoutError:
+                return False
+            if not data:
+                return True
+            self._frames.feed(data)
+
+    def _read_ahead(self) -> bytes:
+        """What came in one piece with the head of the answer, and so was taken from the connection already.
+
+        The SDK hands out the bare connection and forgets these bytes: the first output of a quick command.
+        """
+        reader = getattr(getattr(self._stream, "_response", None), "raw", None)
+        reader = getattr(getattr(reader, "_fp", None), "fp", None)
+        if reader is None or not hasattr(reader, "peek"):
+            return b""
+        self._connection.settimeout(0)
+        with contextlib.suppress(BlockingIOError):
+            return bytes(reader.read1(len(reader.peek())))
+        return b""
+
+    def _feed(self, input: bytes) -> None:
+        # A command that does not read all of its input has that right.
+        with contextlib.suppress(OSError):
+            self._connection.sendall(input)
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        """Give the connection back; safe to repeat."""
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+        response: Any = getattr(self._stream, "_response", None)
+        for thing in (response, self._stream):
+            with contextlib.suppress(Exception):  # whatever it is, it is closed now
+                thing.close()
+
+
+# Running a command in a running container, with a time limit that is kept.
+
+_MARK = "VPERF_EXEC"
+#: Bytes that a command of ours prints, which is the image's own program.
+_OUR_OWN = 1 << 20
+_NOT_FOUND = re.compile(r"not found|no such file or directory", re.IGNORECASE)
+
+
+class Exec:
+    """Commands in one container.
+
+    Args:
+        engine: the engine that has the container.
+        container: the container's ID.
+        target: its name in messages.
+    """
+
+    def __init__(self, engine: Engine, container: str, target: str) -> None:
+        self._engine = engine
+        self._api: Any = engine.client.api
+        self._container = container
+        self._target = target
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        input: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        timeout: float = 60.0,
+        max_output: int = MOST_OUTPUT,
+        stdout: BinaryIO | None = None,
+    ) -> Completed:
+        """Run a command to its end; see `pytest_vperf.targets.base.Target.run`.
+
+        Args:
+            stdout: where standard output goes instead of into memory.
+
+        Raises:
+            TooMuchOutput: it printed more than ``max_output``; it was ended, likewise.
+            TimedOut: the limit passed; the command was ended, with the container if nothing else helped.
+            CannotConnect: the engine or the container is gone.
+            TargetError: the engine refuses the command.
+        """
+        command = list(argv)
+        if not command:
+            raise ValueError("a command has at least one word")
+        mark = secrets.token_hex(8)
+        output = Output(max_output, stdout)
+        with answering(self._engine.url, target=self._target):
+            identity = self._create(command, {**(env or {}), _MARK: mark}, cwd, bool(input))
+            begin = time.perf_counter()
+            conversation = self._start(identity, output)
+            try:
+                ended = conversation.run(input, begin + timeout)
+                duration = time.perf_counter() - begin
+                if not ended:
+                    too_much = output.is_full
+                    how = self._end(identity, mark)
+                    conversation.run(b"", time.perf_counter() + 0.2)  # what it still had to say
+            finally:
+                conversation.close()
+            if not ended and too_much:
+                raise output.too_much(command, max_output, self._target)
+            if not ended:
+                raise TimedOut(
+                    f"{' '.join(command)} did not end within {timeout:g} s in {self._target} and {how}",
+                    target=self._target,
+                    stdout=output.stdout,
+                    stderr=output.stderr,
+                )
+            status = self._api.exec_inspect(identity)
+        if status["ExitCode"] is None:
+            raise CannotConnect(
+                f"the connection to {' '.join(command)} in {self._target} broke before it ended",
+                target=self._target,
+            )
+        if not status.get("Pid"):  # it never ran; what there is of output are the runtime's words
+            words = (output.stdout + output.stderr).strip() + b"\n"
+            missing = _NOT_FOUND.search(words.decode("utf-8", "replace"))
+            return Completed(tuple(command), 127 if missing else 126, b"", words, duration)
+        return Completed(
+            tuple(command), int(status["ExitCode"]), output.stdout, output.stderr, duration
+        )
+
+    def _create(
+        self, command: list[str], env: Mapping[str, str], cwd: str | None, stdin: bool
+    ) -> str:
+        from docker.errors import APIError
+
+        try:
+            return str(
+                self._api.exec_create(
+                    self._container, command, stdin=stdin, environment=dict(env), workdir=cwd
+                )["Id"]
+            )
+        except APIError as error:
+            raise self._gone(error) from error
+
+    def _start(self, identity: str, output: Output) -> Conversation:
+        from docker.errors import APIError
+
+        try:
+            return Conversation(self._api.exec_start(identity, socket=True), output)
+        except APIError as error:
+            raise self._gone(error) from error
+
+    def _gone(self, error: Any) -> TargetError:
+        """What an error of the engine about an exec means: the container is gone, or it is refused."""
+        words = str(error.explanation or error)
+        if error.status_code == 404:
+            return CannotConnect(
+                f"{self._target} is gone: the engine has no such container", target=self._target
+            )
+        if error.status_code == 409:
+            return CannotConnect(f"{self._target} is not running: {words}", target=self._target)
+        return TargetError(f"{self._target} refuses the command: {words}", target=self._target)
+
+    def _end(self, identity: str, mark: str) -> str:
+        """End a command that took too long: from outside, else from inside, else with its container."""
+        seen = list(marked(_MARK, mark))  # none where the container is not on this kernel
+        end(seen)
+        if seen and not self._running(identity, mark):
+            return "was killed"
+        self._inside(end_marked(_MARK, mark))
+        if not self._running(identity, mark):
+            return "was killed"
+        self._api.kill(self._container)
+        return "could not be ended alone, so the container was killed"
+
+    def _running(self, identity: str, mark: str) -> bool:
+        deadline = time.monotonic() + 1.0
+        while self._api.exec_inspect(identity)["Running"]:
+            if time.monotonic() > deadline:
+                return True
+            time.sleep(0.02)
+        # gVisor's process on the host may be gone while the command itself lives on inside.
+        found = self._inside(["sh", "-c", f'grep -l "{_MARK}=$1" /proc/[0-9]*/environ', "sh", mark])
+        return bool(found.strip())
+
+    def _inside(self, argv: list[str]) -> bytes:
+        identity = self._create(argv, {}, None, False)
+        output = Output(_OUR_OWN)
+        conversation = self._start(identity, output)
+        try:
+            conversation.run(b"", time.perf_counter() + 10)
+        finally:
+            conversation.close()
+        return output.stdout
+
+
+# Files into a container and out of it, by the command ``tar`` of its image.
+#
+# The engine's own way (``put_archive``, ``get_archive``) works on the root file system as the host sees it.
+# Seen to go wrong, without an error: gVisor's sandbox keeps its view of the tree to itself, so that a file
+# the engine puts there is not found inside, nor one made inside found by the engine; and below a mount of
+# the container (``/proc``, ``/dev/shm``, a tmpfs) the file lands underneath it. A command in the container
+# sees what every other command in it sees. Only an image without ``tar`` is served the engine's way, and only
+# where the runtime shares the host's files.
+
+_TIMEOUT = 120.0
+_NO_TAR = (126, 127)
+#: Bytes of an archive with one file that are not the file's: headers, and the end, which tar fills up to 10 KiB.
+_AROUND = 2 << 20
+_PIECE = 1 << 20
+
+
+class Files:
+    """The files of one container.
+
+    Args:
+        engine: the engine that has it.
+        container: its ID.
+        target: its name in messages.
+        commands: runs ``tar`` in it.
+        shared: whether the engine's view of its files is its own.
+    """
+
+    def __init__(
+        self, engine: Engine, container: str, target: str, commands: Exec, *, shared: bool
+    ) -> None:
+        self._engine = engine
+        self._api: Any = engine.client.api
+        self._container = container
+        self._target = target
+        self._commands = commands
+        self._shared = shared
+
+    def put(self, source: Path, destination: str) -> None:
+        """Copy a file in, its permission bits kept; owned by root.
+
+        Raises:
+            TargetError: the source cannot be read, or the destination cannot be written.
+            CannotConnect: the container or the engine is gone.
+        """
+        path = self._absolute(destination)
+        try:
+            archive = _pack(source, path.name)
+        except OSError as error:
+            raise TargetError(
+                f"{source} cannot be read: {error.strerror}", target=self._target
+            ) from error
+        argv = ["tar", "-x", "-p", "-f", "-", "-C", str(path.parent)]
+        done = self._commands.run(argv, input=archive, timeout=_TIMEOUT)
+        if done.returncode in _NO_TAR:
+            self._require_shared()
+            self._engine_put(path, archive)
+        elif done.returncode != 0:
+            raise self._failed(f"{destination} cannot be written", done.stderr or done.stdout)
+
+    def get(self, source: str, destination: Path, *, limit: int = MOST_FILE) -> None:
+        """Copy a file out; see `pytest_vperf.targets.base.Target.get`.
+
+        What ``tar`` of the image, or the engine, says is not believed: one regular file is taken from it.
+
+        Raises:
+            TooMuchOutput: it has more than ``limit`` bytes.
+            TargetError: the source is not a file that can be read, or the destination cannot be written.
+            CannotConnect: the container or the engine is gone.
+        """
+        path = self._absolute(source)
+        argv = ["tar", "-c", "-h", "-f", "-", "-C", str(path.parent), path.name]
+        with (
+            received(destination, self._target) as draft,
+            # Without a name, and on the disk that the file comes to.
+            tempfile.TemporaryFile(dir=destination.parent) as archive,
+        ):
+            try:
+                done = self._commands.run(
+                    argv, timeout=_TIMEOUT, max_output=limit + _AROUND, stdout=archive
+                )
+                if done.returncode in _NO_TAR:
+                    self._require_shared()
+                    self._engine_get(path, archive, limit + _AROUND)
+                elif done.returncode != 0:
+                    raise self._failed(f"{source} cannot be read", done.stderr)
+            except TooMuchOutput:
+                raise too_large(source, limit, self._target) from None
+            self._unpack(archive, source, draft, limit)
+
+    def _absolute(self, path: str) -> PurePosixPath:
+        pure = PurePosixPath(path)
+        if not pure.is_absolute() or not pure.name:
+            raise TargetError(f"{path} is not the absolute path of a file", target=self._target)
+        return pure
+
+    def _require_shared(self) -> None:
+        if not self._shared:
+            raise TargetError(
+                f"the image of {self._target} has no tar, without which no file can be copied here",
+                target=self._target,
+            )
+
+    def _engine_put(self, path: PurePosixPath, archive: bytes) -> None:
+        from docker.errors import APIError
+
+        try:
+            with answering(self._engine.url, target=self._target):
+                # Not the SDK's put_archive: it lets a file replace a folder.
+                url = self._api._url("/containers/{0}/archive", self._container)
+                options = {"path": str(path.parent), "noOverwriteDirNonDir": "true"}
+                self._api._raise_for_status(self._api._put(url, params=options, data=archive))
+        except APIError as error:
+            raise self._refused(f"{path} cannot be written", error) from error
+
+    def _engine_get(self, path: PurePosixPath, archive: BinaryIO, most: int) -> None:
+        from docker.errors import APIError
+
+        try:
+            with answering(self._engine.url, target=self._target):
+                # follow a link, as any program in the container would
+                for _ in range(10):
+                    chunks, found = self._api.get_archive(self._container, str(path))
+                    output = Output(most, archive)
+                    archive.seek(0)
+                    archive.truncate()
+                    with contextlib.closing(chunks):
+                        for chunk in chunks:
+                            output.take_stdout(chunk)
+                            if output.is_full:
+                                raise TooMuchOutput(str(path), target=self._target)
+                    if not found["linkTarget"] or found["linkTarget"] == str(path):
+                        break
+                    path = PurePosixPath(found["linkTarget"])
+        except APIError as error:
+            raise self._refused(f"{path} cannot be read", error) from error
+
+    def _unpack(self, archive: BinaryIO, source: str, draft: Draft, limit: int) -> None:
+        archive.seek(0)
+        headers: Any = Headers(archive, source)
+        try:
+            with tarfile.open(fileobj=headers, mode="r:") as members:
+                member = members.next()
+        except DAMAGE as error:
+            raise TargetError(f"{source} cannot be read: {error}", target=self._target) from error
+        if member is None or not member.isreg() or member.issparse():
+            raise TargetError(f"{source} cannot be read: it is not a file", target=self._target)
+        if member.size > limit:
+            raise too_large(source, limit, self._target)
+        archive.seek(member.offset_data)
+        left = member.size
+        while left > 0 and (piece := archive.read(min(left, _PIECE))):
+            draft.file.write(piece)
+            left -= len(piece)
+        if left:  # below 0, too
+            raise TargetError(
+                f"{source} cannot be read: what came of it is not whole", target=self._target
+            )
+        draft.mode = member.mode
+
+    def _failed(self, what: str, words: bytes) -> TargetError:
+        lines = words.decode("utf-8", "replace").strip().splitlines() or ["no reason given"]
+        return TargetError(f"{what} in {self._target}: {lines[0]}", target=self._target)
+
+    def _refused(self, what: str, error: Any) -> TargetError:
+        words = str(error.explanation or error)
+        if error.status_code == 404 and "No such container" in words:
+            return CannotConnect(
+                f"{self._target} is gone: the engine has no such container", target=self._target
+            )
+        return TargetError(f"{what} in {self._target}: {words}", target=self._target)
+
+
+def _pack(source: Path, name: str) -> bytes:
+    with source.open("rb") as stream:
+        data = stream.read()
+    entry = tarfile.TarInfo(name)
+    entry.size = len(data)
+    entry.mode = source.stat().st_mode & 0o7777
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:") as archive:
+        archive.addfile(entry, io.BytesIO(data))
+    return packed.getvalue()
 
 
 class Container:
@@ -93,7 +566,7 @@ class Container:
 
     def program(self, name: str) -> Program:
         """A program of the image; see `pytest_vperf.targets.base.Target.program`."""
-        from pytest_vperf.targets.image_programs import programs_of
+        from pytest_vperf.targets.image.programs import programs_of
 
         with named(self.name):
             if self._tree is None:
@@ -101,11 +574,11 @@ class Container:
             return programs_of(self._tree()).find(name)
 
     def put(self, source: Path, destination: str) -> None:
-        """Copy a file in; see `pytest_vperf.targets.container_files`."""
+        """Copy a file in; see `pytest_vperf.targets.container.container`."""
         self._files.put(source, destination)
 
     def get(self, source: str, destination: Path, *, limit: int = MOST_FILE) -> None:
-        """Copy a file out; see `pytest_vperf.targets.container_files`."""
+        """Copy a file out; see `pytest_vperf.targets.container.container`."""
         self._files.get(source, destination, limit=limit)
 
     def check_devices(self) -> None:

@@ -1,7 +1,7 @@
 """The container target: a container of a Docker engine, started by any OCI runtime that it knows.
 
 Engine, image and runtime are looked after before the clock of a start runs, which is in
-`pytest_vperf.targets.container_start`.
+`pytest_vperf.targets.container.start`.
 """
 
 from __future__ import annotations
@@ -10,28 +10,67 @@ import contextlib
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from pytest_vperf.targets import oci_runtimes
-from pytest_vperf.targets.base import Facts
-from pytest_vperf.targets.container_facts import facts_in_common
-from pytest_vperf.targets.container_limits import confined, read_back
-from pytest_vperf.targets.container_network import attach
-from pytest_vperf.targets.container_start import discard, running, timed_start
+from pytest_vperf.targets.base import Facts, TargetError, named
+from pytest_vperf.targets.container import runtimes
+from pytest_vperf.targets.container.address import answering
+from pytest_vperf.targets.container.container import Container, Exec
+from pytest_vperf.targets.container.limits import confined, read_back
+from pytest_vperf.targets.container.start import attach, discard, running, timed_start
 from pytest_vperf.targets.disks import attached
-from pytest_vperf.targets.engine_address import answering
+from pytest_vperf.targets.image.rootfs import LABEL_ROOTFS
 from pytest_vperf.targets.limits import Limits, bytes_of
-from pytest_vperf.targets.named import named
-from pytest_vperf.targets.running_container import Container
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pytest_vperf.machine.runs import Run
+    from pytest_vperf.targets.container.engine import Engine
+    from pytest_vperf.targets.control_group import MemoryGroup
     from pytest_vperf.targets.disks import CappedDisk, Disk
-    from pytest_vperf.targets.engine import Engine
-    from pytest_vperf.targets.image import Rootfs
-    from pytest_vperf.targets.memory_group import MemoryGroup
+    from pytest_vperf.targets.image.rootfs import Rootfs
     from pytest_vperf.targets.network.switch import Switch
     from pytest_vperf.targets.scope import Scope
+
+
+# What containers of one runtime and image have in common, as their engine and the first of them say.
+
+
+def facts_in_common(
+    engine: Engine,
+    runtime: str,
+    image: str,
+    identity: str,
+    target: str,
+    tree: Callable[[], Rootfs] | None,
+) -> dict[str, str]:
+    """Runtime, engine, image and kernel; what is not known is left out.
+
+    Args:
+        engine: runs them.
+        runtime: by the engine's name of it.
+        image: its ID.
+        identity: of a container that runs, whose kernel is asked for.
+        target: its name, for messages.
+        tree: gives the files of the image.
+    """
+    api: Any = engine.client.api
+    labels = api.inspect_image(image)["Config"].get("Labels") or {}
+    details = {
+        "runtime": runtime,
+        "runtime_version": engine.runtime_version(runtime),
+        "engine_version": engine.version,
+        "storage_driver": str(engine.info.get("Driver", "")),
+        "image": image,
+        "rootfs": tree().name if tree else "",
+        "rootfs_sha256": labels.get(LABEL_ROOTFS, ""),
+    }
+    with contextlib.suppress(TargetError):
+        asked = Exec(engine, identity, target).run(["uname", "-r"], timeout=10)
+        details["kernel"] = asked.text.strip() if asked.returncode == 0 else ""
+    if engine.machine is not None:
+        details |= engine.machine.details
+    return {name: value for name, value in details.items() if value}
+
 
 _numbers = itertools.count(1)
 
@@ -44,7 +83,7 @@ class Containers:
         run: whose label and name the containers carry.
         scope: owns them.
         runtime: the OCI runtime, by the name the engine knows it by.
-        rootfs: gives the ID of the image in an engine, see `pytest_vperf.targets.image`.
+        rootfs: gives the ID of the image in an engine, see `pytest_vperf.targets.image.rootfs`.
         tree: gives the files of that image, in which programs are looked up.
         mark: what their names end with, where the engine is another machine's.
         parent: the control group that theirs are made in; empty: the engine's choice.
@@ -177,7 +216,7 @@ class Containers:
                 name=self.name,
                 startup_time=startup,
                 facts=facts,
-                shares_files=self.runtime in oci_runtimes.SHARES_FILES,
+                shares_files=self.runtime in runtimes.SHARES_FILES,
                 link=link,
                 holder=plug.holder,
                 disks=present,

@@ -10,16 +10,18 @@ import contextlib
 import errno
 import getpass
 import os
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from pytest_vperf.machine.leftovers import Leftover
 from pytest_vperf.machine.preflight import Readiness, find_program
 from pytest_vperf.machine.procfile import text
-from pytest_vperf.machine.runs import LABEL_RUN
-from pytest_vperf.targets import container_start, oci_runtimes
+from pytest_vperf.machine.runs import LABEL_PLACE, LABEL_RUN, dead_run, place
 from pytest_vperf.targets.base import CannotConnect, Unavailable
-from pytest_vperf.targets.engine_address import answering, connect, default_sockets, knock
-from pytest_vperf.targets.private_engine import PrivateEngine
+from pytest_vperf.targets.container import runtimes as oci_runtimes
+from pytest_vperf.targets.container import start
+from pytest_vperf.targets.container.address import answering, connect, default_sockets, knock
+from pytest_vperf.targets.container.private_engine import PrivateEngine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,6 +32,59 @@ if TYPE_CHECKING:
 
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.remote.machine import RemoteMachine
+
+
+# What dead runs left in an engine that is not theirs: containers, known by their labels.
+
+
+def find_leftovers(client: DockerClient, url: str) -> list[Leftover]:
+    """The containers of this machine's and user's dead runs in an engine.
+
+    Args:
+        client: the engine's client.
+        url: where it is, for messages.
+
+    Raises:
+        CannotConnect: the engine does not answer.
+    """
+    api: Any = client.api
+    with answering(url):
+        ours = api.containers(all=True, filters={"label": f"{LABEL_PLACE}={place()}"})
+    found = []
+    for container in ours:
+        run = dead_run(container["Labels"])
+        if run:
+            name = (container["Names"] or [container["Id"][:12]])[0].lstrip("/")
+            take_away = partial(_remove, client, url, container["Id"])
+            found.append(Leftover(run, "container", f"container {name}", take_away))
+    return found
+
+
+def _remove(client: DockerClient, url: str, container: str) -> str:
+    from docker.errors import APIError, NotFound
+
+    api: Any = client.api
+    try:
+        with answering(url):
+            api.remove_container(container, force=True, v=True)
+    except NotFound:
+        return ""
+    except (APIError, CannotConnect) as error:
+        return str(error)
+    return ""
+
+
+def engines_in_reach() -> list[Leftover]:
+    """`find_leftovers` in the engine that answers, if one does; nothing is started for it.
+
+    Raises:
+        CannotConnect: ``DOCKER_HOST`` names an engine that does not answer.
+        Unavailable: this user may not use the engine.
+    """
+
+    reached = answering_engine()
+    return find_leftovers(*reached) if reached is not None else []
+
 
 _INSTALL = "apt-get install docker.io"
 
@@ -180,7 +235,7 @@ class Engine:
             return
         api: Any = self.client.api
         wanted = {"label": f"{LABEL_RUN}={self._run.id}"}
-        container_start.remove_all(api, api.containers(all=True, filters=wanted))
+        start.remove_all(api, api.containers(all=True, filters=wanted))
 
     def __enter__(self) -> Engine:
         return self
@@ -228,10 +283,9 @@ def remove_leftovers(client: DockerClient, url: str) -> None:
     from docker.errors import DockerException
 
     from pytest_vperf.machine import leftovers
-    from pytest_vperf.targets import leftover_containers
 
     with contextlib.suppress(CannotConnect, DockerException, OSError):
-        leftovers.remove(leftover_containers.find(client, url))
+        leftovers.remove(find_leftovers(client, url))
 
 
 def _user() -> str:

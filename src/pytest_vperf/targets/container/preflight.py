@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 from pytest_vperf.machine.lock import LockTimeout, measuring
 from pytest_vperf.machine.preflight import Readiness
 from pytest_vperf.machine.runs import Run
-from pytest_vperf.targets import engine as engines
-from pytest_vperf.targets import image
 from pytest_vperf.targets.base import TargetError, Unavailable
-from pytest_vperf.targets.container import Containers
+from pytest_vperf.targets.container import engine as engines
+from pytest_vperf.targets.container.containers import Containers
+from pytest_vperf.targets.image import rootfs as image
 from pytest_vperf.targets.scope import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_vperf.targets.engine import Engine
+    from pytest_vperf.targets.container.engine import Engine
 
 
 def check(runtimes: Sequence[str] = ("runc",)) -> list[Readiness]:

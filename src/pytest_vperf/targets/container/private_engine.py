@@ -18,16 +18,13 @@ import time
 from typing import TYPE_CHECKING
 
 from pytest_vperf.machine import cgroups, mounts
-from pytest_vperf.machine.ending import end_by_input
+from pytest_vperf.machine.ending import end_by_input, start_bound
 from pytest_vperf.machine.leftovers import remove_folder, shim_sockets
-from pytest_vperf.machine.marks import end
-from pytest_vperf.machine.owned import owned_by
-from pytest_vperf.machine.parent_death import start_bound
 from pytest_vperf.machine.preflight import find_program
-from pytest_vperf.targets import oci_runtimes
-from pytest_vperf.targets.base import CannotStart, TargetError, Unavailable
-from pytest_vperf.targets.engine_address import knock
-from pytest_vperf.targets.log_end import last_lines
+from pytest_vperf.machine.processes import end, owned_by
+from pytest_vperf.targets.base import CannotStart, TargetError, Unavailable, last_lines
+from pytest_vperf.targets.container import runtimes
+from pytest_vperf.targets.container.address import knock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +47,7 @@ exec "$@"
 _END = """
 import sys
 from pathlib import Path
-from pytest_vperf.targets.private_engine import end_processes
+from pytest_vperf.targets.container.private_engine import end_processes
 for _ in range(3):
     end_processes(Path(sys.argv[1]), sys.argv[2])
 """
@@ -124,7 +121,7 @@ class PrivateEngine:
             # Not systemd's: it would need a slice, and a machine with systemd.
             "exec-opts": ["native.cgroupdriver=cgroupfs"],
             "cgroup-parent": f"/{self._run.cgroup}",
-            "runtimes": oci_runtimes.daemon_entries(folder),
+            "runtimes": runtimes.daemon_entries(folder),
         }
         if _major_version(dockerd) < 23:
             # Else an older dockerd writes a key into /etc/docker; a newer one does not know the word.

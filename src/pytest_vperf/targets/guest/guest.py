@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
+import json
 import os
+import re
 import secrets
 import time
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from pytest_vperf.targets.agent.target import ENVIRONMENT
 from pytest_vperf.targets.base import (
@@ -18,23 +23,274 @@ from pytest_vperf.targets.base import (
     TargetError,
     TimedOut,
     Unavailable,
+    end_marked,
+    startup_quantity,
 )
-from pytest_vperf.targets.end_marked import end_marked
-from pytest_vperf.targets.guest.agent import CHUNK, MOST_PRINTED, Ended, NotExecuted
-from pytest_vperf.targets.phases import startup_quantity
-from pytest_vperf.targets.received import Output, received, too_large
-from pytest_vperf.targets.virt.whole_machine import WholeMachine
+from pytest_vperf.targets.libvirt.connection import is_lost, words
+from pytest_vperf.targets.libvirt.domain import WholeMachine
+from pytest_vperf.targets.process import Output, received, too_large
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from pytest_vperf.quantity import Quantity
-    from pytest_vperf.targets.base import Usage
-    from pytest_vperf.targets.guest.agent import GuestAgent
-    from pytest_vperf.targets.image import Rootfs
-    from pytest_vperf.targets.program import Program
-    from pytest_vperf.targets.virt.domain import Domain
+    from pytest_vperf.targets.base import Program, Usage
+    from pytest_vperf.targets.image.rootfs import Rootfs
+    from pytest_vperf.targets.libvirt.connection import Connection
+    from pytest_vperf.targets.libvirt.domain import Domain
+
+
+# The guest's agent (qemu-guest-agent), spoken to through libvirt, so also on a machine far away.
+#
+# Commands: QEMU documentation, interop/qemu-ga-ref. The agent answers only when it is asked: the end of a command
+# is polled for, the more rarely the longer it runs, because each question costs the guest a moment of its
+# processor.
+
+#: Seconds that one answer may take; a guest that is emulated, and busy, is slow.
+ANSWER = 30
+#: Bytes of a file moved by one command: as base64, and as a string of libvirt's protocol, well below 4 MiB.
+CHUNK = 1 << 16
+#: The most that a command's output may have: the answer that brings it is such a string, too.
+MOST_PRINTED = 2_900_000
+_POLL_FIRST, _POLL_LAST, _POLL_SHARE = 0.01, 0.5, 0.05
+#: How libvirt begins what an agent that is well refuses.
+_REFUSED = "unable to execute QEMU agent command"
+#: How libvirt says that it gives an agent up, because an answer is over 10 MiB (qemu_agent.c).
+_TOO_MUCH = "No complete agent response found"
+#: How the agent says that a program is not there, or cannot be executed (GLib's g_spawn_async_with_pipes).
+_NOT_EXECUTED = re.compile(r"Failed to (?:execute|spawn|change).*\((?P<why>[^()]*)\)")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A command of the agent's that has ended: status as a shell has it, and what it printed."""
+
+    status: int
+    stdout: bytes
+    stderr: bytes
+
+
+class NotExecuted(Exception):
+    """The guest could not execute a program; the message is its reason."""
+
+
+class GuestAgent:
+    """The agent of one guest.
+
+    Args:
+        connection: to the daemon.
+        domain: the guest.
+    """
+
+    def __init__(self, connection: Connection, domain: Domain) -> None:
+        self._libvirt = connection.libvirt
+        self._domain = domain
+
+    def ask(self, command: str, *, timeout: float = ANSWER, **arguments: Any) -> Any:
+        """Give one command and take its result.
+
+        Raises:
+            CannotConnect: guest, agent or daemon is gone.
+            TimedOut: the agent does not answer within ``timeout`` seconds.
+            TargetError: the agent refuses; with its words.
+        """
+        import libvirt_qemu
+
+        order = {"execute": command, **({"arguments": arguments} if arguments else {})}
+        try:
+            said = libvirt_qemu.qemuAgentCommand(
+                self._domain.handle, json.dumps(order), max(1, round(timeout)), 0
+            )
+        except self._libvirt.libvirtError as error:
+            raise self._failure(error, command, timeout) from None
+        try:
+            return json.loads(said)["return"]
+        except (ValueError, LookupError, TypeError, RecursionError):
+            raise self._nonsense(command) from None
+
+    def _nonsense(self, command: str) -> TargetError:
+        """The error of an answer that is none: who is root in the guest may have put another agent there."""
+        name = self._domain.name
+        return TargetError(
+            f"{name}: what its agent answered to {command} makes no sense", target=name
+        )
+
+    def _failure(self, error: Any, command: str, timeout: float) -> TargetError:
+        name, said, code = self._domain.name, words(error), error.get_error_code()
+        libvirt = self._libvirt
+        if code == libvirt.VIR_ERR_RPC and self._domain.connection.is_alive:
+            return TargetError(
+                f"{name}: what its agent answered to {command} is too long for libvirt: {said}",
+                target=name,
+            )
+        if _TOO_MUCH in said:
+            return TargetError(
+                f"{name}: what its agent answered to {command} is more than libvirt reads, and it speaks to this"
+                f" agent no more: {said}",
+                target=name,
+            )
+        stopped = "" if _REFUSED in said or is_lost(error) else self._domain.why_stopped()
+        if stopped:
+            return CannotConnect(f"{name} was stopped: {stopped}", target=name)
+        # A machine's end looks like many things to who was talking to its agent; the news of it comes a moment later.
+        gone = _REFUSED not in said and self._domain.ended
+        if gone or is_lost(error):
+            return CannotConnect(
+                f"{name} is gone: {self._domain.why_gone()}{self._domain.last_words()}", target=name
+            )
+        if code == getattr(libvirt, "VIR_ERR_AGENT_COMMAND_TIMEOUT", -1) or "timeout" in said:
+            return TimedOut(
+                f"{name}: its agent did not answer {command} within {timeout:g} s{self._domain.last_words()}",
+                target=name,
+            )
+        if code == libvirt.VIR_ERR_AGENT_UNRESPONSIVE and self._domain.watch.agent is not None:
+            # Its port is open: it hangs. libvirt says so too of the question after one that took too long.
+            return TimedOut(
+                f"{name}: its agent does not answer {command}: {said}{self._domain.last_words()}",
+                target=name,
+            )
+        if code == libvirt.VIR_ERR_AGENT_UNRESPONSIVE:
+            return CannotConnect(
+                f"{name}: its agent is gone: {said}{self._domain.last_words()}", target=name
+            )
+        if code in (libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID):
+            return CannotConnect(f"{name} is gone: {said}{self._domain.last_words()}", target=name)
+        return TargetError(f"{name}: its agent refuses {command}: {said}", target=name)
+
+    def start(self, argv: Sequence[str], env: Mapping[str, str], input: bytes) -> int:
+        """Start a command; its number.
+
+        Raises:
+            NotExecuted: the program is not there, or cannot be executed.
+            TargetError: as `ask`.
+        """
+        arguments: dict[str, Any] = {
+            "path": argv[0],
+            "arg": list(argv[1:]),
+            "env": [f"{name}={value}" for name, value in env.items()],
+            "capture-output": True,
+        }
+        if input:
+            arguments["input-data"] = base64.b64encode(input).decode()
+        try:
+            return self._number(self.ask("guest-exec", **arguments), "pid", "guest-exec")
+        except (CannotConnect, TimedOut):
+            raise
+        except TargetError as error:
+            found = _NOT_EXECUTED.search(str(error))
+            if found is None:
+                raise
+            raise NotExecuted(found["why"]) from None
+
+    def ended(self, pid: int) -> Ended | None:
+        """How a command ended; ``None``: it still runs. May be asked once after the end.
+
+        Raises:
+            TargetError: as `ask`; or it printed more than the agent keeps.
+        """
+        command = "guest-exec-status"
+        answer = self.ask(command, pid=pid)
+        if not isinstance(answer, dict) or not isinstance(answer.get("exited"), bool):
+            raise self._nonsense(command)
+        if not answer["exited"]:
+            return None
+        if answer.get("out-truncated") or answer.get("err-truncated"):
+            raise TargetError(
+                f"{self._domain.name}: a command printed more than its agent keeps: have it write to a file,"
+                " and get() that",
+                target=self._domain.name,
+            )
+        if "exitcode" in answer:
+            status = self._number(answer, "exitcode", command)
+        else:
+            status = 128 + self._number({"signal": 0, **answer}, "signal", command)
+        out, err = (self._bytes(answer, name, command) for name in ("out-data", "err-data"))
+        return Ended(status, out, err)
+
+    def _number(self, answer: Any, name: str, command: str) -> int:
+        """A number of an answer.
+
+        Raises:
+            TargetError: there is none.
+        """
+        found = answer.get(name) if isinstance(answer, dict) else answer
+        if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < 1 << 63:
+            raise self._nonsense(command)
+        return found
+
+    def _bytes(self, answer: Mapping[str, Any], name: str, command: str) -> bytes:
+        """Bytes of an answer; none where it has none.
+
+        Raises:
+            TargetError: there is something else.
+        """
+        try:
+            return base64.b64decode(answer.get(name, ""))
+        except (ValueError, TypeError):
+            raise self._nonsense(command) from None
+
+    def wait(self, pid: int, deadline: float) -> Ended | None:
+        """Wait for a command's end until a deadline on time.perf_counter()'s clock; ``None``: it still runs."""
+        began = time.perf_counter()
+        while (ended := self.ended(pid)) is None:
+            now = time.perf_counter()
+            if now >= deadline:
+                return None
+            pause = min(_POLL_LAST, max(_POLL_FIRST, _POLL_SHARE * (now - began)))
+            self._domain.pause(min(pause, deadline - now))
+        return ended
+
+    def write(self, path: str, chunks: Iterator[bytes]) -> None:
+        """Write a file.
+
+        Raises:
+            TargetError: as `ask`.
+        """
+        file = self._open(path, "wb")
+        try:
+            for chunk in chunks:
+                left = chunk
+                while left:
+                    part: dict[str, Any] = {"buf-b64": base64.b64encode(left).decode()}
+                    said = self.ask("guest-file-write", handle=file, **part)
+                    written = self._number(said, "count", "guest-file-write")
+                    if not 0 < written <= len(left):
+                        raise self._nonsense("guest-file-write")
+                    left = left[written:]
+        except BaseException:
+            with contextlib.suppress(TargetError):  # the first error tells more
+                self.ask("guest-file-close", handle=file)
+            raise
+        self.ask("guest-file-close", handle=file)
+
+    def _open(self, path: str, mode: str) -> int:
+        said = self.ask("guest-file-open", path=path, mode=mode)
+        return self._number(said, "return", "guest-file-open")
+
+    def read(self, path: str) -> Iterator[bytes]:
+        """Read a file, piece by piece.
+
+        Raises:
+            TargetError: as `ask`.
+        """
+        file = self._open(path, "rb")
+        try:
+            while True:
+                answer = self.ask("guest-file-read", handle=file, count=CHUNK)
+                if not isinstance(answer, dict):
+                    raise self._nonsense("guest-file-read")
+                piece = self._bytes(answer, "buf-b64", "guest-file-read")
+                if piece:
+                    yield piece
+                if answer.get("eof") or not piece:
+                    break
+        except BaseException:
+            with contextlib.suppress(TargetError):  # the first error tells more
+                self.ask("guest-file-close", handle=file)
+            raise
+        self.ask("guest-file-close", handle=file)
+
 
 #: The phases of a guest's start, in order. Each ends where the next begins:
 #:
@@ -194,7 +450,7 @@ class Guest(WholeMachine):
 
     def program(self, name: str) -> Program:
         """A program of the image; see `pytest_vperf.targets.base.Target.program`."""
-        from pytest_vperf.targets.image_programs import programs_of
+        from pytest_vperf.targets.image.programs import programs_of
 
         try:
             return programs_of(self._rootfs).find(name)

@@ -8,30 +8,29 @@ from typing import TYPE_CHECKING
 
 from pytest_vperf.targets.base import CannotStart, Unavailable
 from pytest_vperf.targets.disks import attached
+from pytest_vperf.targets.guest.boot import Boot, CardConfig, DiskConfig, GuestConfig
 from pytest_vperf.targets.guest.boot import boot as start_guest
-from pytest_vperf.targets.guest.config import Boot, CardConfig, DiskConfig, GuestConfig
-from pytest_vperf.targets.kernel.root_initramfs import VIRTIO, build_root_initramfs
+from pytest_vperf.targets.kernel.initramfs import VIRTIO, build_root_initramfs
+from pytest_vperf.targets.libvirt.daemon import Machines
+from pytest_vperf.targets.libvirt.disks import check_place, lend, put_in_place
+from pytest_vperf.targets.libvirt.domain import memory_mib_of, vcpus_of
+from pytest_vperf.targets.libvirt.network import MachineNetwork, check_kind
+from pytest_vperf.targets.libvirt.root_disk import SIZE, SMALL_INIT, build_boot_disk
 from pytest_vperf.targets.limits import Limits
-from pytest_vperf.targets.pod.disks import serial
-from pytest_vperf.targets.virt.attached_disks import check_place, lend, put_in_place
-from pytest_vperf.targets.virt.boot_disk import build_boot_disk
-from pytest_vperf.targets.virt.machines import Machines
-from pytest_vperf.targets.virt.root_disk import SIZE, SMALL_INIT
-from pytest_vperf.targets.virt.size import memory_mib_of, vcpus_of
-from pytest_vperf.targets.virt.virtual_network import MachineNetwork, check_kind
+from pytest_vperf.targets.pod.disk import serial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pytest_vperf.targets.control_group import MemoryGroup
     from pytest_vperf.targets.disks import CappedDisk, Disk
     from pytest_vperf.targets.guest.guest import Guest
-    from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.image.rootfs import Rootfs
     from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
+    from pytest_vperf.targets.libvirt.daemon import Daemon
+    from pytest_vperf.targets.libvirt.network import OvsNetwork
     from pytest_vperf.targets.limits import DiskCaps
-    from pytest_vperf.targets.memory_group import MemoryGroup
     from pytest_vperf.targets.scope import Scope
-    from pytest_vperf.targets.virt.daemon import Daemon
-    from pytest_vperf.targets.virt.ovs_network import OvsNetwork
 
 #: Accelerator → libvirt's domain type, and the processor a guest has unless it asks for another.
 TYPES = {"kvm": ("kvm", "host-passthrough"), "tcg": ("qemu", "maximum")}
@@ -42,7 +41,7 @@ _REAL_KVM = "give it one, or a host whose processor has KVM"
 #: How the kernel comes into the machine.
 BOOTS = ("direct", "firmware")
 INITS = {"systemd": "/sbin/init", "small": f"/{SMALL_INIT}"}
-#: What the kernel is told; see `pytest_vperf.targets.pod.command_line`, whose choice this is, for a machine that has
+#: What the kernel is told; see `pytest_vperf.targets.pod.qemu`, whose choice this is, for a machine that has
 #: more in it.
 PARAMETERS = (
     *("debug", "quiet", "earlyprintk=ttyS0", "console=ttyS0", "panic=-1", "reboot=t"),

@@ -6,7 +6,10 @@ Ubuntu keep netperf and lmbench, from the same sources, for the build alone; not
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +20,244 @@ from pytest_vperf.machine.preflight import find_program
 from pytest_vperf.targets.base import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+
+# apt with folders of its own: asks the machine's sources, and changes nothing of the machine's apt or dpkg.
+#
+# It needs no root. What it knows as installed is nothing, so that what it resolves is a whole system.
+
+#: Seconds for apt to fetch its lists, or some hundred packages.
+_TIMEOUT = 900.0
+_INSTALLS = re.compile(r"^Inst (\S+) (?:\[[^]]*\] )?\((\S+) ", re.MULTILINE)
+_CANDIDATE = re.compile(r"^(\S+):\n(?: .*\n)*?  Candidate: (?!\(none\))\S+", re.MULTILINE)
+#: Long enough to be worth saying, short enough for a table.
+_WORDS = 300
+
+
+class PrivateApt:
+    """One private apt.
+
+    Args:
+        folder: empty; holds lists, packages and what else is made on the way.
+        sources: the lines of its sources.list.
+        known_lists: package lists and release files that the machine's apt has; what is still right in them need
+            not be fetched again.
+
+    Attributes:
+        lists: the folder with the package lists, after `update`.
+        archives: the folder with the packages, after `download`.
+        sources: the sources.list.
+    """
+
+    def __init__(
+        self, folder: Path, sources: Sequence[str], known_lists: Sequence[Path] = ()
+    ) -> None:
+        self.folder = folder
+        self.lists, self.archives = folder / "lists", folder / "cache/archives"
+        for path in (self.lists / "partial", self.archives / "partial", folder / "none"):
+            path.mkdir(parents=True)
+        for path in (path for path in known_lists if path.is_file()):
+            shutil.copy2(path, self.lists / path.name)  # apt asks with the file's date
+        self.sources = folder / "sources.list"
+        self.sources.write_text("".join(f"{line}\n" for line in sources))
+        (folder / "status").touch()
+        configuration = folder / "apt.conf"
+        configuration.write_text(_configuration(folder))
+        self._environment = {
+            **os.environ,
+            "LC_ALL": "C",
+            "DEBIAN_FRONTEND": "noninteractive",
+            "APT_CONFIG": str(configuration),
+        }
+
+    def update(self) -> None:
+        """Fetch the package lists.
+
+        Raises:
+            Unavailable: they cannot be fetched.
+        """
+        self._apt("fetch the package lists", "apt-get", "update", "--error-on=any")
+
+    def known(self, names: Iterable[str]) -> set[str]:
+        """Which of these packages the sources have."""
+        text = self._apt("look up packages", "apt-cache", "policy", *names)
+        return {match[1] for match in _CANDIDATE.finditer(text)}
+
+    def resolve(self, wanted: Iterable[str]) -> dict[str, str]:
+        """The packages that an empty system with these would have, with their versions, sorted.
+
+        Raises:
+            Unavailable: they do not go together.
+        """
+        text = self._apt("resolve packages", "apt-get", "install", "--simulate", *wanted)
+        return dict(sorted(_INSTALLS.findall(text)))
+
+    def download(self, packages: Mapping[str, str]) -> None:
+        """Fetch these packages in these versions.
+
+        Raises:
+            Unavailable: they cannot be fetched.
+        """
+        exact = [f"{name}={version}" for name, version in packages.items()]
+        self._apt("fetch the packages", "apt-get", "install", "--download-only", *exact)
+
+    def fetch(self, name: str) -> Path:
+        """Fetch one package without what it depends on; where it is.
+
+        Raises:
+            Unavailable: it cannot be fetched.
+        """
+        folder = self.archives.parent / f"single-{name}"
+        folder.mkdir()
+        self._apt("fetch a package", "apt-get", "download", name, folder=folder)
+        return next(folder.glob("*.deb"))
+
+    def _apt(self, purpose: str, program: str, *words: str, folder: Path | None = None) -> str:
+        command = [program, "-q", "-y", *words] if program == "apt-get" else [program, *words]
+        try:
+            done = subprocess.run(
+                command,
+                env=self._environment,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                timeout=_TIMEOUT,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise Unavailable(f"apt could not {purpose} within {error.timeout:g} s") from error
+        if done.returncode:
+            errors = [line for line in done.stderr.splitlines() if line.startswith("E: ")]
+            words_of_apt = " ".join(errors or done.stderr.split("\n"))[:_WORDS].strip()
+            raise Unavailable(f"apt could not {purpose}: {words_of_apt or 'it said nothing'}")
+        return done.stdout
+
+
+def _configuration(folder: Path) -> str:
+    """How it fetches is the machine's (proxies, certificates, retries); where it keeps things, and hooks, are not."""
+    done = subprocess.run(
+        ["apt-config", "dump"], capture_output=True, text=True, check=False, timeout=60
+    )
+    machine = [
+        line
+        for line in done.stdout.splitlines()
+        if line.startswith("Acquire::") and not line.startswith("Acquire::IndexTargets")
+    ]
+    own = {
+        "Dir::State": folder,
+        "Dir::State::lists": folder / "lists",
+        "Dir::State::status": folder / "status",
+        "Dir::State::extended_states": folder / "extended_states",
+        "Dir::Cache": folder / "cache",
+        "Dir::Cache::archives": folder / "cache/archives",
+        "Dir::Log": folder / "none",
+        "Dir::Etc::sourcelist": folder / "sources.list",
+        "Dir::Etc::sourceparts": folder / "none",
+        "Dir::Etc::parts": folder / "none",
+        "Dir::Etc::main": "/dev/null",
+        "Acquire::Languages": "none",
+        "APT::Install-Recommends": "false",
+        # As root apt would fetch as another user, who may not write into this folder.
+        "APT::Sandbox::User": "root",
+        "Debug::NoLocking": "true",
+    }
+    return "\n".join([*machine, *(f'{name} "{value}";' for name, value in own.items()), ""])
+
+
+# Packages of the distribution, fetched and unpacked without being installed.
+#
+# What is unpacked is what apt vouches for, and nothing beside it: files are named by apt before they are fetched,
+# compared with the checksums of its signed lists once more, and lie in a folder that no other user may enter.
+
+#: Seconds to fetch some hundred megabytes, and to unpack them.
+_FETCH, _UNPACK = 600.0, 300.0
+#: As root apt would fetch as another user, for whom the folder would have to be open to everybody.
+_AS_OURSELVES = ("-o", "APT::Sandbox::User=root")
+#: What ``apt-get --print-uris`` prints for a file (apt-get(8)): its address, its name, its size, a checksum.
+_PROMISED = re.compile(
+    r"^'[^']*' (?P<name>[A-Za-z0-9][^\s/]*\.deb) (?P<size>\d+) (?P<kind>SHA256|SHA512):(?P<hex>[0-9a-f]+)$",
+    re.MULTILINE,
+)
+
+
+def fetch(packages: Sequence[str], folder: Path) -> list[Path]:
+    """Fetch packages without what they depend on.
+
+    Args:
+        packages: their names, or ``NAME=VERSION``, as the machine's apt knows them.
+        folder: private to this user; the files are put there.
+
+    Returns:
+        the packages' files, in apt's order.
+
+    Raises:
+        Unavailable: one cannot be fetched, or is not the one that apt's lists have.
+    """
+    promised = list(_PROMISED.finditer(_apt(folder, "download", "--print-uris", *packages)))
+    if len(promised) != len(packages):
+        raise Unavailable(f"apt has no checksums for {' '.join(packages)}", remedy="apt-get update")
+    _apt(folder, "download", *packages)
+    return [_verified(folder / each["name"], each) for each in promised]
+
+
+def unpack(package: Path, folder: Path) -> None:
+    """Unpack a package's files into a folder.
+
+    Raises:
+        Unavailable: it is damaged, or the folder cannot be written.
+    """
+    _call(["dpkg-deb", "-x", str(package), str(folder)], f"unpack {package.name}", _UNPACK)
+
+
+def _apt(folder: Path, *words: str) -> str:
+    return _call(
+        ["apt-get", "-q", *_AS_OURSELVES, *words], f"fetch {words[-1]}", _FETCH, folder=folder
+    )
+
+
+def _verified(path: Path, promise: re.Match[str]) -> Path:
+    digest = hashlib.new(promise["kind"].lower())
+    try:
+        size = path.lstat().st_size
+        with path.open("rb") as stream:
+            while chunk := stream.read(1 << 20):
+                digest.update(chunk)
+    except OSError as error:
+        raise Unavailable(f"apt did not fetch {path.name}: {error.strerror}") from error
+    if (size, digest.hexdigest()) != (int(promise["size"]), promise["hex"]):
+        raise Unavailable(
+            f"{path.name} is not what apt's lists have: its size is {size} bytes and its {promise['kind']}"
+            f" {digest.hexdigest()[:16]}…, not {promise['size']} and {promise['hex'][:16]}…",
+            remedy="apt-get update",
+        )
+    return path
+
+
+def _call(argv: Sequence[str], purpose: str, seconds: float, folder: Path | None = None) -> str:
+    try:
+        done = subprocess.run(
+            argv,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=seconds,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise Unavailable(f"this is not Debian or Ubuntu: there is no {argv[0]}") from None
+    except subprocess.TimeoutExpired:
+        raise Unavailable(f"{argv[0]} could not {purpose} within {seconds:g} s") from None
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        said = lines[-1] if lines else f"it said nothing (exit status {done.returncode})"
+        raise Unavailable(f"{argv[0]} could not {purpose}: {said[:300]}")
+    return done.stdout
+
 
 #: Where a distribution, named as its release files name it, keeps the tools: netperf is not free software in the
 #: sense of Debian (https://packages.debian.org/source/netperf), and "universe" is Ubuntu's for what Debian maintains.

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from pytest_vperf.machine import cache
 from pytest_vperf.machine.preflight import find_program
-from pytest_vperf.targets import apt_packages
 from pytest_vperf.targets.base import Unavailable
-from pytest_vperf.targets.elf import read_elf
+from pytest_vperf.targets.image import apt
+from pytest_vperf.targets.image.elf import read_elf
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,8 +59,8 @@ def _fetch(draft: Path) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         try:
-            for package in apt_packages.fetch(["busybox-static"], folder):
-                apt_packages.unpack(package, folder / "tree")
+            for package in apt.fetch(["busybox-static"], folder):
+                apt.unpack(package, folder / "tree")
         except Unavailable as error:
             raise Unavailable(
                 f"no static busybox is installed, and the package cannot be had: {error.reason}",

@@ -14,17 +14,21 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from pytest_vperf.machine import cache
-from pytest_vperf.targets import debian_build, debian_sources
+from pytest_vperf.machine.checks import TOOLS
+from pytest_vperf.machine.preflight import Readiness, find_program
 from pytest_vperf.targets.base import Unavailable
-from pytest_vperf.targets.image import Rootfs
-from pytest_vperf.targets.image_tar import TarWriter, write_with
-from pytest_vperf.targets.private_apt import PrivateApt
+from pytest_vperf.targets.image import apt as debian_sources
+from pytest_vperf.targets.image import debian_build
+from pytest_vperf.targets.image.apt import PrivateApt
+from pytest_vperf.targets.image.rootfs import Rootfs
+from pytest_vperf.targets.image.tar import TarWriter, write_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from pytest_vperf.targets.debian_sources import Sources
+    from pytest_vperf.targets.image.apt import Sources
+
 
 #: Essential packages without apt, which apt counts among them: nothing is installed later.
 BASE = ("?and(?essential,?not(?name(^apt$)))",)
@@ -102,7 +106,7 @@ def planned(sources: Sources) -> Plan | None:
         return None
 
 
-def size(plan: Plan) -> int | None:
+def image_size(plan: Plan) -> int | None:
     """The bytes of the image, our own programs left aside; ``None`` where it is not in the cache."""
     try:
         return (_base(plan) / "rootfs.tar").stat().st_size
@@ -218,3 +222,49 @@ def _with(plan: Plan, extra: Mapping[str, bytes | Path], without: Mapping[str, s
         plan.name,
         tuple(sorted({**plan.without, **without}.items())),
     )
+
+
+# What ``vperf doctor`` says about the image with the tools, and about each tool. Nothing is built for it.
+
+NAME = "tools image"
+NAMES = (NAME, *TOOLS)
+
+
+def check() -> list[Readiness]:
+    """Whether the image is built or can be, then whether it has, or would have, each tool."""
+    try:
+        plan = planned(debian_sources.configured())
+    except Unavailable as error:
+        image, plan = Readiness(NAME, False, error.reason, error.remedy), None
+    else:
+        image = _image(plan)
+    return [image, *(_tool(name, package, plan, image) for name, package in TOOLS.items())]
+
+
+def _image(plan: Plan | None) -> Readiness:
+    size = image_size(plan) if plan is not None else None
+    if plan is not None and size is not None:
+        return Readiness(
+            NAME, True, f"{plan.name}, {len(plan.packages)} packages, {size / 1e6:.0f} MB, is built"
+        )
+    builder = debian_build.check()
+    if not builder.usable:
+        return Readiness(NAME, False, f"it is not built, and {builder.why}", builder.remedy)
+    return Readiness(
+        NAME, True, "the first test that uses a tool builds it, which takes some minutes"
+    )
+
+
+def _tool(name: str, package: str, plan: Plan | None, image: Readiness) -> Readiness:
+    if not image.usable:
+        own = find_program(name)
+        where = f"; with --host-tools, the host runs {own}" if own else ""
+        return Readiness(name, False, f"the {NAME} is not usable{where}", image.remedy)
+    if plan is None:
+        maybe = ", where a package source has it" if package in OPTIONAL else ""
+        return Readiness(name, True, f"comes with the {NAME}{maybe}")
+    if package in plan.packages:
+        return Readiness(name, True, f"{plan.packages[package]}, in the {NAME}")
+    reason = plan.without.get(package, "it is not there")
+    remedy = "add a package source that has it to apt's, and run apt-get update"
+    return Readiness(name, False, f"the {NAME} has none: {reason}", remedy)

@@ -12,16 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_vperf.machine.parent_death import at_parents_death
+from pytest_vperf.machine.ending import at_parents_death
 from pytest_vperf.machine.preflight import Readiness, find_program
 from pytest_vperf.targets.base import Unavailable
-from pytest_vperf.targets.image_tar import TarWriter
+from pytest_vperf.targets.image.tar import TarWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pytest_vperf.targets.debian_sources import Sources
-    from pytest_vperf.targets.private_apt import PrivateApt
+    from pytest_vperf.targets.image.apt import PrivateApt, Sources
 
 #: The name of the layout of the image with the tools.
 LAYOUT = "debian rootfs 1"

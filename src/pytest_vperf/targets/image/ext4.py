@@ -38,7 +38,7 @@ def write_ext4(tar: Path, destination: Path, size: int) -> None:
     """Write an ext4 file system with the content of a tar file.
 
     Args:
-        tar: an uncompressed tar file, as `pytest_vperf.targets.image_tar.TarWriter` writes it.
+        tar: an uncompressed tar file, as `pytest_vperf.targets.image.tar.TarWriter` writes it.
         destination: a new file; sparse.
         size: bytes of the file system; it has to hold the content.
 

@@ -8,21 +8,62 @@ load before the program is believed.
 
 from __future__ import annotations
 
+import fnmatch
 import functools
 import hashlib
+import posixpath
 import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_vperf.targets.base import Unavailable
-from pytest_vperf.targets.elf import read_elf
-from pytest_vperf.targets.library_path import library_folders
-from pytest_vperf.targets.program import Program
-from pytest_vperf.targets.tree import Tree, unpacked
+from pytest_vperf.targets.base import Program, Unavailable
+from pytest_vperf.targets.image.elf import read_elf
+from pytest_vperf.targets.image.tar import Tree, unpacked
 
 if TYPE_CHECKING:
-    from pytest_vperf.targets.image import Rootfs
+    from collections.abc import Iterator
+
+    from pytest_vperf.targets.image.rootfs import Rootfs
+
+
+# Where the loader of an image looks for libraries, without a leading slash.
+
+#: After those of the configuration (ld.so(8)); and musl's (https://wiki.musl-libc.org, "Environment variables").
+_DEFAULT = ("/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib")
+_MAX_DEPTH = 8
+
+
+def library_folders(tree: Tree) -> list[str]:
+    """The folders with an image's libraries, in the order in which its loader looks at them, links resolved."""
+    folders = [*_configured(tree, "/etc/ld.so.conf"), *_default(tree)]
+    found = (tree.resolve(folder) for folder in folders)
+    return list(dict.fromkeys(path for path in found if path and tree.names(path)))
+
+
+def _default(tree: Tree) -> Iterator[str]:
+    for folder in _DEFAULT:
+        # Debian's loader has its multiarch folders built in; their configuration file comes with the C library.
+        for name in tree.names(folder):
+            if name.endswith(("-linux-gnu", "-linux-musl")):
+                yield f"{folder}/{name}"
+        yield folder
+
+
+def _configured(tree: Tree, path: str, depth: int = 0) -> Iterator[str]:
+    """The folders that a file in the form of ld.so.conf names (ldconfig(8)): one a line, or ``include PATTERN``."""
+    if tree.entry(path) is None or depth > _MAX_DEPTH:
+        return
+    for line in tree.read(path).decode("utf-8", "replace").splitlines():
+        words = line.partition("#")[0].split()
+        if len(words) == 2 and words[0] == "include":
+            pattern = posixpath.join(posixpath.dirname(path), words[1])
+            folder, name = posixpath.split(pattern)
+            for each in fnmatch.filter(tree.names(folder), name):
+                yield from _configured(tree, f"{folder}/{each}", depth + 1)
+        elif words and words[0].startswith("/"):
+            yield words[0]
+
 
 #: Where a shell looks, in a container as in a pod.
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vperf.machine import cache
 from pytest_vperf.targets.base import CannotStart
-from pytest_vperf.targets.tar_members import members
+from pytest_vperf.targets.image.tar import members
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +51,7 @@ def default_rootfs() -> Rootfs:
     Raises:
         Unavailable: no static busybox is installed and none can be fetched from the distribution.
     """
-    from pytest_vperf.targets import busybox
+    from pytest_vperf.targets.image import busybox
 
     program = busybox.find()
     applets = busybox.applets(program)

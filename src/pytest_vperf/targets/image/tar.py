@@ -7,17 +7,249 @@ place as in the image, inside of the unpacked tree. No device is made and no pri
 
 from __future__ import annotations
 
+import io
+import itertools
 import posixpath
+import tarfile
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pytest_vperf.targets.base import CannotStart
-from pytest_vperf.targets.tar_members import members, shown
 
 if TYPE_CHECKING:
-    import tarfile
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
-    from typing import BinaryIO
+
+
+# Writing an image's tar file so that equal trees are equal bytes, and without what no tool needs.
+
+
+class TarWriter:
+    """An uncompressed tar file in which everything is dated 0; members are named without a leading slash.
+
+    Args:
+        destination: written when the context is left.
+    """
+
+    def __init__(self, destination: Path) -> None:
+        self._archive = tarfile.open(destination, "w:", format=tarfile.GNU_FORMAT)  # noqa: SIM115
+        self._names: set[str] = set()
+
+    def __enter__(self) -> TarWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._archive.close()
+
+    def copy(
+        self,
+        source: Path,
+        wanted: Callable[[str], bool] = lambda name: True,
+        rename: Callable[[str], str] = lambda name: name,
+    ) -> None:
+        """Take over the members of another tar file, in its order; device nodes are left out.
+
+        Args:
+            source: the other tar file.
+            wanted: whether to take the member of this name.
+            rename: its new name.
+        """
+        with tarfile.open(source, "r:") as archive:
+            for member in archive:
+                name = rename(plain(member.name))
+                if not name or not wanted(name) or not _is_kept(member) or name in self._names:
+                    continue
+                link = plain(member.linkname) if member.islnk() else member.linkname
+                data = archive.extractfile(member) if member.isreg() else None
+                self._add(name, member.type, member.mode, link, data, member.size, member)
+
+    def folder(self, name: str, mode: int = 0o755) -> None:
+        """A folder of root's, with those above it; nothing if it is there."""
+        upper, _, _ = name.rpartition("/")
+        if upper:
+            self.folder(upper)
+        if name not in self._names:
+            self._add(name, tarfile.DIRTYPE, mode)
+
+    def file(self, name: str, data: bytes, mode: int = 0o644) -> None:
+        """A file of root's, with the folders above it."""
+        upper, _, _ = name.rpartition("/")
+        if upper:
+            self.folder(upper)
+        self._add(name, tarfile.REGTYPE, mode, data=io.BytesIO(data), size=len(data))
+
+    def link(self, name: str, to: str) -> None:
+        """A symbolic link of root's, with the folders above it; nothing if something of that name is there."""
+        upper, _, _ = name.rpartition("/")
+        if upper:
+            self.folder(upper)
+        if name not in self._names:
+            self._add(name, tarfile.SYMTYPE, 0o777, to)
+
+    def _add(
+        self,
+        name: str,
+        kind: bytes,
+        mode: int,
+        link: str = "",
+        data: object = None,
+        size: int = 0,
+        owner: tarfile.TarInfo | None = None,
+    ) -> None:
+        entry = tarfile.TarInfo(name)
+        entry.type, entry.mode, entry.linkname, entry.size = kind, mode, link, size if data else 0
+        if owner is not None:
+            entry.uid, entry.gid = owner.uid, owner.gid
+        self._archive.addfile(entry, data)  # type: ignore[arg-type]
+        self._names.add(name)
+
+
+def plain(name: str) -> str:
+    """A member's name without ``./`` and slashes at its ends; the root itself is empty."""
+    return (
+        name.removeprefix(".").strip("/")
+        if name.startswith(("./", "/")) or name == "."
+        else name.rstrip("/")
+    )
+
+
+def _is_kept(member: tarfile.TarInfo) -> bool:
+    return member.isreg() or member.isdir() or member.issym() or member.islnk()
+
+
+def write_with(base: Path, extra: Mapping[str, bytes | Path], destination: Path) -> None:
+    """A tar file with more programs in it.
+
+    Args:
+        base: a tar file that `TarWriter` wrote.
+        extra: what to add, by its path in the image; a program, so it can be executed.
+        destination: the new tar file.
+    """
+    more = {path.strip("/"): content for path, content in extra.items()}
+    with TarWriter(destination) as archive:
+        archive.copy(base, lambda name: name not in more)
+        for name, content in sorted(more.items()):
+            archive.file(
+                name, content if isinstance(content, bytes) else content.read_bytes(), 0o755
+            )
+
+
+# The members of an image's tar file, which may come from anywhere: read, or refused in words, whatever is in it.
+#
+# Its limits are far above what images have (a Debian with a desktop has 300,000 files, 20 folders deep), and low
+# enough that one which is made to be unpacked for ever is refused at once.
+
+#: Members of one image.
+MEMBERS = 1_000_000
+#: Folders within each other.
+DEPTH = 256
+#: Bytes of a name, as Linux has it (PATH_MAX in limits.h), and of one part of it (NAME_MAX).
+NAME, PART = 4096, 255
+#: Bytes of a header: longer names and PAX records are read into memory whole. Names are far shorter, see `NAME`;
+#: extended attributes, which are kept there too, have at most 64 KiB each (xattr(7)).
+HEADER = 1 << 20
+
+# How gzip, bzip2, xz and zstd files begin.
+_COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
+#: What reading a damaged, or made-up, archive ends with: sizes may be negative or beyond any file, and headers that
+#: belong to the next header may follow each other without end.
+DAMAGE = (
+    tarfile.TarError,
+    EOFError,
+    ValueError,
+    ArithmeticError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+)
+
+
+def members(path: Path) -> Iterator[tarfile.TarInfo]:
+    """The members of an uncompressed tar file, one after the other.
+
+    Raises:
+        CannotStart: it cannot be read, is compressed or damaged, or has a member whose content is not written out.
+    """
+    try:
+        with path.open("rb") as stream:
+            headers: Any = Headers(stream, str(path))
+            with tarfile.open(fileobj=headers, mode="r:") as archive:
+                for count in itertools.count(1):
+                    member = archive.next()
+                    if member is None:
+                        return
+                    archive.__dict__["members"].clear()  # it keeps them all, else
+                    if count > MEMBERS:
+                        raise CannotStart(f"the image {path} has more than {MEMBERS} members")
+                    _check(path, member)
+                    yield member
+    except OSError as error:
+        raise CannotStart(f"the image {path} cannot be read: {error.strerror}") from error
+    except DAMAGE as error:
+        raise CannotStart(f"the image {path} is not {_what_is_wrong(path, error)}") from error
+
+
+class Headers:
+    """A tar file of which headers are read, and refused where they are made to fill the memory.
+
+    Args:
+        stream: the archive.
+        name: in messages.
+    """
+
+    def __init__(self, stream: BinaryIO, name: str) -> None:
+        self._stream = stream
+        self.name = name
+        self.seek, self.tell = stream.seek, stream.tell
+
+    def read(self, size: int = -1) -> bytes:
+        """As of a stream.
+
+        Raises:
+            tarfile.HeaderError: nobody has that much to say.
+        """
+        if not 0 <= size <= HEADER:
+            raise tarfile.HeaderError(f"a header has {size} bytes")
+        return self._stream.read(size)
+
+
+def _check(path: Path, member: tarfile.TarInfo) -> None:
+    name = shown(member.name)
+    if member.size < 0:  # reading would go back, and on for ever
+        raise CannotStart(
+            f"the image {path} is not a whole tar archive: {name} has {member.size} bytes"
+        )
+    if member.issparse():
+        raise CannotStart(f"the image {path} has the sparse file {name}: write it without --sparse")
+    for text in (member.name, member.linkname):
+        parts = text.split("/")
+        if len(text.encode("utf-8", "surrogateescape")) > NAME or len(parts) > DEPTH:
+            raise CannotStart(
+                f"the image {path} has a name of {len(text)} characters in {len(parts)} parts, {shown(text)}:"
+                f" at most {NAME} and {DEPTH}"
+            )
+        longest = max(parts, key=len)
+        if len(longest.encode("utf-8", "surrogateescape")) > PART:
+            raise CannotStart(
+                f"the image {path} has a name of {len(longest)} characters, {shown(longest)}: at most {PART}"
+            )
+
+
+def shown(name: str) -> str:
+    """A member's name for messages: in quotes, without control characters, and not longer than a line."""
+    return repr(name if len(name) <= 80 else f"{name[:60]}…{name[-18:]}")
+
+
+def _what_is_wrong(path: Path, error: BaseException) -> str:
+    with path.open("rb") as stream:
+        compressed = stream.read(8).startswith(_COMPRESSED)
+    if compressed:
+        return "a plain tar archive: it is compressed; unpack the compression first"
+    words = (
+        "its headers make no sense" if isinstance(error, (RecursionError, MemoryError)) else error
+    )
+    return f"a whole tar archive: {words}"
+
 
 #: As Linux has it (path_resolution(7)).
 _MAX_LINKS = 40

@@ -6,18 +6,76 @@ for a machine that nobody knows, takes seconds to unpack when emulated, and is m
 
 from __future__ import annotations
 
+import stat
+from dataclasses import dataclass, field
 from importlib import resources
 from typing import TYPE_CHECKING
 
 from pytest_vperf.machine import cache, compiler
 from pytest_vperf.targets.base import CannotStart, Unavailable
-from pytest_vperf.targets.kernel import modules
-from pytest_vperf.targets.kernel.cpio import Archive
+from pytest_vperf.targets.kernel import guest_kernel
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
+
+
+# A writer for the archive that Linux unpacks as its first root: cpio, "newc" format.
+#
+# Format: Linux kernel documentation, driver-api/early-userspace/buffer-format.
+
+
+@dataclass
+class Archive:
+    """Files in the order they were added, all owned by root and dated 0, so that equal input gives equal bytes."""
+
+    _blocks: list[bytes] = field(default_factory=list)
+
+    def folder(self, name: str) -> None:
+        """Add a folder; its parents must have been added before."""
+        self._add(name, stat.S_IFDIR | 0o755)
+
+    def file(self, name: str, content: bytes, mode: int = 0o644) -> None:
+        """Add a regular file."""
+        self._add(name, stat.S_IFREG | mode, content)
+
+    def device(self, name: str, major: int, minor: int) -> None:
+        """Add a character device."""
+        self._add(name, stat.S_IFCHR | 0o600, device=(major, minor))
+
+    def _add(
+        self, name: str, mode: int, content: bytes = b"", device: tuple[int, int] = (0, 0)
+    ) -> None:
+        path = name.encode() + b"\0"
+        # ino, mode, uid, gid, nlink, mtime, filesize, devmajor, devminor, rdevmajor, rdevminor, namesize, check
+        fields = (
+            len(self._blocks) + 1,
+            mode,
+            0,
+            0,
+            1,
+            0,
+            len(content),
+            0,
+            0,
+            *device,
+            len(path),
+            0,
+        )
+        header = b"070701" + b"".join(b"%08x" % value for value in fields)
+        self._blocks.append(_padded(header + path) + _padded(content))
+
+    def bytes(self) -> bytes:
+        """The whole archive."""
+        end = Archive()
+        end._add("TRAILER!!!", 0)
+        return b"".join(self._blocks) + end._blocks[0]
+
+
+def _padded(data: bytes) -> bytes:
+    return data + b"\0" * (-len(data) % 4)
+
 
 #: The name of the layout; it changes with what is in the archive, and where.
 _LAYOUT = "first root 1"
@@ -59,7 +117,11 @@ def build_root_initramfs(kernel: GuestKernel, drivers: tuple[str, ...]) -> Path:
         Unavailable: there is no C compiler.
     """
     init = _build_init().read_bytes()
-    loaded = modules.collect(kernel.modules, drivers, useful=_ASKED_FOR) if kernel.modules else []
+    loaded = (
+        guest_kernel.collect_modules(kernel.modules, drivers, useful=_ASKED_FOR)
+        if kernel.modules
+        else []
+    )
     archive = Archive()
     archive.folder("dev")
     # The kernel opens it as the first process's standard streams, before /dev is mounted.

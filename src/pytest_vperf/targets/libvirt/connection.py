@@ -3,16 +3,267 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import threading
+import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, quote, urlsplit, urlunsplit
 
-from pytest_vperf.targets.base import CannotConnect, TargetError, TimedOut
-from pytest_vperf.targets.virt import address, over_ssh
-from pytest_vperf.targets.virt.events import Watches, run_event_loop
-from pytest_vperf.targets.virt.failures import failed, library, words
+from pytest_vperf.machine import cache
+from pytest_vperf.machine.preflight import find_program
+from pytest_vperf.targets.base import CannotConnect, CannotStart, TargetError, TimedOut, Unavailable
+from pytest_vperf.targets.libvirt import address
+from pytest_vperf.targets.remote.connection import KEEPS_TO_ITSELF
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import ModuleType
+
+
+# What libvirt pushes: a machine's life, and its agent coming and going.
+#
+# libvirt calls back from its event loop, which one thread of this process runs for all connections. What it says is
+# dated with the host's monotonic clock and kept for whoever waits for the machine of that name.
+
+_started = threading.Lock()
+_running: list[threading.Thread] = []
+
+
+def run_event_loop(libvirt: ModuleType) -> None:
+    """Have libvirt's event loop run, once for the process; before the first connection is opened."""
+    with _started:
+        if _running:
+            return
+        libvirt.virEventRegisterDefaultImpl()
+
+        def loop() -> None:
+            while True:
+                libvirt.virEventRunDefaultImpl()
+
+        thread = threading.Thread(target=loop, name="libvirt events", daemon=True)
+        _running.append(thread)
+        thread.start()
+
+
+@dataclass
+class Watch:
+    """What was pushed about one machine.
+
+    Attributes:
+        agent: when its agent connected, on time.perf_counter()'s clock; ``None``: it has not, or has gone.
+        ended: why the machine is no more, e.g. ``crashed``; empty while it is there.
+        lost: why nothing is pushed any more; empty while the connection is there.
+    """
+
+    agent: float | None = None
+    ended: str = ""
+    lost: str = ""
+    _changed: threading.Condition = field(default_factory=threading.Condition, repr=False)
+
+    def tell(self, **news: Any) -> None:
+        """Take news; who waits looks again."""
+        with self._changed:
+            for name, value in news.items():
+                setattr(self, name, value)
+            self._changed.notify_all()
+
+    def wait(self, deadline: float) -> bool:
+        """Wait until the agent is there, or it cannot come any more; false at the deadline."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: self.agent is not None or bool(self.ended or self.lost),
+                max(0.0, deadline - time.perf_counter()),
+            )
+
+    def wait_end(self, deadline: float) -> bool:
+        """Wait until the machine has ended, or nobody would say so; false at the deadline."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: bool(self.ended or self.lost), max(0.0, deadline - time.perf_counter())
+            )
+
+
+class Watches:
+    """The watches of one connection, by the machine's name."""
+
+    def __init__(self, libvirt: ModuleType, handle: Any) -> None:
+        self._libvirt = libvirt
+        self._watches: dict[str, Watch] = {}
+        for event, told in (
+            (libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, self._life),
+            (libvirt.VIR_DOMAIN_EVENT_ID_AGENT_LIFECYCLE, self._agent),
+        ):
+            try:
+                handle.domainEventRegisterAny(None, event, told, None)
+            except libvirt.libvirtError:  # Xen's driver has no agent to tell of
+                continue
+        handle.registerCloseCallback(self._closed, None)
+
+    def add(self, name: str) -> Watch:
+        """Watch a machine from now on: before it is made, or its first events are missed."""
+        watch = self._watches[name] = Watch()
+        return watch
+
+    def remove(self, name: str) -> None:
+        """Watch it no longer."""
+        self._watches.pop(name, None)
+
+    def _life(self, _: Any, domain: Any, event: int, detail: int, __: Any) -> None:
+        libvirt = self._libvirt
+        watch = self._watches.get(domain.name())
+        if watch is None:
+            return
+        if event == libvirt.VIR_DOMAIN_EVENT_STOPPED:
+            watch.tell(ended=_STOPPED.get(detail, "stopped"), agent=None)
+        elif event == libvirt.VIR_DOMAIN_EVENT_CRASHED:
+            watch.tell(ended="its kernel panicked", agent=None)
+
+    def _agent(self, _: Any, domain: Any, state: int, __: int, ___: Any) -> None:
+        now = time.perf_counter()
+        watch = self._watches.get(domain.name())
+        if watch is None:
+            return
+        connected = state == self._libvirt.VIR_CONNECT_DOMAIN_EVENT_AGENT_LIFECYCLE_STATE_CONNECTED
+        watch.tell(agent=now if connected else None)
+
+    def _closed(self, _: Any, reason: int, __: Any) -> None:
+        why = _CLOSED.get(reason, "closed")
+        for watch in list(self._watches.values()):
+            watch.tell(lost=why, agent=None)
+
+
+#: virDomainEventStoppedDetailType and virConnectCloseReason, in the order of libvirt-domain.h and libvirt-host.h.
+_STOPPED = dict(
+    enumerate(
+        (
+            "it shut down",
+            "it was destroyed",
+            "it crashed",
+            "it was migrated away",
+            "it was saved",
+            "its hypervisor failed",
+            "it was replaced by a snapshot",
+        )
+    )
+)
+_CLOSED = dict(
+    enumerate(
+        (
+            "an error on its connection",
+            "the daemon has gone",
+            "the daemon does not answer",
+            "it was closed",
+        )
+    )
+)
+
+
+# What libvirt says when it refuses, as the errors of targets; and the library, or the word that it is missing.
+
+#: How a daemon of an ordinary user says that limits of machines need root (libvirt, src/qemu/qemu_validate.c).
+_SESSION = "not available in session mode"
+_UNSUPPORTED = "unsupported configuration: "
+#: How it says that /dev/vhost-net cannot be opened (libvirt, src/qemu/qemu_interface.c).
+_NO_VHOST = "vhost-net was requested for an interface, but is unavailable"
+#: What an ordinary user does for it.
+AS_SYSTEM = "--libvirt-uri=qemu:///system, as root or a member of the group libvirt"
+REMEDY = "apt-get install libvirt-dev pkg-config gcc python3-dev, then: pip install 'pytest-vperf[libvirt]'"
+
+
+def library() -> ModuleType:
+    """The module ``libvirt``, told not to print its errors: they are raised.
+
+    Raises:
+        Unavailable: libvirt-python is not installed.
+    """
+    try:
+        import libvirt
+    except ImportError as error:
+        raise Unavailable(f"libvirt-python is not usable: {error}", remedy=REMEDY) from None
+    libvirt.registerErrorHandler(_silent, None)
+    module: ModuleType = libvirt
+    return module
+
+
+def _silent(_: object, __: object) -> None:
+    """Errors are exceptions; printed as well they would end up between pytest's lines."""
+
+
+def words(error: Any) -> str:
+    """An error's own words in one line, without the parts that speak of libvirt's insides."""
+    said = " ".join(str(error.get_error_message() or error).split())
+    for prefix in ("internal error: ", "operation failed: ", "Requested operation is not valid: "):
+        said = said.removeprefix(prefix)
+    return said
+
+
+def is_lost(error: Any) -> bool:
+    """Whether an error says that the connection to the daemon is gone."""
+    libvirt = library()
+    code = error.get_error_code()
+    if code in (libvirt.VIR_ERR_NO_CONNECT, libvirt.VIR_ERR_INVALID_CONN):
+        return True
+    if error.get_error_domain() not in (libvirt.VIR_FROM_RPC, libvirt.VIR_FROM_REMOTE):
+        return False
+    return code in (
+        libvirt.VIR_ERR_RPC,
+        libvirt.VIR_ERR_SYSTEM_ERROR,
+        libvirt.VIR_ERR_INTERNAL_ERROR,
+    )
+
+
+def failed(error: Any, what: str, target: str) -> TargetError:
+    """The error for a call that failed after the connection was made.
+
+    What a daemon of an ordinary user, or its machine's kernel, cannot have is *not measured*, and no failure.
+
+    Args:
+        error: libvirt's.
+        what: was tried.
+        target: for whom.
+    """
+    if is_lost(error):
+        return CannotConnect(
+            f"{target}: the connection to libvirt is gone while it was to {what}: {words(error)}",
+            target=target,
+        )
+    said = words(error)
+    if _SESSION in said:
+        reason = f"{target}: libvirt could not {what}: {said.removeprefix(_UNSUPPORTED)}"
+        return Unavailable(reason, remedy=AS_SYSTEM, target=target)
+    if _NO_VHOST in said:
+        reason = f"{target}: its host's kernel cannot move the packets of its card: {said.removeprefix(_UNSUPPORTED)}"
+        return Unavailable(reason, remedy="modprobe vhost_net, as root, there", target=target)
+    return CannotStart(f"{target}: libvirt could not {what}: {said}", target=target)
+
+
+# The ``ssh`` that libvirt calls for ``qemu+ssh://…``: the system's, with the user's settings, forwarding nothing.
+
+
+def keeping_to_itself(uri: str) -> str:
+    """The address, by which libvirt calls a script of ours instead of ``ssh``; of another transport as it is.
+
+    libvirt can be told which program to call (https://libvirt.org/uri.html, ``command``), but not with which options.
+    A program that the address names already is the user's own choice.
+    """
+    parts = urlsplit(uri)
+    program = find_program("ssh")
+    if not parts.scheme.endswith("+ssh") or "command" in parse_qs(parts.query) or program is None:
+        return uri
+    command = f"command={quote(str(_script(program)), safe='/')}"
+    return urlunsplit(parts._replace(query="&".join(filter(None, (parts.query, command)))))
+
+
+def _script(program: str) -> Path:
+    text = f'#!/bin/sh\nexec {shlex.join([program, *KEEPS_TO_ITSELF])} "$@"\n'
+
+    def write(folder: Path) -> None:
+        (folder / "ssh").write_text(text)
+        (folder / "ssh").chmod(0o755)
+
+    return cache.entry("ssh", cache.content_key([text]), write) / "ssh"
+
 
 #: Seconds until a daemon must have answered. A transport such as ssh has limits of its own, which are longer.
 OPEN_TIMEOUT = 30.0
@@ -63,7 +314,7 @@ class Connection:
 
         def connect() -> None:
             try:
-                handle = libvirt.open(over_ssh.keeping_to_itself(uri))
+                handle = libvirt.open(keeping_to_itself(uri))
             except BaseException as error:
                 problem.append(error)
                 return

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import queue
+import select
+import socket
 import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from pytest_vperf.targets.virt.failures import failed
+from pytest_vperf.targets.agent.wire import Frame, Wire, WireError
+from pytest_vperf.targets.base import CannotConnect
+from pytest_vperf.targets.libvirt.connection import failed
 
 if TYPE_CHECKING:
-    from pytest_vperf.targets.virt.connection import Connection
+    from pytest_vperf.targets.libvirt.connection import Connection, Watch
+
 
 #: Bytes of the console that are kept: its last words.
 _KEPT = 64 << 10
@@ -125,3 +130,193 @@ class Console:
                 step()
         self._came.put(None)
         self._thread.join(2.0)
+
+
+# A console that becomes the wire of our agent: Xen's machines have no other port that libvirt hands on.
+#
+# Until the agent says so, what comes is text for people; from then on it is frames. The kernel is told to print
+# nothing but its death there, which comes between frames as something that is none.
+
+#: What the agent says before its first frame (source/agent.h, WIRE_LINE).
+WIRE_LINE = b"vperf-agent: frames follow\n"
+_WIRE_CONSOLE_CHUNK = 4096
+#: What a stream that does not block answers where it takes nothing (libvirt-stream.h, virStreamSend), and the seconds
+#: until it is tried again: a daemon far away always takes what is sent, so this is rare.
+_NOT_NOW, _PATIENCE = -2, 0.005
+#: Bytes sent ahead. A daemon that cannot hand them on stops listening to anything else we say, signs of life
+#: included, and takes us for dead after a while; so no more than it is rid of in a moment, also when all is emulated.
+_AHEAD = 32 << 10
+#: The kernel takes Ctrl-O on its console for itself (Linux, drivers/tty/hvc/hvc_console.c: SysRq), so it is sent as
+#: two other bytes; source/wire.c makes one of them again.
+_ESCAPES = {byte: bytes((0x10, byte ^ 0x40)) for byte in (0x0F, 0x10)}
+
+#: Seconds between two looks whether the connection is still there.
+_LOOK = 1.0
+#: Seconds for the last words of a machine that dies, and of silence after which they were the last.
+_LAST_WORDS, _QUIET = 10.0, 4.0
+#: What a kernel that panics says (kernel/panic.c), and what it says last.
+_PANIC = "Kernel panic - not syncing"
+_DEAD = (b"end Kernel panic", b"Rebooting in ")
+
+
+def escaped(data: bytes) -> bytes:
+    """Bytes for the agent, without those that a console would not hand on."""
+    return b"".join(_ESCAPES.get(byte, bytes((byte,))) for byte in data)
+
+
+class WireConsole(Console):
+    """A console with an agent at its other end.
+
+    Args:
+        connection: to the daemon.
+        domain: libvirt's domain, made but not let go.
+        marks: of lines that are dated.
+
+    Attributes:
+        wire: to the agent, once it has said that frames follow.
+        agent: when it did, on time.perf_counter()'s clock.
+    """
+
+    def __init__(self, connection: Connection, domain: Any, marks: tuple[bytes, ...] = ()) -> None:
+        ours, self._theirs = socket.socketpair()
+        self.wire = Wire(ours, ahead=_AHEAD)
+        self.agent: float | None = None
+        super().__init__(connection, domain, marks)
+        self._sender = threading.Thread(target=self._send, name="console input", daemon=True)
+        self._sender.start()
+
+    def _take(self, data: bytes, now: float) -> None:
+        if self.agent is not None:
+            self._hand_on(data)
+            return
+        super()._take(data, now)
+        with self._lock:
+            text = bytes(self._kept)
+        # The line may have come in two pieces.
+        place = text.find(WIRE_LINE, max(0, len(text) - len(data) - len(WIRE_LINE)))
+        if place < 0:
+            return
+        rest = text[place + len(WIRE_LINE) :]
+        with self._lock:
+            del self._kept[place:]
+        self.agent = now
+        self._hand_on(rest)
+
+    def _hand_on(self, data: bytes) -> None:
+        with contextlib.suppress(OSError):  # nobody listens any more
+            self._theirs.sendall(data)
+
+    def _ended(self) -> None:
+        with contextlib.suppress(OSError):
+            self._theirs.shutdown(socket.SHUT_WR)
+
+    def _send(self) -> None:
+        """Hand on what is said to the agent."""
+        while True:
+            try:
+                data = escaped(self._theirs.recv(_WIRE_CONSOLE_CHUNK))
+                while data:
+                    sent = self._stream.send(data)
+                    if sent == _NOT_NOW:
+                        time.sleep(_PATIENCE)
+                        continue
+                    if sent < 0:
+                        return
+                    data = data[sent:]
+                    if not data:
+                        break
+                else:
+                    return
+            except (OSError, self._error):
+                return
+
+    def close(self) -> None:
+        """Stop reading and writing. Safe to repeat."""
+        for end in (self._theirs, self.wire.socket):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        super().close()
+        self._sender.join(2.0)
+        self._theirs.close()
+        self.wire.socket.close()
+
+
+class ConsoleSpeaker:
+    """A machine that is spoken to over its console; see `pytest_vperf.targets.agent.wire.Speaker`.
+
+    Args:
+        name: in messages.
+        console: its own.
+        watch: what libvirt says of the machine. A stream is told nothing when its connection ends.
+    """
+
+    def __init__(self, name: str, console: WireConsole, watch: Watch) -> None:
+        self.name = name
+        self._console = console
+        self._watch = watch
+
+    @property
+    def wire(self) -> Wire:
+        """To the agent."""
+        return self._console.wire
+
+    def wait(self, deadline: float) -> list[Frame] | None:
+        """Wait until something comes or the deadline passes: the agent's frames; ``None``: the machine ended.
+
+        Raises:
+            CannotConnect: the connection to libvirt has ended; or what came is no frame:
+                the kernel's last words, most likely.
+        """
+        wire = self.wire
+        ready: list[socket.socket] = []
+        while not ready:
+            left = max(0.0, deadline - time.perf_counter())
+            writers = [wire.socket] if wire.has_unsent else []
+            try:
+                ready, writable, _ = select.select([wire.socket], writers, [], min(left, _LOOK))
+            except (OSError, ValueError):  # closed meanwhile
+                return None
+            if writable:
+                wire.flush()
+            if ready:
+                break
+            if self._watch.lost:
+                raise CannotConnect(
+                    f"{self.name} is gone: the connection to libvirt ended: {self._watch.lost}",
+                    target=self.name,
+                )
+            if writable or not left:
+                return []
+        try:
+            return wire.receive()
+        except WireError as error:
+            said = (error.rest + self._rest()).decode("utf-8", "replace").replace("\r", "").strip()
+            panic = said.find(_PANIC)
+            if panic >= 0:
+                why, said = "is gone: its kernel panicked", said[panic : panic + 600]
+            else:
+                why = "cannot be spoken to any more: its console no longer carries what its agent says"
+            raise CannotConnect(
+                f"{self.name} {why}; it said:\n{said[-800:]}", target=self.name
+            ) from error
+
+    def _rest(self) -> bytes:
+        """What follows on the console, until it is quiet or ends: a kernel takes a moment to die."""
+        rest = bytearray()
+        deadline = time.perf_counter() + _LAST_WORDS
+        try:
+            while (left := deadline - time.perf_counter()) > 0:
+                ready, _, _ = select.select([self.wire.socket], [], [], min(left, _QUIET))
+                data = self.wire.socket.recv(1 << 16) if ready else b""
+                if not data:
+                    break
+                rest += data
+                if any(line in rest for line in _DEAD):
+                    break
+        except (OSError, ValueError):  # closed meanwhile
+            pass
+        return bytes(rest)
+
+    def last_words(self) -> str:
+        """What it printed last."""
+        return self._console.last_words()

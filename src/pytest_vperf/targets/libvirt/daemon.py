@@ -3,28 +3,153 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pytest_vperf.machine.runs import NOTE
-from pytest_vperf.targets.base import ON, Unavailable
-from pytest_vperf.targets.virt import address
-from pytest_vperf.targets.virt.storage import Storage
+from pytest_vperf.targets.base import ON, Target, Unavailable
+from pytest_vperf.targets.libvirt import address
+from pytest_vperf.targets.libvirt.storage import Storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
     from pathlib import Path
 
     from pytest_vperf.machine.runs import Run
-    from pytest_vperf.targets.base import Target
+    from pytest_vperf.targets.base import Link
     from pytest_vperf.targets.disks import Disks
-    from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.image.rootfs import Rootfs
     from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
+    from pytest_vperf.targets.libvirt.connection import Connection
+    from pytest_vperf.targets.libvirt.disks import MachineDisks
+    from pytest_vperf.targets.libvirt.neighbour import Neighbour
+    from pytest_vperf.targets.libvirt.network import MachineNetwork, OvsNetwork, VirtualNetwork
     from pytest_vperf.targets.scope import Scope
-    from pytest_vperf.targets.virt.connection import Connection
-    from pytest_vperf.targets.virt.machine_disks import MachineDisks
-    from pytest_vperf.targets.virt.machines import MachineHost
-    from pytest_vperf.targets.virt.ovs_network import OvsNetwork
-    from pytest_vperf.targets.virt.virtual_network import VirtualNetwork
+
+
+# What starting whole machines has in common, whatever the hypervisor: where they run, and what is there for them.
+
+_machines_numbers = itertools.count(1)
+
+
+class MachineHost(Target, Protocol):
+    """A machine that machines run on: it is put on their network."""
+
+    @property
+    def link(self) -> Link | None:
+        """How it is on a network; ``None`` where it is on none."""
+        ...
+
+    @link.setter
+    def link(self, link: Link) -> None: ...
+
+
+class Machines:
+    """Starts machines through one daemon; a kind of machine adds how.
+
+    Args:
+        daemon: gives the libvirt daemon; called when it is first wanted.
+        rootfs: gives their image; likewise.
+        kernel: gives their kernel; likewise.
+        scope: owns the machines.
+        timeout: seconds that one start may take.
+    """
+
+    def __init__(
+        self,
+        daemon: Callable[[], Daemon],
+        rootfs: Callable[[], Rootfs],
+        kernel: Callable[[], GuestKernel],
+        scope: Scope,
+        *,
+        timeout: float = 180.0,
+    ) -> None:
+        self._daemon = daemon
+        self._rootfs = rootfs
+        self._kernel = kernel
+        self._scope = scope
+        self._timeout = timeout
+        self._host: MachineHost | None = None
+
+    @property
+    def host(self) -> MachineHost:
+        """The machine that they run on, with the same image's programs; the test's scope owns it.
+
+        Raises:
+            Unavailable: it cannot be reached, or there is none.
+            CannotConnect: it does not let us in.
+        """
+        if self._host is None:
+            self._host = self._scope.own(self._daemon().host(self._rootfs))
+        return self._host
+
+    @property
+    def cpus(self) -> int:
+        """How many processors their machine has, as its hypervisor says: a Xen host's own kernel may have fewer.
+
+        Raises:
+            CannotStart: it does not say.
+        """
+        from pytest_vperf.targets.libvirt.connection import failed
+
+        connection = self._daemon().connection
+        try:
+            return int(connection.handle.getInfo()[2])
+        except connection.libvirt.libvirtError as error:
+            raise failed(
+                error, "tell how many processors there are", f"libvirt at {connection.shown}"
+            ) from None
+
+    def memory_each(self, machines: int, most: str) -> str:
+        """The memory that each of so many machines can have, at most ``most``, such as ``1 GiB``.
+
+        Raises:
+            Unavailable: there is too little.
+        """
+        from pytest_vperf.targets.many import memory_each
+
+        return memory_each(self.host, machines, most)
+
+    @property
+    def disks(self) -> Disks | MachineDisks:
+        """Makes disks where they run: ``start(disks=[made])``.
+
+        Raises:
+            Unavailable: their host cannot be reached, or there is none.
+        """
+        return self._daemon().disks(self.host, self._scope)
+
+    @property
+    def network(self) -> VirtualNetwork:
+        """The network that they are started on: ``start(network=…)``; `host` is on it already.
+
+        Raises:
+            Unavailable: libvirt has no networks there.
+            CannotStart: it cannot make one.
+        """
+        network = self._daemon().network()
+        self.host.link = network.host
+        return network
+
+    def other_host(self, network: MachineNetwork | None = None) -> Neighbour:
+        """Another host on a network of theirs, for the other end of a test; the test's scope owns it.
+
+        Args:
+            network: which one; ``None``: `network`.
+
+        Raises:
+            Unavailable: it cannot be made where they run.
+        """
+        from pytest_vperf.targets.libvirt.neighbour import Neighbour
+
+        daemon = self._daemon()
+        plug = (network or self.network).plug("a network namespace of the host's")
+        try:
+            made = Neighbour(self.host, plug, daemon.run.id, next(_machines_numbers), daemon.mark)
+        except BaseException:
+            plug.link.close()
+            raise
+        return self._scope.own(made)
+
 
 _numbers = itertools.count(1)
 _networks = itertools.count()
@@ -110,7 +235,7 @@ class Daemon:
             from pytest_vperf.targets.host import Host
 
             return Host(self.run, rootfs)
-        from pytest_vperf.targets.image_host import ImageHost
+        from pytest_vperf.targets.remote.ssh import ImageHost
 
         url, config = self.ssh or (address.ssh_url(self.connection.uri), None)
         return ImageHost(
@@ -153,8 +278,8 @@ class Daemon:
             from pytest_vperf.targets.disks import Disks
 
             return Disks(self.run, scope)
-        from pytest_vperf.targets.image_host import ImageHost
-        from pytest_vperf.targets.virt.machine_disks import MachineDisks
+        from pytest_vperf.targets.libvirt.disks import MachineDisks
+        from pytest_vperf.targets.remote.ssh import ImageHost
 
         assert isinstance(host, ImageHost)
         return MachineDisks(host, f"{host.folder}/disks", scope)
@@ -167,7 +292,7 @@ class Daemon:
             Unavailable: it has no networks.
         """
         if self._network is None:
-            from pytest_vperf.targets.virt.virtual_network import VirtualNetwork
+            from pytest_vperf.targets.libvirt.network import VirtualNetwork
 
             self._network = VirtualNetwork(
                 self.connection, self.run.id, next(_networks), labels=self.run.labels
@@ -182,7 +307,7 @@ class Daemon:
             CannotConnect: the machine does not let us in.
         """
         if self._ovs_network is None:
-            from pytest_vperf.targets.virt.ovs_network import OvsNetwork
+            from pytest_vperf.targets.libvirt.network import OvsNetwork
 
             shell, uri = self.shell(lambda _: None), self.connection.uri
             self._ovs_network = OvsNetwork(shell, self.run, uri, next(_networks))
@@ -215,7 +340,7 @@ class Daemon:
         """The path of an image's root disk there."""
 
         def make() -> tuple[Path, str]:
-            from pytest_vperf.targets.virt.root_disk import build_root_disk
+            from pytest_vperf.targets.libvirt.root_disk import build_root_disk
 
             disk, key = build_root_disk(rootfs)
             return disk, f"root-{key}"
@@ -226,7 +351,7 @@ class Daemon:
         """The path of a first root for machines with a root disk."""
 
         def make() -> tuple[Path, str]:
-            from pytest_vperf.targets.kernel.root_initramfs import build_root_initramfs
+            from pytest_vperf.targets.kernel.initramfs import build_root_initramfs
 
             file = build_root_initramfs(kernel, drivers)
             return file, f"initramfs-{file.parent.name}"

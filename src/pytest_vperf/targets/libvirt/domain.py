@@ -7,14 +7,108 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
+from pytest_vperf.quantity import amount
 from pytest_vperf.targets.base import CannotConnect, CannotStart, Usage
-from pytest_vperf.targets.virt.failures import failed, is_lost, words
-from pytest_vperf.targets.virt.metadata import described
+from pytest_vperf.targets.libvirt.connection import failed, is_lost, words
+from pytest_vperf.targets.libvirt.storage import described
 
 if TYPE_CHECKING:
-    from pytest_vperf.targets.virt.connection import Connection
-    from pytest_vperf.targets.virt.console import Console
-    from pytest_vperf.targets.virt.events import Watch
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from pytest_vperf.targets.base import Link, Target
+    from pytest_vperf.targets.disks import Disk
+    from pytest_vperf.targets.libvirt.connection import Connection, Watch
+    from pytest_vperf.targets.libvirt.console import Console
+
+
+# The size of a machine, as a test asks for it.
+
+
+def vcpus_of(value: object) -> int:
+    """A number of virtual CPUs.
+
+    Raises:
+        CannotStart: it is no whole number of at least 1.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise CannotStart(f"vcpus is {value!r}, not a whole number of at least 1")
+    return value
+
+
+def memory_mib_of(value: object) -> int:
+    """A machine's memory in MiB, of a text such as ``512 MiB``.
+
+    Raises:
+        QuantityError: it is no size.
+        CannotStart: it is less than 1 MiB.
+    """
+    found = round(amount("memory", value, "MiB", such_as="512 MiB"))
+    if found < 1:
+        raise CannotStart(f"memory is {value!r}, less than 1 MiB")
+    return found
+
+
+# What a whole machine has as a target, whatever it is spoken to by: a network, disks of the run, and its end.
+
+
+class WholeMachine:
+    """A part of a target that is a machine of libvirt's.
+
+    Attributes:
+        link: how it is on a network, if it is.
+        disks: of the run, that it was started with.
+        on_close: gives them back.
+    """
+
+    link: Link | None = None
+    disks: tuple[Disk, ...] = ()
+    on_close: Callable[[], None] = staticmethod(lambda: None)
+    _domain: Domain
+
+    def join(self: _Joins, link: Link, address: str) -> None:
+        """Take an address on a network; the machine is ended where that fails.
+
+        Raises:
+            Unavailable: its image has no program for that.
+            TargetError: it refuses; with its words.
+        """
+        from pytest_vperf.targets.network.card import configure
+
+        self.link = link
+        try:
+            configure(self, address)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the machine; it has nothing to save."""
+        self._domain.destroy()
+        self.on_close()
+        if self.link is not None:
+            self.link.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class _Joins(Target, Protocol):
+        link: Link | None
+
 
 #: How a kernel says it (Linux, kernel/panic.c); its last lines, which are shown as well, often do not.
 _PANIC = re.compile(r"Kernel panic - (?P<why>.*)")

@@ -12,22 +12,20 @@ from functools import partial
 from typing import Any
 
 from pytest_vperf.machine import leftovers
-from pytest_vperf.machine.labelled import dead_run
 from pytest_vperf.machine.leftovers import Leftover
 from pytest_vperf.machine.runs import (
     LABEL_FOLDER,
     LABEL_PLACE,
     LABEL_RUN,
     NOTE,
+    dead_run,
     is_alive,
     runs_folder,
 )
 from pytest_vperf.targets.base import TargetError, Unavailable
-from pytest_vperf.targets.virt import address
-from pytest_vperf.targets.virt.connection import Connection
-from pytest_vperf.targets.virt.failures import words
-from pytest_vperf.targets.virt.metadata import labels_of
-from pytest_vperf.targets.virt.storage import POOL
+from pytest_vperf.targets.libvirt import address
+from pytest_vperf.targets.libvirt.connection import Connection, words
+from pytest_vperf.targets.libvirt.storage import POOL, labels_of
 
 #: Seconds that a daemon may take to answer: a look for leftovers is not to hang with one that is gone.
 TIMEOUT = 10.0

@@ -1,6 +1,6 @@
 """Another host on a network of libvirt's, for the other end of a test: a network namespace where the machines run.
 
-What `pytest_vperf.targets.load_host.EmbeddedHost` is on the run's own network. It is made by commands on the host
+What `pytest_vperf.targets.host.EmbeddedHost` is on the run's own network. It is made by commands on the host
 of the machines, which may be far away. There it ends with this target; on this machine what a killed run left is
 found by its names.
 """
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from pytest_vperf.targets.base import Completed, Target, Usage
-    from pytest_vperf.targets.program import Program
-    from pytest_vperf.targets.virt.virtual_network import Plug
+    from pytest_vperf.targets.base import Completed, Program, Target, Usage
+    from pytest_vperf.targets.libvirt.network import Plug
 
 #: Namespace, the two ends of a link, their link-layer address, bridge, and address with the length of the subnet.
 _MAKE = """

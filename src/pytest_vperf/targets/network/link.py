@@ -2,17 +2,243 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from pytest_vperf.targets.base import Unavailable
-from pytest_vperf.targets.network import rate
+from pytest_vperf.quantity import Quantity, amount
+from pytest_vperf.targets.base import TargetError, Unavailable
+from pytest_vperf.targets.network.commands import ip, ip_json, tc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
-    from pytest_vperf.quantity import Quantity
-    from pytest_vperf.targets.base import Link
+    from pytest_vperf.targets.base import Completed, Link
+
+
+# A target that talks to itself: both ends of a test in one system, over its loopback device.
+#
+# No card, no bridge and no host is on the way, so that what is measured is the system's own network code.
+
+if TYPE_CHECKING:
+
+    class _Linked(Protocol):
+        link: Link | None
+
+        @property
+        def name(self) -> str: ...
+
+        def run(self, argv: Sequence[str], *, timeout: float, check: bool) -> Completed: ...
+
+    T = TypeVar("T", bound=_Linked)
+
+#: An address that the loopback device gets besides its own: of RFC 5737, for documentation, so that nobody has it. A
+#: program that asks for addresses with AI_ADDRCONFIG (getaddrinfo(3)), as netperf does, is refused even numeric ones
+#: where a system has none but 127.0.0.1.
+ADDRESS = "192.0.2.1"
+
+
+@dataclass(frozen=True, eq=False)
+class LoopbackLink:
+    """The loopback device of one target; every target has its own.
+
+    Attributes:
+        ports: none: a server may have any port.
+    """
+
+    kind: str = "loopback"
+    ports: Sequence[int] = ()
+
+    @property
+    def listen(self) -> str:
+        """The address a server binds to."""
+        return ADDRESS
+
+    def address_for(self, client: Link) -> str:
+        """Where a client in the same target reaches a server.
+
+        Raises:
+            Unavailable: the client is another target.
+        """
+        if client is self:
+            return ADDRESS
+        raise Unavailable(
+            f"there is no way from a {client.kind} link to the loopback device of another target"
+        )
+
+    def details(self) -> dict[str, str]:
+        """For the record."""
+        return {"network": "its own loopback device", "address": ADDRESS}
+
+    def close(self) -> None:
+        """Nothing was made."""
+
+
+def on_loopback(target: T) -> T:
+    """The target, which can now be both ends of a network test; a link that it has already is kept.
+
+    Raises:
+        Unavailable: its loopback device cannot be given an address; says why.
+    """
+    if target.link is None:
+        done = target.run(
+            ["ip", "address", "replace", f"{ADDRESS}/32", "dev", "lo"], timeout=30.0, check=False
+        )
+        if done.returncode:
+            said = done.stderr.decode("utf-8", "replace").strip()[-200:] or "no reason"
+            raise Unavailable(
+                f"the loopback device of {target.name} takes no address: {said}", target=target.name
+            )
+        target.link = LoopbackLink()
+    return target
+
+
+# Limiting how fast a link may be, both ways, with the kernel's token bucket filter (tc-tbf(8)).
+#
+# Both filters stand in the switch's namespace, so that they are the same for containers and pods, and nothing
+# within a target changes: what goes to the target waits in a queue on the switch's port; what comes from it is
+# redirected, as it arrives, to an ``ifb`` link and waits in a queue there (a kernel has no queues for what
+# arrives).
+#
+# The rate is that of Ethernet frames, 14 bytes of header included, not of what a tool moves: of TCP over IPv4 with
+# time stamps and a 1500-byte MTU, 1448 of 1514 bytes are payload.
+
+#: The bucket holds what this time brings, and at least two full-sized segments. What it cannot hold is lost to a
+#: sender that is not given a CPU for a moment; in a measurement of two seconds a full one is 1 % too much, at most.
+BURST_TIME, LEAST_BURST = 20e-3, 3028
+#: How long a packet may wait before it is dropped, in ms.
+LATENCY = 50
+
+
+@dataclass(frozen=True)
+class Port:
+    """The switch's side of one link.
+
+    Attributes:
+        namespace: the file of the switch's namespace.
+        link: the name of the port.
+        mirror: the name of its ``ifb``, for what arrives.
+    """
+
+    namespace: Path
+    link: str
+    mirror: str
+
+
+def limit_rate(port: Port, rate: str) -> Quantity:
+    """Limit a link both ways; a second call replaces the first.
+
+    Args:
+        port: the switch's side of it.
+        rate: bits per second, e.g. ``100 Mbit/s``.
+
+    Returns:
+        The rate as it was read back from the kernel, in bit/s; the two directions agree.
+
+    Raises:
+        QuantityError: the rate is none.
+        TargetError: the kernel refuses, or says another rate than it was told.
+    """
+    wanted = round(amount("rate", rate, "bit/s", such_as="100 Mbit/s"))
+    if wanted < 1000:
+        raise TargetError(f"a link cannot be limited to {rate}: at least 1 kbit/s")
+    lift_rate_limit(port)
+    burst = max(LEAST_BURST, round(wanted / 8 * BURST_TIME))
+    bucket = ("tbf", "rate", f"{wanted}bit", "burst", f"{burst}b", "latency", f"{LATENCY}ms")
+    try:
+        _set_up(port, bucket)
+        found = rate_in_force(port)
+        # The kernel counts in whole bytes per second.
+        if found is None or abs(found.value - wanted) > 8:
+            raise TargetError(
+                f"{port.link} was limited to {wanted} bit/s, but the kernel says {found}"
+            )
+    except BaseException:
+        lift_rate_limit(
+            port
+        )  # a link that is limited one way only would be measured as one that is not
+        raise
+    return found
+
+
+def _set_up(port: Port, bucket: tuple[str, ...]) -> None:
+    inside = port.namespace
+    ip("link", "add", port.mirror, "type", "ifb", namespace=inside)
+    ip("link", "set", port.mirror, "up", namespace=inside)
+    tc("qdisc", "add", "dev", port.mirror, "root", *bucket, namespace=inside)
+    tc("qdisc", "add", "dev", port.link, "root", *bucket, namespace=inside)
+    tc("qdisc", "add", "dev", port.link, "handle", "ffff:", "ingress", namespace=inside)
+    everything = ("u32", "match", "u32", "0", "0")
+    redirect = ("action", "mirred", "egress", "redirect", "dev", port.mirror)
+    arriving = ("dev", port.link, "parent", "ffff:", "protocol", "all", *everything)
+    tc("filter", "add", *arriving, *redirect, namespace=inside)
+
+
+def rate_in_force(port: Port) -> Quantity | None:
+    """The rate in force, in bit/s, as the kernel says; ``None`` where there is no limit.
+
+    Raises:
+        TargetError: the two directions differ, or the kernel's answer is not understood.
+    """
+    rates = {link: _rate(port.namespace, link) for link in (port.link, port.mirror)}
+    if len(set(rates.values())) != 1:
+        raise TargetError(f"{port.link} is limited in one direction only, or differently: {rates}")
+    value = rates[port.link]
+    return None if value is None else Quantity(value, "bit/s")
+
+
+def lift_rate_limit(port: Port) -> None:
+    """Take the limit away, if there is one, or what there is of one.
+
+    Raises:
+        TargetError: the kernel refuses.
+    """
+    inside = port.namespace
+    links = {entry["ifname"] for entry in ip_json("link", "show", namespace=inside)}
+    if port.link in links:
+        printed = tc("-j", "qdisc", "show", "dev", port.link, namespace=inside)
+        for place in _places(printed):
+            tc("qdisc", "delete", "dev", port.link, place, namespace=inside)
+    if port.mirror in links:
+        ip("link", "delete", port.mirror, namespace=inside)
+
+
+def _places(printed: str) -> list[str]:
+    """Where on a link there is a queue of ours, of what ``tc -j qdisc show`` prints."""
+    try:
+        kinds = {entry["kind"] for entry in json.loads(printed or "[]")}
+    except (ValueError, KeyError, TypeError):
+        raise TargetError(f"what tc says of a link is not understood: {printed[:200]}") from None
+    return [place for kind, place in (("tbf", "root"), ("ingress", "ingress")) if kind in kinds]
+
+
+def _rate(namespace: Path, link: str) -> float | None:
+    links = {entry["ifname"] for entry in ip_json("link", "show", namespace=namespace)}
+    if link not in links:
+        return None
+    return tbf_rate(tc("-j", "qdisc", "show", "dev", link, namespace=namespace))
+
+
+def tbf_rate(printed: str) -> float | None:
+    """The rate of the token bucket in what ``tc -j qdisc show`` prints, in bit/s; ``None`` without one.
+
+    iproute2 prints the kernel's figure, which is in bytes per second (tc/q_tbf.c, ``print_opt``).
+
+    Raises:
+        TargetError: it is not understood.
+    """
+    try:
+        rates = [
+            entry["options"]["rate"] for entry in json.loads(printed) if entry.get("kind") == "tbf"
+        ]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise TargetError(f"what tc says of a limit is not understood: {printed[:200]}") from None
+    if not rates:
+        return None
+    if len(rates) > 1 or isinstance(rates[0], bool) or not isinstance(rates[0], (int, float)):
+        raise TargetError(f"what tc says of a limit is not understood: {printed[:200]}")
+    return float(rates[0]) * 8
 
 
 @dataclass(frozen=True)
@@ -72,7 +298,7 @@ class SwitchLink:
     kind: str
     address: str
     subnet: str
-    port: rate.Port
+    port: Port
     note: str = ""
     unplug: Callable[[], None] = field(default=lambda: None, repr=False)
     ports: Sequence[int] = ()
@@ -110,7 +336,7 @@ class SwitchLink:
         return found
 
     def limit(self, asked: str) -> Quantity:
-        """Limit the link both ways; see `pytest_vperf.targets.network.rate`.
+        """Limit the link both ways; see `pytest_vperf.targets.network.link`.
 
         Returns:
             The rate of Ethernet frames, read back from the kernel.
@@ -119,15 +345,15 @@ class SwitchLink:
             TargetError: the kernel refuses.
             QuantityError: ``asked`` is no rate.
         """
-        return rate.limit(self.port, asked)
+        return limit_rate(self.port, asked)
 
     def lift(self) -> None:
         """Take the limit away."""
-        rate.lift(self.port)
+        lift_rate_limit(self.port)
 
     def rate(self) -> Quantity | None:
         """The limit in force, asked of the kernel; ``None`` without one."""
-        return rate.read_back(self.port)
+        return rate_in_force(self.port)
 
     def close(self) -> None:
         """Take the link from the switch. Safe to repeat; quiet if it is gone already."""

@@ -7,27 +7,161 @@ no firewall rule, no forwarding and no default route: what is on the switch reac
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import fcntl
 import itertools
 import os
+import struct
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from pytest_vperf.machine.networks import link_name, namespace_name
-from pytest_vperf.targets.base import TargetError
+from pytest_vperf.machine.networks import NAMESPACES, link_name, namespace_name
+from pytest_vperf.targets.base import TargetError, Unavailable
 from pytest_vperf.targets.network import addresses
 from pytest_vperf.targets.network.card import BACKEND, Card, open_vhost
 from pytest_vperf.targets.network.commands import ip
-from pytest_vperf.targets.network.link import SwitchLink
-from pytest_vperf.targets.network.namespaces import Namespace
-from pytest_vperf.targets.network.rate import Port
-from pytest_vperf.targets.network.tap import open_tap
+from pytest_vperf.targets.network.link import Port, SwitchLink
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from ipaddress import IPv4Interface
 
     from pytest_vperf.machine.runs import Run
+
+
+# Network namespaces by name, as ``ip netns`` has them: made, entered, and removed.
+
+if TYPE_CHECKING:
+    T = TypeVar("T")
+
+_CLONE_NEWNET = 0x40000000  # Linux, include/uapi/linux/sched.h
+
+
+class Namespace:
+    """A network namespace that has a name.
+
+    Attributes:
+        name: as ``ip netns`` shows it.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @classmethod
+    def create(cls, name: str) -> Namespace:
+        """Make it; its loopback is up.
+
+        Raises:
+            Unavailable: this user may not.
+            TargetError: the kernel refuses.
+        """
+        if os.geteuid() != 0:
+            raise Unavailable(
+                "only root can make network namespaces and links", remedy="run as root"
+            )
+        made = cls(name)
+        if made.exists:
+            raise TargetError(f"there is a network namespace {name} already")
+        try:
+            ip("netns", "add", name)
+            ip("link", "set", "lo", "up", namespace=made.path)
+        except BaseException:
+            with contextlib.suppress(TargetError):
+                made.delete()
+            with contextlib.suppress(OSError):  # half made, it is a file and no namespace
+                made.path.unlink()
+            raise
+        return made
+
+    @property
+    def path(self) -> Path:
+        """The file by which it can be entered."""
+        return NAMESPACES / self.name
+
+    @property
+    def exists(self) -> bool:
+        """Whether it is there."""
+        return self.path.exists()
+
+    def inside(self, work: Callable[[], T]) -> T:
+        """Call a function within it, in a thread that ends with the call; the rest of the process stays outside.
+
+        Raises:
+            TargetError: it cannot be entered.
+        """
+        results: list[T] = []
+        errors: list[BaseException] = []
+
+        def call() -> None:
+            try:
+                _enter(self.path)
+                results.append(work())
+            except BaseException as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=call, name=f"in {self.name}")
+        thread.start()
+        thread.join()
+        if errors:
+            raise errors[0]
+        return results[0]
+
+    def delete(self) -> None:
+        """Take its name away, and with it, once no process is in it, all its links. Safe to repeat.
+
+        Raises:
+            TargetError: the kernel refuses.
+        """
+        if self.exists:
+            ip("netns", "delete", self.name)
+
+
+def _enter(path: Path) -> None:
+    """Move the calling thread into a namespace (setns(2); Python has it from 3.12 on)."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if libc.setns(descriptor, _CLONE_NEWNET):
+            raise TargetError(f"{path} cannot be entered: {os.strerror(ctypes.get_errno())}")
+    finally:
+        os.close(descriptor)
+
+
+# A tap: the host's end of a virtual machine's network card, as a descriptor that QEMU inherits.
+
+# Linux, include/uapi/linux/if_tun.h. IFF_VNET_HDR lets the guest hand over large segments, as QEMU asks for.
+_TUNSETIFF = 0x400454CA
+_IFF_TAP, _IFF_NO_PI, _IFF_VNET_HDR = 0x0002, 0x1000, 0x4000
+
+
+def open_tap(namespace: Namespace, name: str) -> int:
+    """Make a tap in a namespace; it goes with its descriptor.
+
+    Returns:
+        The descriptor, which the caller closes once QEMU has inherited it.
+
+    Raises:
+        Unavailable: the kernel has no taps, or this user may not make one.
+    """
+
+    def make() -> int:
+        descriptor = os.open("/dev/net/tun", os.O_RDWR | os.O_CLOEXEC)
+        try:
+            request = struct.pack("16sH22x", name.encode(), _IFF_TAP | _IFF_NO_PI | _IFF_VNET_HDR)
+            fcntl.ioctl(descriptor, _TUNSETIFF, request)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    try:
+        return namespace.inside(make)
+    except OSError as error:
+        raise Unavailable(
+            f"a tap cannot be made: /dev/net/tun: {error.strerror}", remedy="modprobe tun, as root"
+        ) from error
+
 
 BRIDGE = "br0"
 

@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING
 
 from pytest_vperf.machine import cache
 from pytest_vperf.targets.base import Unavailable
-from pytest_vperf.targets.kernel import modules
+from pytest_vperf.targets.kernel import guest_kernel as modules
 from pytest_vperf.targets.kernel.guest_kernel import GuestKernel, distribution_kernel, from_file
-from pytest_vperf.targets.pod import hotplug
-from pytest_vperf.targets.pod.command_line import MachineConfig
-from pytest_vperf.targets.pod.disk import build_disk
-from pytest_vperf.targets.pod.initramfs import build_initramfs
+from pytest_vperf.targets.pod import qemu as hotplug
+from pytest_vperf.targets.pod.disk import build_disk, build_initramfs
 from pytest_vperf.targets.pod.place import HERE
+from pytest_vperf.targets.pod.qemu import MachineConfig
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.image.rootfs import Rootfs
     from pytest_vperf.targets.network.card import Card
     from pytest_vperf.targets.pod.place import Place
 
@@ -74,7 +73,9 @@ class Assets:
             self.place.firmware(firmware).path,
             self.kernel.image,
             # Only a machine with a card pays for loading its driver.
-            self.initramfs if card is None else build_initramfs(self.kernel, modules.NETWORK),
+            self.initramfs
+            if card is None
+            else build_initramfs(self.kernel, modules.NETWORK_MODULES),
             self.disk,
             vcpus,
             memory_mib,

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING
 
 from pytest_vperf.targets.agent.wire import Frame, Type, command_payload
 from pytest_vperf.targets.limits import Limits
-from pytest_vperf.targets.pod import hotplug
-from pytest_vperf.targets.pod.disks import put_in_place
-from pytest_vperf.targets.pod.machine import Machine
+from pytest_vperf.targets.pod import qemu
+from pytest_vperf.targets.pod.disk import put_in_place
+from pytest_vperf.targets.pod.machine import Machine, settle, settling_time
 from pytest_vperf.targets.pod.pod import DEFAULT_ENVIRONMENT, Pod
-from pytest_vperf.targets.pod.settling import settle, settling_time
 
 if TYPE_CHECKING:
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.disks import Disk
     from pytest_vperf.targets.pod.assets import Assets
-    from pytest_vperf.targets.pod.command_line import MachineConfig
+    from pytest_vperf.targets.pod.qemu import MachineConfig
 
 
 def boot(
@@ -81,7 +80,7 @@ def boot(
     try:
         # The order waits in the socket until the agent opens its port: one round trip less.
         if config.replaceable:
-            machine.wire.send(Frame(Type.IMAGE, 0, hotplug.serial(hotplug.FIRST).encode() + b"\0"))
+            machine.wire.send(Frame(Type.IMAGE, 0, qemu.serial(qemu.FIRST).encode() + b"\0"))
         machine.wire.send(start)
         machine.go(timeout)
         deadline = began + timeout

@@ -7,10 +7,105 @@ from typing import TYPE_CHECKING
 
 from pytest_vperf.machine import cache
 from pytest_vperf.machine.preflight import find_program
-from pytest_vperf.targets.base import CannotStart, Unavailable
+from pytest_vperf.targets.agent.build import build_agent
+from pytest_vperf.targets.base import CannotStart, CommandFailed, Unavailable
+from pytest_vperf.targets.kernel import guest_kernel
+from pytest_vperf.targets.kernel.initramfs import Archive
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from pytest_vperf.targets.disks import Disk
+    from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
+    from pytest_vperf.targets.pod.pod import Pod
+
+
+# Disks of the run in a pod: further virtio disks of its machine, put where the container finds them.
+
+#: Finds the disk by the serial number that QEMU gave it (virtio-blk shows it as block/NAME/serial), makes its device,
+#: and mounts its file system where it has one. Words: serial, path, kind of file system or nothing.
+_PUT = """
+for entry in /sys/block/*; do
+    if [ "$(cat "$entry/serial" 2>/dev/null)" = "$1" ]; then
+        numbers=$(cat "$entry/dev")
+        node=$2
+        if [ -n "$3" ]; then node=/dev/$1; fi
+        mknod "$node" b "${numbers%:*}" "${numbers#*:}" || exit 1
+        if [ -z "$3" ]; then exit 0; fi
+        mkdir -p "$2" && mount -o nosuid,nodev -t "$3" "$node" "$2" && exit 0
+        exit 1
+    fi
+done
+echo "no disk has the serial number $1" >&2
+exit 1
+"""
+
+
+def serial(disk: Disk) -> str:
+    """The serial number under which the guest knows a disk; virtio-blk has room for 20 characters."""
+    return f"vperf-{disk.name}"
+
+
+def put_in_place(pod: Pod, disks: Sequence[Disk]) -> None:
+    """Make the devices in the pod's container, and mount file systems.
+
+    Raises:
+        CannotStart: one is not there, or cannot be mounted; with the guest's words.
+    """
+    for disk in disks:
+        try:
+            pod.run(["sh", "-c", _PUT, "sh", serial(disk), disk.inside, disk.format])
+        except CommandFailed as error:
+            words = error.completed.stderr.decode("utf-8", "replace").strip()[-300:]
+            raise CannotStart(
+                f"{pod.name}: {disk.name} cannot be put at {disk.inside}: {words}", target=pod.name
+            ) from error
+
+
+# The first root of a pod's machine: the agent as /init, and the modules it loads.
+
+
+def build_initramfs(
+    kernel: GuestKernel,
+    more: tuple[str, ...] = (),
+    *,
+    needed: tuple[str, ...] = guest_kernel.MODULES_NEEDED,
+) -> Path:
+    """The initramfs for one kernel, not compressed: unpacking costs more than reading, most of all emulated.
+
+    Args:
+        kernel: the guest kernel.
+        more: modules besides those that every pod needs.
+        needed: those.
+
+    Raises:
+        CannotStart: a module is missing or the agent does not compile.
+        Unavailable: there is no C compiler.
+    """
+    agent = build_agent().read_bytes()
+    drivers = guest_kernel.collect_modules(kernel.modules, needed + more) if kernel.modules else []
+    content = _archive(agent, drivers)
+
+    def build(folder: Path) -> None:
+        (folder / "initramfs").write_bytes(content)
+
+    return cache.entry("initramfs", cache.content_key([content]), build) / "initramfs"
+
+
+def _archive(agent: bytes, drivers: list[tuple[str, bytes]]) -> bytes:
+    archive = Archive()
+    archive.folder("dev")
+    # The kernel opens it as the first process's standard streams, before /dev is mounted.
+    archive.device("dev/console", 5, 1)
+    archive.file("init", agent, 0o755)
+    if drivers:
+        archive.folder("modules")
+        archive.file("modules/order", "".join(f"{name}\n" for name, _ in drivers).encode())
+        for name, content in drivers:
+            archive.file(f"modules/{name}", content)
+    return archive.bytes()
+
 
 #: Nothing compressed (a start must not pay for unpacking), the file system dated 0 so that equal input gives
 #: equal bytes.

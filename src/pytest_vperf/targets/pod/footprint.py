@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from pytest_vperf.quantity import Quantity, amount
 from pytest_vperf.stats.search import Answer, Found, NoSize, smallest
 from pytest_vperf.targets.base import CannotStart, TargetError, Unavailable
-from pytest_vperf.targets.pod.too_little import too_little
+from pytest_vperf.targets.pod.endings import too_little
 
 if TYPE_CHECKING:
-    from pytest_vperf.targets.domu.xen_pods import XenPods
     from pytest_vperf.targets.pod.pod import Pod
     from pytest_vperf.targets.pod.pods import Pods
+    from pytest_vperf.targets.xen.pods import XenPods
 
 #: Where the search begins: what a pod has unless a test says otherwise.
 TOP = "512 MiB"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from dataclasses import dataclass
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Protocol
 
+from pytest_vperf.machine import cache
+from pytest_vperf.machine.preflight import Readiness
 from pytest_vperf.targets.base import CannotStart, Unavailable
-from pytest_vperf.targets.pod import firmware as firmwares
-from pytest_vperf.targets.pod.process import LocalQemu
-from pytest_vperf.targets.pod.qemu import check_qemu, qemu_version
+from pytest_vperf.targets.pod.qemu import LocalQemu, check_qemu, qemu_version
 from pytest_vperf.targets.pod.sandbox import (
     KVM,
     confine,
@@ -21,14 +22,73 @@ from pytest_vperf.targets.pod.sandbox import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import PurePath
 
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.control_group import Group
     from pytest_vperf.targets.limits import Limits
-    from pytest_vperf.targets.pod.command_line import MachineConfig
-    from pytest_vperf.targets.pod.firmware import Firmware
-    from pytest_vperf.targets.pod.process import QemuProcess
+    from pytest_vperf.targets.pod.qemu import MachineConfig, QemuProcess
+
+
+# The firmware a pod boots with: qboot, made to boot a kernel and nothing else, or SeaBIOS, QEMU's default.
+
+#: File names, and the package that has each in Debian and Ubuntu.
+FIRMWARE_FILES = {
+    "qboot": ("qboot.rom", "qemu-system-data"),
+    "seabios": ("bios-256k.bin", "seabios"),
+}
+FOLDERS = ("/usr/share/qemu", "/usr/share/seabios", "/usr/local/share/qemu", "/usr/share/qemu-kvm")
+
+
+@dataclass(frozen=True)
+class Firmware:
+    """A firmware file.
+
+    Attributes:
+        name: ``qboot`` or ``seabios``.
+        path: the file given to QEMU, on its machine, so that it is known which one ran.
+        sha256: of the file.
+    """
+
+    name: str
+    path: PurePath
+    sha256: str
+
+
+def find_firmware(name: str) -> Firmware:
+    """The firmware by its name.
+
+    Raises:
+        CannotStart: there is no firmware of that name.
+        Unavailable: its file is not installed.
+    """
+    for path in map(Path, firmware_candidates(name)):
+        if path.is_file():
+            return Firmware(name, path, cache.file_sha256(path))
+    file, package = FIRMWARE_FILES[name]
+    raise Unavailable(
+        f"firmware {name}: no {file} in {', '.join(FOLDERS)}", remedy=f"apt-get install {package}"
+    )
+
+
+def firmware_candidates(name: str) -> list[str]:
+    """Where the file of a firmware may be, the usual place first.
+
+    Raises:
+        CannotStart: there is no firmware of that name.
+    """
+    if name not in FIRMWARE_FILES:
+        raise CannotStart(
+            f"unknown firmware {name!r}: choose one of {', '.join(sorted(FIRMWARE_FILES))}"
+        )
+    return [f"{folder}/{FIRMWARE_FILES[name][0]}" for folder in FOLDERS]
+
+
+def check_firmware(name: str) -> Readiness:
+    """Whether a firmware is installed."""
+    try:
+        return Readiness(f"firmware {name}", True, str(find_firmware(name).path))
+    except Unavailable as error:
+        return Readiness(f"firmware {name}", False, error.reason, error.remedy)
 
 
 #: Why QEMU starts no pods on Xen, and no remedy.
@@ -61,7 +121,7 @@ class Place(Protocol):
         ...
 
     def firmware(self, name: str) -> Firmware:
-        """A firmware there; see `pytest_vperf.targets.pod.firmware.find`.
+        """A firmware there; see `pytest_vperf.targets.pod.place.find_firmware`.
 
         Raises:
             CannotStart: there is no firmware of that name.
@@ -136,7 +196,7 @@ class Here:
 
     def firmware(self, name: str) -> Firmware:
         """A firmware that is installed."""
-        return firmwares.find(name)
+        return find_firmware(name)
 
     def refusal(self, accelerator: str) -> tuple[str, str] | None:
         """See `Place.refusal`."""

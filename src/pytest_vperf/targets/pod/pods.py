@@ -13,7 +13,7 @@ from pytest_vperf.targets.disks import attached
 from pytest_vperf.targets.limits import Limits
 from pytest_vperf.targets.network.card import plug_in
 from pytest_vperf.targets.pod.boot import boot
-from pytest_vperf.targets.pod.disks import serial
+from pytest_vperf.targets.pod.disk import serial
 from pytest_vperf.targets.pod.place import HERE, Here
 from pytest_vperf.targets.pod.pod import IDLE, Pod
 from pytest_vperf.targets.pod.probe import ACCELERATORS, probe
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pytest_vperf.machine.runs import Run
+    from pytest_vperf.targets.control_group import MemoryGroup
     from pytest_vperf.targets.disks import CappedDisk, Disk
-    from pytest_vperf.targets.memory_group import MemoryGroup
     from pytest_vperf.targets.network.card import Network
     from pytest_vperf.targets.pod.assets import Assets
     from pytest_vperf.targets.pod.place import Place

@@ -26,14 +26,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from pytest_vperf.machine import users
+from pytest_vperf.machine import ownership
 from pytest_vperf.machine.preflight import find_program
 from pytest_vperf.targets.base import CannotStart, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pytest_vperf.targets.pod.command_line import MachineConfig
+    from pytest_vperf.targets.pod.qemu import MachineConfig
 
 #: QEMU's option ``-sandbox`` (qemu(1)): no obsolete calls, no change of user, no other program, no change of
 #: priorities and affinities. libvirt gives its machines the same.
@@ -161,7 +161,7 @@ def confine(qemu: str, config: MachineConfig) -> Sandbox:
         why, remedy = root_alone()
         raise Unavailable(why, remedy=remedy)
     try:
-        user = users.free()
+        user = ownership.free()
     except OSError as error:
         raise CannotStart(f"there is no user for QEMU: {error.strerror}") from None
     with contextlib.ExitStack() as undo:

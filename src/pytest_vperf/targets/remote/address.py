@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from pytest_vperf.targets.ssh_connection import parse_url
+from pytest_vperf.targets.remote.connection import parse_url
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

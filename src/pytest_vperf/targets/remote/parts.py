@@ -2,16 +2,97 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 from pytest_vperf.targets.base import CannotConnect, Unavailable
-from pytest_vperf.targets.engine import Engine, remove_leftovers
-from pytest_vperf.targets.engine_address import connect as connect_socket
-from pytest_vperf.targets.ssh_connection import FORWARDING
+from pytest_vperf.targets.container.address import connect as connect_socket
+from pytest_vperf.targets.container.engine import Engine, remove_leftovers
+from pytest_vperf.targets.libvirt import connect as libvirt_connect
+from pytest_vperf.targets.pod.disk import build_disk
+from pytest_vperf.targets.remote.address import libvirt_uri
+from pytest_vperf.targets.remote.connection import FORWARDING
+from pytest_vperf.targets.remote.ssh import ImageHost, SshHost
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytest_vperf.machine.runs import Run
+    from pytest_vperf.targets.image.rootfs import Rootfs
+    from pytest_vperf.targets.libvirt.daemon import Daemon
     from pytest_vperf.targets.remote.machine import RemoteMachine
+
+
+# Another machine itself as a target, with the programs of the image that containers and pods on it have.
+
+_numbers = itertools.count(1)
+
+
+def host_of(machine: RemoteMachine, run: Run, rootfs: Callable[[], Rootfs] | None) -> SshHost:
+    """The machine as the host of what runs on it; ended by the caller, which leaves the machine's connection open.
+
+    Args:
+        machine: the machine.
+        run: owns what is mounted there.
+        rootfs: gives the image; called when its first program is wanted. ``None``: it runs its own programs.
+    """
+    name, shared = f"host{machine.mark}", machine.ssh.connection
+    if rootfs is None:
+        return SshHost(
+            machine.address.url, run, name=name, connection=shared, details=machine.details
+        )
+
+    def disk(image: Rootfs) -> str:
+        return machine.sent.keep(build_disk(image.path, image.sha256), "image")
+
+    return ImageHost(
+        machine.address.url,
+        run,
+        rootfs=rootfs,
+        disk=disk,
+        name=name,
+        details=machine.details,
+        connection=shared,
+        folder=machine.folder,
+    )
+
+
+# The libvirt daemon of another machine, for its whole machines.
+
+#: Where a system's daemons listen (libvirt.org/daemons.html): the one for all drivers, and that for one driver alone.
+_SOCKETS = {
+    "qemu": ("/run/libvirt/libvirt-sock", "/run/libvirt/virtqemud-sock"),
+    "xen": ("/run/libvirt/libvirt-sock", "/run/libvirt/virtxend-sock"),
+}
+_LISTENS = 'for s; do [ -S "$s" ] && exit 0; done; exit 1'
+
+
+def daemon_of(machine: RemoteMachine, driver: str, run: Run) -> Daemon:
+    """The daemon there.
+
+    Args:
+        machine: the machine.
+        driver: ``qemu`` or ``xen``.
+        run: whose machines are started.
+
+    Raises:
+        Unavailable: the machine has none, or is no host of Xen's machines.
+        CannotConnect: it does not answer.
+    """
+    where = machine.address.where
+    if driver == "xen" and not libvirt_connect.is_dom0(machine.read):
+        raise Unavailable(
+            f"{where} is no Xen host (no control_d in /proc/xen/capabilities)",
+            remedy="--on=lab:xen, which starts one inside QEMU",
+        )
+    if machine.ssh.run(["sh", "-c", _LISTENS, "sh", *_SOCKETS[driver]], check=False).returncode:
+        raise Unavailable(
+            f"no libvirt daemon listens on {where}",
+            remedy="apt-get install libvirt-daemon-system && systemctl start libvirtd, there",
+        )
+    uri = libvirt_uri(machine.address.url, driver)
+    return libvirt_connect.connect(uri, run, details=dict(machine.details))
+
 
 #: What the machine's own environment names, the system's, and the user's own (rootless).
 _FIND = """

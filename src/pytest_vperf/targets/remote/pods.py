@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
+import itertools
+import os
+import secrets
+import select
+import shutil
+import socket
+import subprocess
+import time
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from pytest_vperf.targets.base import CannotStart, Unavailable
-from pytest_vperf.targets.pod import firmware as firmwares
+from pytest_vperf.machine import ownership
+from pytest_vperf.machine.ending import end_by_input
+from pytest_vperf.targets.base import CannotConnect, CannotStart, Unavailable, Usage
+from pytest_vperf.targets.pod import place as firmwares
 from pytest_vperf.targets.pod.place import BY_LIBVIRT, kvm_refusal
-from pytest_vperf.targets.pod.qemu import QEMU, version_of
+from pytest_vperf.targets.pod.qemu import QEMU, Channels, MachineConfig, command_line, version_of
 from pytest_vperf.targets.pod.sandbox import (
     FILTER,
     described,
     groups_for,
+    in_groups,
     no_setpriv,
     root_alone,
 )
-from pytest_vperf.targets.remote.qemu import Confinement, RemoteStart
+from pytest_vperf.targets.remote.connection import remote_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,9 +40,327 @@ if TYPE_CHECKING:
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.control_group import Group
     from pytest_vperf.targets.limits import Limits
-    from pytest_vperf.targets.pod.command_line import MachineConfig
-    from pytest_vperf.targets.pod.process import QemuProcess
+    from pytest_vperf.targets.pod.qemu import QemuProcess
+    from pytest_vperf.targets.pod.qmp import Qmp
     from pytest_vperf.targets.remote.machine import RemoteMachine
+
+
+# The QEMU process of a pod on another machine.
+#
+# Its three channels are Unix sockets that ``sshd`` listens on there and brings here. They, and a shell that waits
+# for the word to start QEMU, are there before the clock of a start runs, so that no login is in it; QEMU connects
+# to the sockets as soon as it is executed, and nothing is polled for. What the machine says is dated when it
+# arrives here.
+#
+# A QEMU that root starts there is confined as one here is (`pytest_vperf.targets.pod.sandbox`): the shell finds it
+# a user of its own and opens its files. QEMU works in its folder, which has its sockets, so that it needs no way
+# there.
+#
+# The shell stays beside QEMU and waits for the end of its input: however this process ends, QEMU is ended there,
+# too.
+
+_CHANNELS = ("qmp", "console", "agent")
+#: Seconds in which the shell there is ready, and in which QEMU connects to its channels.
+_ANSWERS = 60.0
+#: A job in the background has no input of its own (POSIX, "Asynchronous Lists"), hence the descriptor 3. Words: the
+#: folder; user IDs of which a free one is taken, or nothing; setpriv's option for groups; the kernel, its first root
+#: and the image, which are the descriptors 4 to 6; disks or nothing, 7 to 9, beyond which a POSIX shell opens none;
+#: and the command. The folder is written to by root alone.
+_GUARD = """
+folder=$1 users=$2 groups=$3 kernel=$4 initramfs=$5 image=$6 one=$7 two=$8 three=$9; shift 9
+trap 'rm -rf -- "$folder"' EXIT
+exec 3<&0 </dev/null
+cd "$folder" || exit 1
+if [ "$users" ]; then
+  user=
+  for each in $users; do
+    getent passwd "$each" >/dev/null && continue
+    [ -z "$(find /proc -maxdepth 1 -user "$each" 2>/dev/null)" ] || continue
+    setpriv --reuid="$each" --regid="$each" --clear-groups true && user=$each && break
+  done
+  [ "$user" ] || { echo "none of the user IDs $users is free for QEMU" >&2; exit 1; }
+  chgrp "$user" . && chmod 710 . && chown "$user" qmp console agent || exit 1
+  chmod o+r -- "$kernel" "$initramfs" "$image" && exec 4<"$kernel" 5<"$initramfs" 6<"$image" || exit 1
+  [ ! "$one" ] || exec 7<>"$one"
+  [ ! "$two" ] || exec 8<>"$two"
+  [ ! "$three" ] || exec 9<>"$three"
+  set -- setpriv --reuid="$user" --regid="$user" "$groups" --no-new-privs -- "$@"
+fi
+ulimit -c 0
+ulimit -f 131072
+echo ready
+read -r word <&3 || exit 1
+"$@" >&2 3<&- & qemu=$!
+echo $qemu >"$folder/pid"
+{ cat <&3; kill -9 $qemu; } >/dev/null 2>&1 & watch=$!
+exec 3<&-
+wait $qemu; status=$?
+kill $watch 2>/dev/null
+exit $status
+"""
+_LINK = 'ln -- "$1" "$2" 2>/dev/null || cp -- "$1" "$2" && chmod o+r -- "$2"'
+_USAGE = 'cat "/proc/$1/stat" "/proc/$1/statm" && getconf CLK_TCK && getconf PAGESIZE'
+#: The descriptors that a disk may have.
+_DISKS = (7, 8, 9)
+#: How many user IDs of each range are tried.
+_TRIED = 3
+
+
+@dataclass(frozen=True)
+class Confinement:
+    """What a QEMU can be confined by on a machine.
+
+    Attributes:
+        root: who starts it is root there.
+        filtered: it has the filter of system calls.
+        kvm: the groups that may use ``/dev/kvm``; ``None``: root alone may.
+    """
+
+    root: bool
+    filtered: bool
+    kvm: tuple[int, ...] | None = ()
+
+    def options(self, config: MachineConfig) -> list[str]:
+        """Further ones of QEMU's."""
+        sets = range(len(config.disks)) if self.root else ()
+        given = (word for each in sets for word in ("-add-fd", f"fd={_DISKS[each]},set={each}"))
+        return [*(("-sandbox", FILTER) if self.filtered else ()), *given]
+
+    def opened(self, config: MachineConfig) -> MachineConfig:
+        """The machine, its files as QEMU opens them.
+
+        Raises:
+            CannotStart: it has too many disks.
+        """
+        if not self.root:
+            return config
+        if len(config.disks) > len(_DISKS):
+            raise CannotStart(f"a pod on another machine has at most {len(_DISKS)} disks")
+        kernel, initramfs, image = (PurePosixPath(f"/proc/self/fd/{each}") for each in (4, 5, 6))
+        disk = None if config.disk is None else image
+        disks = tuple((name, f"/dev/fdset/{each}") for each, (name, _) in enumerate(config.disks))
+        return dataclasses.replace(
+            config, kernel=kernel, initramfs=initramfs, disk=disk, disks=disks
+        )
+
+    def words(self, config: MachineConfig) -> list[str]:
+        """The shell's, between the folder and QEMU's command line."""
+        tried = [secrets.choice(each) for each in ownership.RANGES for _ in range(_TRIED)]
+        groups = self.kvm or () if config.accelerator == "kvm" else ()
+        image = config.disk or config.initramfs  # without a disk it is not looked at
+        files = map(str, (config.kernel, config.initramfs, image))
+        disks = [device for _, device in config.disks[: len(_DISKS)]]
+        absent = [""] * (len(_DISKS) - len(disks))
+        own = " ".join(map(str, tried)) if self.root else ""
+        return [own, in_groups(groups), *files, *disks, *absent]
+
+
+class RemoteStart:
+    """A start that is prepared: the sockets are there on both sides, and the shell waits. Called, it is done.
+
+    Args:
+        machine: where.
+        qemu: the program there.
+        config: the machine; its files are there.
+        run: owns the process.
+        confined: what QEMU can be confined by there.
+
+    Raises:
+        CannotConnect: sockets cannot be brought here, or the machine is gone.
+        CannotStart: its shell does not answer.
+        TargetError: there is no folder for them.
+    """
+
+    def __init__(
+        self,
+        machine: RemoteMachine,
+        qemu: str,
+        config: MachineConfig,
+        run: Run,
+        confined: Confinement,
+    ) -> None:
+        self.machine = machine
+        self.root = confined.root
+        self._images = itertools.count(1)
+        self.folder = run.subfolder("pod")
+        self.there = machine.new_folder("pod")
+        self._line = machine.lines.take()
+        self._listeners: list[socket.socket] = []
+        self._brought: list[tuple[str, Path]] = []
+        self._log = (self.folder / "qemu.log").open("w+b")
+        self._process: subprocess.Popen[bytes] | None = None
+        paths = [f"{self.there}/{name}" for name in _CHANNELS]
+        try:
+            for name, there in zip(_CHANNELS, paths, strict=True):
+                here = self.folder / name
+                listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+                self._listeners.append(listener)
+                listener.bind(str(here))
+                listener.listen(1)
+                self._line.listen(there, here)
+                self._brought.append((there, here))
+            channels = Channels(*(f"path={name}" for name in _CHANNELS))
+            opened = confined.opened(config)
+            argv = command_line(qemu, opened, channels, name=f"vperf-{run.id}")
+            words = [self.there, *confined.words(config), *argv, *confined.options(config)]
+            line = remote_line(["sh", "-c", _GUARD, "sh", *words], {}, None, "")
+            self._process = subprocess.Popen(
+                self._line.words(line),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                env=run.environment,
+                start_new_session=True,
+            )
+            self._await_shell()
+        except BaseException:
+            self.end()
+            raise
+
+    def __call__(self) -> RemoteQemu:
+        """Start it.
+
+        Raises:
+            CannotStart: QEMU ended, with its words, or did not connect to its channels.
+        """
+        process = self._process
+        assert process is not None
+        assert process.stdin is not None
+        accepted: dict[socket.socket, socket.socket] = {}
+        try:
+            with contextlib.suppress(BrokenPipeError):  # it has ended, which is seen at once
+                process.stdin.write(b"go\n")
+                process.stdin.flush()
+            self._accept(process, accepted)
+        except BaseException:
+            for connected in accepted.values():
+                connected.close()
+            self.end()
+            raise
+        return RemoteQemu(self, process, [accepted[each] for each in self._listeners])
+
+    def _await_shell(self) -> None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        stream = self._process.stdout
+        ready, _, _ = select.select([stream], [], [], _ANSWERS)
+        if not ready or os.read(stream.fileno(), 100) != b"ready\n":
+            raise CannotStart(
+                f"the shell on {self.machine.address.where} that is to start QEMU does not answer: {self.said()}"
+            )
+
+    def _accept(
+        self, process: subprocess.Popen[bytes], accepted: dict[socket.socket, socket.socket]
+    ) -> None:
+        deadline = time.monotonic() + _ANSWERS
+        ended = os.pidfd_open(process.pid)
+        try:
+            while len(accepted) < len(self._listeners):
+                waiting = [each for each in self._listeners if each not in accepted]
+                watched: list[socket.socket | int] = [*waiting, ended]
+                left = max(0.0, deadline - time.monotonic())
+                ready, _, _ = select.select(watched, [], [], left)
+                for listener in waiting:
+                    if listener in ready:
+                        accepted[listener] = listener.accept()[0]
+                if not ready or ended in ready:
+                    what = f"ended with status {process.poll()}" if ready else "said nothing"
+                    words = self.said()
+                    raise CannotStart(
+                        f"QEMU on {self.machine.address.where} {what}"
+                        + (f": {words}" if words else "")
+                    )
+        finally:
+            os.close(ended)
+
+    def hand_over(self, file: PurePath) -> PurePath:
+        """Have a file of that machine in the folder that QEMU works in, if it may not go to where the file is."""
+        if not self.root:
+            return file
+        name = f"image{next(self._images)}"
+        self.machine.ssh.run(["sh", "-c", _LINK, "sh", str(file), f"{self.there}/{name}"])
+        return PurePosixPath(name)
+
+    def said(self) -> str:
+        """The end of what QEMU printed, or ``ssh`` for it."""
+        self._log.flush()
+        self._log.seek(0)
+        return self._log.read()[-600:].decode("utf-8", "replace").strip()
+
+    def end(self) -> None:
+        """End QEMU, by the end of the input of the shell beside it; where that is not heard, with the connection."""
+        process, self._process = self._process, None
+        if process is not None:
+            end_by_input(process, 20.0)
+        for listener in self._listeners:
+            listener.close()
+        while self._brought:
+            self._line.unlisten(*self._brought.pop())
+        if not self._log.closed:
+            self._log.close()
+            self.machine.lines.give(self._line)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class RemoteQemu:
+    """A QEMU on another machine; see `pytest_vperf.targets.pod.qemu.QemuProcess`.
+
+    Args:
+        start: has started it.
+        process: the ``ssh`` whose shell is beside it.
+        channels: the connected sockets: QMP, console, agent.
+    """
+
+    def __init__(
+        self, start: RemoteStart, process: subprocess.Popen[bytes], channels: list[socket.socket]
+    ) -> None:
+        self._start = start
+        self._process = process
+        self._pid = 0
+        self.qmp, self.console, self.agent = channels
+
+    @property
+    def pid(self) -> int:
+        """Its process ID, there."""
+        if not self._pid:
+            try:
+                self._pid = int(self._start.machine.read(f"{self._start.there}/pid"))
+            except (OSError, ValueError):
+                raise CannotConnect("QEMU is gone") from None
+        return self._pid
+
+    def poll(self) -> int | None:
+        """Its status, as the shell beside it has it: ``128 + N`` after signal N."""
+        return self._process.poll()
+
+    def wait(self, timeout: float) -> int:
+        """Its status, once it has ended."""
+        return self._process.wait(timeout)
+
+    def hand_over(self, qmp: Qmp, file: PurePath) -> PurePath:
+        """Let it open a file; see `pytest_vperf.targets.pod.qemu.QemuProcess`."""
+        return self._start.hand_over(file)
+
+    def said(self) -> str:
+        """The end of what it printed, or ``ssh`` for it."""
+        return self._start.said()
+
+    def usage(self) -> Usage:
+        """CPU time and resident memory, by /proc there (proc(5), ``stat`` and ``statm``)."""
+        done = self._start.machine.ssh.run(["sh", "-c", _USAGE, "sh", str(self.pid)], check=False)
+        lines = done.text.splitlines()
+        if done.returncode or len(lines) != 4:
+            said = done.stderr.decode("utf-8", "replace").strip()
+            raise CannotConnect(f"QEMU is gone, or what it uses cannot be read there: {said}")
+        # The name, the second field, may have spaces and parentheses.
+        fields = lines[0].rpartition(")")[2].split()
+        ticks, page = int(lines[2]), int(lines[3])
+        return Usage((int(fields[11]) + int(fields[12])) / ticks, int(lines[1].split()[1]) * page)
+
+    def end(self) -> None:
+        """End it. Safe to repeat."""
+        self._start.end()
+
 
 _FIND = 'p=$(command -v -- "$1") && echo "$p" && "$p" --version'
 _FIRMWARE = 'for f; do [ -f "$f" ] && sha256sum "$f" && exit 0; done; exit 1'
@@ -86,13 +417,13 @@ class PodsThere:
     def firmware(self, name: str) -> firmwares.Firmware:
         """A firmware that is installed there."""
         if name not in self._firmware:
-            paths = firmwares.candidates(name)
+            paths = firmwares.firmware_candidates(name)
             done = self._machine.ssh.run(["sh", "-c", _FIRMWARE, "sh", *paths], check=False)
             sha256, _, path = done.text.strip().partition("  ")
             if done.returncode:
                 raise Unavailable(
                     f"firmware {name}: none of {', '.join(paths)} is on {self._where}",
-                    remedy=f"apt-get install {firmwares.FILES[name][1]}, there",
+                    remedy=f"apt-get install {firmwares.FIRMWARE_FILES[name][1]}, there",
                 )
             self._firmware[name] = firmwares.Firmware(name, PurePosixPath(path), sha256)
         return self._firmware[name]

@@ -5,18 +5,124 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree
 
 from pytest_vperf.targets.agent.wire import Failure, Frame, Type, WireError
 from pytest_vperf.targets.base import CannotConnect, CannotStart, TimedOut
-from pytest_vperf.targets.domu.domain_xml import domain_xml
-from pytest_vperf.targets.virt.domain import Domain
-from pytest_vperf.targets.virt.wire_console import ConsoleSpeaker, WireConsole
+from pytest_vperf.targets.libvirt.console import ConsoleSpeaker, WireConsole
+from pytest_vperf.targets.libvirt.domain import Domain
+from pytest_vperf.targets.libvirt.storage import add, metadata
+from pytest_vperf.targets.limits import Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from pytest_vperf.targets.domu.config import DomuConfig
-    from pytest_vperf.targets.virt.connection import Connection
+    from pytest_vperf.targets.libvirt.connection import Connection
+
+
+# What a domU is made of.
+
+#: How a machine is virtualised → libvirt's type of operating system and its machine type. ``pv`` needs no help of the
+#: processor, the others do.
+MODES = {"pv": ("linux", "xenpv"), "pvh": ("xenpvh", "xenpvh"), "hvm": ("hvm", "xenfv")}
+
+
+@dataclass(frozen=True)
+class XenDisk:
+    """A disk.
+
+    Attributes:
+        path: of the daemon's machine.
+        format: ``raw`` or ``qcow2``.
+        readonly: whether the machine may only read it.
+        block: whether it is a block device, and no file.
+    """
+
+    path: str
+    format: str = "raw"
+    readonly: bool = False
+    block: bool = False
+
+
+@dataclass(frozen=True)
+class DomuConfig:
+    """A machine on Xen.
+
+    Attributes:
+        name: of the domain.
+        mode: a key of `MODES`.
+        kernel: path of the daemon's machine.
+        initramfs: likewise.
+        parameters: of the kernel.
+        disks: in the order in which it sees them: ``xvda``, ``xvdb``, …
+        vcpus: virtual CPUs.
+        memory_mib: memory in MiB.
+        limits: what it is held to.
+        bridge: that its network card is plugged into; empty: it has none.
+        mac: of its card.
+        labels: by which a run finds its own again.
+    """
+
+    name: str
+    mode: str
+    kernel: str
+    initramfs: str
+    parameters: str
+    disks: tuple[XenDisk, ...]
+    vcpus: int
+    memory_mib: int
+    limits: Limits = field(default_factory=Limits)
+    bridge: str = ""
+    mac: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+# A machine on Xen as libvirt's XML. Pure. Format: https://libvirt.org/drvxen.html, formatdomain.html.
+
+
+def domain_xml(config: DomuConfig) -> str:
+    """The description that libvirt starts the machine from."""
+    system, machine = MODES[config.mode]
+    domain = ElementTree.Element("domain", type="xen")
+    add(domain, "name", config.name)
+    domain.append(metadata(config.labels))
+    add(domain, "memory", str(config.memory_mib), unit="MiB")
+    vcpu = add(domain, "vcpu", str(config.vcpus))
+    if config.limits.cpuset:
+        vcpu.set("cpuset", config.limits.cpuset)
+        # Xen's driver binds those processors alone that are named one by one.
+        tune = add(domain, "cputune")
+        for number in range(config.vcpus):
+            add(tune, "vcpupin", vcpu=str(number), cpuset=config.limits.cpuset)
+    os = add(domain, "os")
+    add(os, "type", system, arch="x86_64", machine=machine)
+    add(os, "kernel", config.kernel)
+    add(os, "initrd", config.initramfs)
+    add(os, "cmdline", config.parameters)
+    # A kernel that dies reboots, and a machine that reboots is not the one that was started.
+    for event in ("on_poweroff", "on_reboot", "on_crash"):
+        add(domain, event, "destroy")
+    devices = add(domain, "devices")
+    for letter, disk in zip("abcdefghijklmnopqrstuvwxyz", config.disks, strict=False):
+        _disk(devices, f"xvd{letter}", disk)
+    if config.bridge:
+        interface = add(devices, "interface", type="bridge")
+        add(interface, "source", bridge=config.bridge)
+        add(interface, "mac", address=config.mac)
+    console = add(devices, "console", type="pty")
+    add(console, "target", type="xen", port="0")
+    return ElementTree.tostring(domain, encoding="unicode")
+
+
+def _disk(devices: ElementTree.Element, name: str, disk: XenDisk) -> None:
+    element = add(devices, "disk", type="block" if disk.block else "file", device="disk")
+    # Xen's own back end in the host's kernel where it can; only QEMU's knows overlays.
+    driver = "qemu" if disk.format == "qcow2" else "phy"
+    add(element, "driver", name=driver, type=disk.format)
+    add(element, "source", **{"dev" if disk.block else "file": disk.path})
+    add(element, "target", dev=name, bus="xen")
+    if disk.readonly:
+        add(element, "readonly")
 
 
 @dataclass

@@ -2,36 +2,321 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from pytest_vperf.targets.base import CannotStart, Unavailable
+from pytest_vperf.targets.agent.target import ENVIRONMENT, AgentTarget
+from pytest_vperf.targets.base import (
+    CannotConnect,
+    CannotStart,
+    Facts,
+    Unavailable,
+    startup_quantity,
+)
 from pytest_vperf.targets.disks import attached
-from pytest_vperf.targets.domu.boot import boot
-from pytest_vperf.targets.domu.config import MODES, DomuConfig, XenDisk
-from pytest_vperf.targets.domu.domu import Domu
-from pytest_vperf.targets.domu.host import need_mode, set_limits
-from pytest_vperf.targets.domu.pinning import pinned, reader
 from pytest_vperf.targets.guest.guests import INITS
-from pytest_vperf.targets.kernel.lines import INIT_LINE
-from pytest_vperf.targets.kernel.root_initramfs import XEN
-from pytest_vperf.targets.limits import Limits
+from pytest_vperf.targets.kernel.guest_kernel import INIT_LINE
+from pytest_vperf.targets.kernel.initramfs import XEN
+from pytest_vperf.targets.libvirt.connection import failed
+from pytest_vperf.targets.libvirt.daemon import Machines
+from pytest_vperf.targets.libvirt.disks import check_place, lend, put_in_place
+from pytest_vperf.targets.libvirt.domain import WholeMachine, memory_mib_of, vcpus_of
+from pytest_vperf.targets.libvirt.network import VirtualNetwork, check_kind
+from pytest_vperf.targets.libvirt.root_disk import SIZE
+from pytest_vperf.targets.libvirt.storage import described
+from pytest_vperf.targets.limits import Limits, cpus_of
 from pytest_vperf.targets.many import share_of_memory
-from pytest_vperf.targets.virt.attached_disks import check_place, lend, put_in_place
-from pytest_vperf.targets.virt.failures import failed
-from pytest_vperf.targets.virt.machines import Machines
-from pytest_vperf.targets.virt.root_disk import SIZE
-from pytest_vperf.targets.virt.size import memory_mib_of, vcpus_of
-from pytest_vperf.targets.virt.virtual_network import VirtualNetwork, check_kind
+from pytest_vperf.targets.xen.boot import MODES, DomuConfig, XenDisk, boot
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from pytest_vperf.quantity import Quantity
+    from pytest_vperf.targets.base import Completed, Target, Usage
     from pytest_vperf.targets.disks import CappedDisk, Disk
-    from pytest_vperf.targets.image import Rootfs
+    from pytest_vperf.targets.image.rootfs import Rootfs
     from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
+    from pytest_vperf.targets.libvirt.connection import Connection
+    from pytest_vperf.targets.libvirt.daemon import Daemon
+    from pytest_vperf.targets.libvirt.domain import Domain
     from pytest_vperf.targets.scope import Scope
-    from pytest_vperf.targets.virt.daemon import Daemon
+    from pytest_vperf.targets.xen.boot import Booted
+
+
+# A domU: a full machine on Xen, started through libvirt, spoken to over its console.
+
+#: The phases of a start, in order. Each ends where the next begins:
+#:
+#:     process    request → libvirt has had Xen build the machine, and lets it go
+#:     kernel     → the kernel's first process has printed
+#:     agent      → the agent has said that it takes orders: after the whole userspace, of a full machine
+#:     container  → of a pod: the container's process has been executed
+#:
+#: All are dated when they reach this process, on its monotonic clock. There is no firmware: Xen loads the kernel.
+PHASES = ("process", "kernel", "agent", "container")
+
+
+class Domu(WholeMachine, AgentTarget):
+    """A running machine on Xen. Made by `pytest_vperf.targets.xen.domus.Domus` and `XenPods`; a Target.
+
+    Args:
+        kind: ``domu`` or ``pod``.
+        booted: the machine.
+        details: for `facts`.
+        rootfs: its image.
+        environment: of every command.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        booted: Booted,
+        details: Mapping[str, str],
+        rootfs: Rootfs,
+        environment: Mapping[str, str] = ENVIRONMENT,
+    ) -> None:
+        super().__init__(booted.speaker, rootfs, environment)
+        self._kind = kind
+        self._booted = booted
+        self._domain = booted.domain
+        self._details = dict(details)
+
+    @property
+    def startup_time(self) -> Quantity:
+        """From the request until it takes orders, or its container runs, in ms, with `PHASES` as parts."""
+        return startup_quantity(self._booted.began, self._booted.marks, PHASES)
+
+    def facts(self) -> Facts:
+        """Versions, hashes and settings of this machine."""
+        network = self.link.details() if self.link else {}
+        return Facts(self._kind, self.name, {**self._details, **network})
+
+    def usage(self) -> Usage:
+        """CPU time and memory, as Xen accounts for them."""
+        return self._domain.usage()
+
+
+# Which processors of its host a machine on Xen may run on, as Xen has them: ``xl`` tells, on the host.
+#
+# libvirt does not: its question for a machine's pinning begins with one for the host's processors
+# (virNodeGetCPUMap), which Xen's driver has no answer to. Format: Xen, tools/xl/xl_vcpu.c, the same from 4.14 to
+# 4.19.
+
+#: A user's PATH need not have the folders of the system's programs. ``xl info`` says how many processors are "all".
+_ASK = 'PATH="$PATH:/usr/sbin:/sbin"; xl vcpu-list "$1" && xl info'
+_ITSELF = "0"
+#: Name, ID, number, processor or "-", state, seconds, hard affinity / soft affinity.
+_LINE = re.compile(
+    r"^\S+ +\d+ +(?P<number>\d+) +(?:\d+|-) +\S+ +[\d.]+ +(?P<hard>\S+) / \S+ *$", re.M
+)
+_LAST = re.compile(r"^max_cpu_id *: *(\d+)$", re.M)
+_NOT_READ = "the pinning of machines on Xen cannot be read back"
+
+
+def reader(daemon: Daemon, limits: Limits) -> Target | None:
+    """The machine that tells the pinning of a daemon's machines; ``None`` where they shall have none.
+
+    It is asked about itself once, so that no machine is started whose pinning nobody could tell.
+
+    Raises:
+        Unavailable: it cannot be reached, or does not tell.
+    """
+    if limits.cpuset is None:
+        return None
+    try:
+        return daemon.shell(_check)
+    except CannotConnect as error:
+        raise Unavailable(
+            f"{_NOT_READ}: {error}", remedy="have ssh let you in there as root, without a question"
+        ) from None
+    except Unavailable as error:
+        raise Unavailable(f"{_NOT_READ}: {error.reason}", remedy=error.remedy) from None
+
+
+def _check(host: Target) -> None:
+    """Make sure that a machine tells its own.
+
+    Raises:
+        Unavailable: it does not.
+    """
+    done = _ask(host, _ITSELF)
+    if done.returncode == 127:
+        raise Unavailable(
+            f"xl is not installed on {host.name}", remedy="apt-get install xen-utils-common, there"
+        )
+    if done.returncode:
+        raise Unavailable(
+            f"xl on {host.name} says: {_words(done)}",
+            remedy="be root there, e.g. xen+ssh://root@HOST/",
+        )
+    try:
+        affinity(done.text)
+    except ValueError as error:
+        raise Unavailable(f"xl on {host.name}: {error}") from None
+
+
+def pinned(host: Target | None, domain: Domain, limits: Limits, vcpus: int) -> dict[str, str]:
+    """The processors that each of a machine's may run on, read back: for its facts.
+
+    Args:
+        host: as `reader` gave it.
+        domain: the machine.
+        limits: what was asked for.
+        vcpus: how many it has.
+
+    Raises:
+        CannotStart: Xen has others than were asked for, or does not tell.
+        CannotConnect: the host is gone.
+    """
+    if host is None or limits.cpuset is None:
+        return {}
+    done = _ask(host, domain.identity)
+    if done.returncode:
+        raise CannotStart(
+            f"{domain.name}: its pinning cannot be read back: {_words(done)}", target=domain.name
+        )
+    try:
+        found = affinity(done.text)
+    except ValueError as error:
+        raise CannotStart(f"{domain.name}: {error}", target=domain.name) from None
+    wanted = cpus_of(limits.cpuset)
+    for number in range(vcpus):
+        if found.get(number) != wanted:
+            raise CannotStart(
+                f"{domain.name}: asked for cpuset {limits.cpuset!r}, the hypervisor has"
+                f" {sorted(found.get(number, ()))} for vCPU {number}",
+                target=domain.name,
+            )
+    return {"cpuset": limits.cpuset}
+
+
+def affinity(said: str) -> dict[int, set[int]]:
+    """The number of each processor of a machine → those of the host that it may run on (hard affinity).
+
+    One that runs nowhere at the moment has some, too.
+
+    Args:
+        said: by ``xl vcpu-list MACHINE``, and by ``xl info`` after that.
+
+    Raises:
+        ValueError: it is not understood; with its first lines.
+    """
+    found: dict[int, set[int]] = {}
+    for line in _LINE.finditer(said):
+        hard = line["hard"]
+        last = _LAST.search(said)
+        if hard == "all" and last is not None:
+            found[int(line["number"])] = set(range(int(last[1]) + 1))
+        elif hard == "none":
+            found[int(line["number"])] = set()
+        else:
+            try:
+                found[int(line["number"])] = cpus_of(hard)
+            except ValueError:
+                raise ValueError(_not_understood(said)) from None
+    if not found:
+        raise ValueError(_not_understood(said))
+    return found
+
+
+def _not_understood(said: str) -> str:
+    return f"what xl vcpu-list says is not understood: {said[:300]!r}"
+
+
+def _ask(host: Target, machine: str) -> Completed:
+    return host.run(["sh", "-c", _ASK, "sh", machine], check=False)
+
+
+def _words(done: Completed) -> str:
+    said = " ".join(done.stderr.decode("utf-8", "replace").split())
+    return said[-300:] or f"it ended with status {done.returncode}"
+
+
+# Weights and caps of Xen's credit schedulers, by the names that they have on every target.
+#
+# Source: xl(1), sched-credit2: a weight is from 1 to 65535, 256 by default; a cap is in percent of one processor,
+# and 0 is none.
+
+DEFAULT_WEIGHT = 256
+_DEFAULT_SHARES = 1024
+
+
+def weight_of(limits: Limits) -> int | None:
+    """Xen's weight for ``cpu_shares``: the ratio of two is kept, and both defaults are each other's.
+
+    Raises:
+        CannotStart: it is beyond what Xen takes.
+    """
+    if limits.cpu_shares is None:
+        return None
+    weight = round(limits.cpu_shares * DEFAULT_WEIGHT / _DEFAULT_SHARES)
+    if not 1 <= weight <= 65_535:
+        raise CannotStart(
+            f"cpu_shares is {limits.cpu_shares!r}, a weight of {weight} for Xen, which takes 1 to 65535"
+        )
+    return weight
+
+
+def cap_of(limits: Limits) -> int | None:
+    """Xen's cap for ``cpus``, in percent of one processor."""
+    return None if limits.cpus is None else max(1, round(limits.cpus * 100))
+
+
+# What a Xen host can do, and how its scheduler is told a machine's weight: through libvirt, read back.
+
+
+def need_mode(connection: Connection, mode: str) -> None:
+    """Make sure that the host has machines of a mode.
+
+    Raises:
+        Unavailable: it has not, or it is no Xen host.
+        CannotStart: what libvirt says of it is no XML.
+    """
+    where = f"libvirt at {connection.shown}"
+    libvirt = connection.libvirt
+    try:
+        text = connection.handle.getCapabilities()
+    except libvirt.libvirtError as error:
+        raise failed(error, "tell what it can", where) from None
+    capabilities = described(text, where)
+    machines = {element.text for element in capabilities.iterfind("guest/arch/machine")}
+    if MODES[mode][1] in machines:
+        return
+    if MODES["pv"][1] not in machines:
+        raise Unavailable(
+            f"{where} is no Xen host",
+            remedy="--lab=xen for an emulated one, or a host that runs Xen",
+        )
+    raise Unavailable(
+        f"{where} has no machines of the mode {mode}: its processor does not help Xen (or may not)",
+        remedy="mode='pv' needs no help",
+    )
+
+
+def set_limits(domain: Domain, limits: Limits) -> dict[str, str]:
+    """Have Xen's scheduler hold a machine to its limits; them, as Xen has them.
+
+    Raises:
+        CannotStart: Xen has another value than was asked for, or takes none.
+    """
+    asked = {
+        name: value
+        for name, value in (("weight", weight_of(limits)), ("cap", cap_of(limits)))
+        if value is not None
+    }
+    if not asked:
+        return {}
+    libvirt = domain.connection.libvirt
+    try:
+        domain.handle.setSchedulerParameters(asked)
+    except libvirt.libvirtError as error:
+        raise failed(error, "set its weight", domain.name) from None
+    found = domain.scheduler()
+    return {
+        f"xen_{name}": domain.check(name, value, found.get(name)) for name, value in asked.items()
+    }
+
 
 #: What the kernel is told: nothing but its death is printed on the console, which carries the agent's frames. It
 #: stays for some seconds then: of a machine that Xen has ended the rest of the console is lost. With a loglevel of 0
@@ -52,7 +337,8 @@ _THEIRS = 0.95
 
 
 class Domus(Machines):
-    """Starts domUs, through a libvirt daemon with Xen's driver; see `pytest_vperf.targets.virt.machines.Machines`."""
+    """Starts domUs, through a libvirt daemon with Xen's driver; see
+    `pytest_vperf.targets.libvirt.daemon.Machines`."""
 
     @property
     def daemon(self) -> Daemon:

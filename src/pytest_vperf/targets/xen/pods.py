@@ -6,31 +6,27 @@ from typing import TYPE_CHECKING
 
 from pytest_vperf.targets.agent.wire import Frame, Type, command_payload
 from pytest_vperf.targets.base import Unavailable
-from pytest_vperf.targets.domu.boot import boot
-from pytest_vperf.targets.domu.config import DomuConfig, XenDisk
-from pytest_vperf.targets.domu.domu import Domu
-from pytest_vperf.targets.domu.host import need_mode, set_limits
-from pytest_vperf.targets.domu.pinning import pinned, reader
-from pytest_vperf.targets.kernel import modules
+from pytest_vperf.targets.kernel import guest_kernel
+from pytest_vperf.targets.libvirt.domain import memory_mib_of, vcpus_of
 from pytest_vperf.targets.limits import Limits
-from pytest_vperf.targets.pod.initramfs import build_initramfs
-from pytest_vperf.targets.pod.machine import AGENT_LINE
+from pytest_vperf.targets.pod.disk import build_initramfs
+from pytest_vperf.targets.pod.machine import AGENT_LINE, settle, settling_time
 from pytest_vperf.targets.pod.pod import DEFAULT_ENVIRONMENT
 from pytest_vperf.targets.pod.pods import IDLE
-from pytest_vperf.targets.pod.settling import settle, settling_time
-from pytest_vperf.targets.virt.size import memory_mib_of, vcpus_of
+from pytest_vperf.targets.xen.boot import DomuConfig, XenDisk, boot
+from pytest_vperf.targets.xen.domus import Domu, need_mode, pinned, reader, set_limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
+    from pytest_vperf.targets.libvirt.daemon import Daemon
     from pytest_vperf.targets.pod.assets import Assets
     from pytest_vperf.targets.scope import Scope
-    from pytest_vperf.targets.virt.daemon import Daemon
 
 NAME = "pod xen"
-#: What the kernel is told; see `pytest_vperf.targets.domu.domus`.
+#: What the kernel is told; see `pytest_vperf.targets.xen.domus`.
 PARAMETERS = (
     "console=hvc0 vperf.wire=hvc0 quiet loglevel=1 panic=5 cryptomgr.notests random.trust_cpu=on"
 )
@@ -164,7 +160,7 @@ def _initramfs(daemon: Daemon, kernel: GuestKernel) -> str:
     """The path, there, of a pod's first root on Xen."""
 
     def make() -> tuple[Path, str]:
-        file = build_initramfs(kernel, needed=modules.NEEDED_ON_XEN)
+        file = build_initramfs(kernel, needed=guest_kernel.MODULES_NEEDED_ON_XEN)
         return file, f"initramfs-{file.parent.name}"
 
     return daemon.file(("pod initramfs", kernel.sha256, kernel.modules), make)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pytest_vperf.machine.preflight import Readiness
 from pytest_vperf.targets.base import TargetError, Unavailable
-from pytest_vperf.targets.domu.host import need_mode
+from pytest_vperf.targets.xen.domus import need_mode
 
 NAME = "domu"
 
 
 def check() -> Readiness:
     """Whether domUs can be started on this machine."""
-    from pytest_vperf.targets.virt import connect
-    from pytest_vperf.targets.virt.connection import Connection
+    from pytest_vperf.targets.libvirt import connect
+    from pytest_vperf.targets.libvirt.connection import Connection
 
     try:
         connect.need_dom0()

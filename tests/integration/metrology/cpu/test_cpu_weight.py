@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from known_truth import judge, settings
 
+from pytest_vperf.workloads.at_once import together
 from pytest_vperf.workloads.sysbench import Sysbench, SysbenchCpu
-from pytest_vperf.workloads.together import together
 
 if TYPE_CHECKING:
     from known_truth import Table

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_vperf.machine import lock
-from pytest_vperf.stats.pair_rule import PairRule
+from pytest_vperf.stats.pair import PairRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable

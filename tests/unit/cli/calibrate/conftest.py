@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vperf.calibration import quiet
 from pytest_vperf.cli import main
+from pytest_vperf.commands.calibrate import runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,8 +126,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (project / "tests" / "claims" / "test_it.py").write_text(TESTS)
     (project / "pytest.ini").touch()
     monkeypatch.chdir(project)
-    monkeypatch.setattr(quiet, "before", list)
-    monkeypatch.setattr(quiet, "during", lambda document: [])
+    monkeypatch.setattr(runs, "noise_at_start", list)
+    monkeypatch.setattr(runs, "noise_during", lambda document: [])
     return project
 
 

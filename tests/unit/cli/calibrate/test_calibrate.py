@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_vperf.claims.thresholds import load_profile
 from pytest_vperf.machine import fingerprint
+from pytest_vperf.thresholds.profile import load_profile
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vperf.calibration import quiet, runs
-from pytest_vperf.calibration.figures import Gathered
-from pytest_vperf.calibration.report import print_limits
-from pytest_vperf.calibration.runs import Runs, RunsProblem
-from pytest_vperf.calibration.same_machine import differences
-from pytest_vperf.claims.survey import MEASURED
-from pytest_vperf.claims.thresholds import load_profile
+from pytest_vperf.commands.calibrate import runs
+from pytest_vperf.commands.calibrate import runs as quiet
+from pytest_vperf.commands.calibrate.limits import Gathered, print_limits
+from pytest_vperf.commands.calibrate.machine import differences
+from pytest_vperf.commands.calibrate.runs import Runs, RunsProblem
+from pytest_vperf.commands.calibrate.survey import MEASURED
 from pytest_vperf.machine import fingerprint, noise
+from pytest_vperf.thresholds.profile import load_profile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -74,7 +74,7 @@ def three(project: Path) -> None:
 def test_a_machine_that_is_noisy_now_says_nothing_of_runs_of_yesterday(
     vperf: Vperf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quiet, "before", lambda: ["load 9 on 2 processors"])
+    monkeypatch.setattr(quiet, "noise_at_start", lambda: ["load 9 on 2 processors"])
     assert vperf(*KEPT).returncode == 0
     assert "noisy" not in Path("thresholds/desk.yaml").read_text()
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vperf.calibration import quiet
+from pytest_vperf.commands.calibrate import runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def test_runs_are_apart(vperf: Vperf, monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
-    monkeypatch.setattr(quiet, "time", SimpleNamespace(sleep=waited.append))
+    monkeypatch.setattr(runs, "time", SimpleNamespace(sleep=waited.append))
     done = vperf("--hw=desk", "--runs=3", "-k", "rate", "--apart=1 h")
     assert len(waited) == 2
     assert all(3500 < seconds <= 3600 for seconds in waited)

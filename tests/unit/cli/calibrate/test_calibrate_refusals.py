@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vperf import calibrate
-from pytest_vperf.calibration import quiet
-from pytest_vperf.claims.thresholds import load_profile
 from pytest_vperf.cli import main
+from pytest_vperf.commands.calibrate import command, runs
+from pytest_vperf.commands.pytest_process import _with_place
 from pytest_vperf.machine import fingerprint
-from pytest_vperf.pytest_process import _with_place
+from pytest_vperf.thresholds.profile import load_profile
 
 if TYPE_CHECKING:
     import subprocess
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 def test_a_noisy_machine_is_refused_unless_it_is_insisted_on(
     vperf: Vperf, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quiet, "before", lambda: ["steal 5 %", "load 9 on 2 processors"])
+    monkeypatch.setattr(runs, "noise_at_start", lambda: ["steal 5 %", "load 9 on 2 processors"])
     done = vperf("--hw=desk", "-k", "shell")
     assert (done.returncode, done.stdout, done.stderr) == (
         1,
@@ -43,7 +42,7 @@ def test_a_noisy_machine_is_refused_unless_it_is_insisted_on(
 def test_a_run_that_is_disturbed_ends_the_calibration(
     vperf: Vperf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quiet, "during", lambda document: ["steal 5 %"])
+    monkeypatch.setattr(runs, "noise_during", lambda document: ["steal 5 %"])
     arguments = ("--hw=desk", "--runs=3", "-k", "shell", "--records=kept")
     done = vperf(*arguments)
     assert done.returncode == 1
@@ -121,7 +120,7 @@ def test_a_published_profile_is_never_written(
 ) -> None:
     shipped = project.parent / "shipped"
     (project / "thresholds").rename(shipped)
-    monkeypatch.setattr(calibrate, "shipped_folder", lambda: shipped)
+    monkeypatch.setattr(command, "shipped_folder", lambda: shipped)
     done = vperf("--hw=elsewhere", "-k", "rate")
     assert done.returncode == 2
     assert (
@@ -148,7 +147,7 @@ def test_a_file_that_became_unfit_meanwhile_is_kept_and_so_are_the_records(
             Path("thresholds/desk.yaml").write_text(text)
         return []
 
-    monkeypatch.setattr(quiet, "during", changed)
+    monkeypatch.setattr(runs, "noise_during", changed)
     done = vperf("--hw=desk", "--runs=3", "-k", "rate", "--records=kept")
     assert done.returncode == 1
     assert done.stderr.endswith(

@@ -10,10 +10,9 @@ import pytest
 
 from pytest_vperf.targets.agent.wire import Frame, Type
 from pytest_vperf.targets.base import CannotConnect, CannotStart, TimedOut
-from pytest_vperf.targets.domu.boot import Booted, boot
-from pytest_vperf.targets.domu.config import DomuConfig
-from pytest_vperf.targets.domu.domu import Domu
-from pytest_vperf.targets.virt.events import Watch
+from pytest_vperf.targets.libvirt.connection import Watch
+from pytest_vperf.targets.xen.boot import Booted, DomuConfig, boot
+from pytest_vperf.targets.xen.domus import Domu
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

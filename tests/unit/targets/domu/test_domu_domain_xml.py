@@ -9,10 +9,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pytest_vperf.targets.domu.config import MODES, DomuConfig, XenDisk
-from pytest_vperf.targets.domu.domain_xml import domain_xml
+from pytest_vperf.targets.libvirt.storage import labels_of
 from pytest_vperf.targets.limits import Limits
-from pytest_vperf.targets.virt.metadata import labels_of
+from pytest_vperf.targets.xen.boot import MODES, DomuConfig, XenDisk, domain_xml
 
 DOMU = DomuConfig(
     name="vperf-0a-1",

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vperf.targets.base import CannotStart, Unavailable
-from pytest_vperf.targets.domu.host import need_mode, set_limits
-from pytest_vperf.targets.domu.weight import cap_of, weight_of
 from pytest_vperf.targets.limits import Limits
+from pytest_vperf.targets.xen.domus import cap_of, need_mode, set_limits, weight_of
 
 
 @pytest.mark.parametrize(
@@ -143,7 +142,7 @@ class Scheduler:
     """Xen's, which may have a mind of its own."""
 
     def __init__(self, libvirt: ModuleType, **found: int) -> None:
-        from pytest_vperf.targets.virt.domain import Domain
+        from pytest_vperf.targets.libvirt.domain import Domain
 
         self.asked: dict[str, int] = {}
         self._found = found

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vperf.targets.base import CannotConnect, CannotStart, Completed, Unavailable
-from pytest_vperf.targets.domu.pinning import affinity, pinned, reader
 from pytest_vperf.targets.limits import Limits
+from pytest_vperf.targets.xen.domus import affinity, pinned, reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

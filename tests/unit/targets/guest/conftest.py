@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vperf.targets.guest.agent import GuestAgent
-from pytest_vperf.targets.virt.events import Watch
+from pytest_vperf.targets.guest.guest import GuestAgent
+from pytest_vperf.targets.libvirt.connection import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

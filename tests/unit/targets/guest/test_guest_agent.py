@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vperf.targets.base import CannotConnect, TargetError, TimedOut
-from pytest_vperf.targets.guest import agent as module
-from pytest_vperf.targets.guest.agent import CHUNK, MOST_PRINTED, Ended, NotExecuted
+from pytest_vperf.targets.guest import guest as module
+from pytest_vperf.targets.guest.guest import CHUNK, MOST_PRINTED, Ended, NotExecuted
 
 if TYPE_CHECKING:
     from tests.unit.targets.guest.conftest import Guest

@@ -11,8 +11,8 @@ import pytest
 from pytest_vperf.targets.base import CannotConnect, CannotStart, TargetError, TimedOut
 from pytest_vperf.targets.guest import boot as module
 from pytest_vperf.targets.guest.boot import _await_agent, _first_answer
-from pytest_vperf.targets.kernel.lines import INIT_LINE, KERNEL_LINE
-from pytest_vperf.targets.virt.events import Watch
+from pytest_vperf.targets.kernel.guest_kernel import INIT_LINE, KERNEL_LINE
+from pytest_vperf.targets.libvirt.connection import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

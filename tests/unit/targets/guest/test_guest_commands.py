@@ -14,8 +14,7 @@ import pytest
 from pytest_vperf.targets.agent.target import ENVIRONMENT
 from pytest_vperf.targets.base import CannotConnect, CommandFailed, TargetError, TimedOut
 from pytest_vperf.targets.guest import guest as module
-from pytest_vperf.targets.guest.agent import CHUNK
-from pytest_vperf.targets.guest.guest import Guest
+from pytest_vperf.targets.guest.guest import CHUNK, Guest
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vperf.targets.guest.config import Boot, CardConfig, DiskConfig, GuestConfig
-from pytest_vperf.targets.guest.domain_xml import domain_xml
+from pytest_vperf.targets.guest.boot import Boot, CardConfig, DiskConfig, GuestConfig, domain_xml
+from pytest_vperf.targets.libvirt.storage import labels_of
 from pytest_vperf.targets.limits import Limits
-from pytest_vperf.targets.virt.metadata import labels_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from pytest_vperf.targets.kernel.cpio import Archive
+from pytest_vperf.targets.kernel.initramfs import Archive
 
 
 def example():

@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from pytest_vperf.targets.base import CannotStart
-from pytest_vperf.targets.kernel import modules
+from pytest_vperf.targets.kernel import guest_kernel
 from pytest_vperf.targets.kernel.guest_kernel import from_file, read_release
 
 
@@ -75,16 +75,20 @@ def test_a_module_comes_after_what_it_needs_and_once(tmp_path):
     (tmp_path / "a.ko").write_bytes(module("b,c-d"))
     (tmp_path / "b.ko").write_bytes(module("c-d"))
     (tmp_path / "c-d.ko.xz").write_bytes(lzma.compress(module()))
-    assert [name for name, _ in modules.collect(tmp_path, ("a", "b"))] == ["c_d.ko", "b.ko", "a.ko"]
+    assert [name for name, _ in guest_kernel.collect_modules(tmp_path, ("a", "b"))] == [
+        "c_d.ko",
+        "b.ko",
+        "a.ko",
+    ]
 
 
 def test_a_signature_is_cut_off(tmp_path):
     (tmp_path / "a.ko").write_bytes(module(signature=b"S" * 500))
-    assert modules.collect(tmp_path, ("a",)) == [("a.ko", module())]
+    assert guest_kernel.collect_modules(tmp_path, ("a",)) == [("a.ko", module())]
 
 
 def test_what_is_built_in_is_left_out_and_what_is_missing_is_named(tmp_path):
     (tmp_path / "modules.builtin").write_text("kernel/fs/squashfs/squashfs.ko\n")
-    assert modules.collect(tmp_path, ("squashfs",)) == []
+    assert guest_kernel.collect_modules(tmp_path, ("squashfs",)) == []
     with pytest.raises(CannotStart, match=r"module overlay is neither in .* nor built in"):
-        modules.collect(tmp_path, ("overlay",))
+        guest_kernel.collect_modules(tmp_path, ("overlay",))

@@ -14,8 +14,7 @@ from pytest_vperf.machine import networks
 from pytest_vperf.targets.base import TargetError, Unavailable, link_of
 from pytest_vperf.targets.host import Host
 from pytest_vperf.targets.network.card import Card
-from pytest_vperf.targets.network.link import RouteLink, SwitchLink
-from pytest_vperf.targets.network.rate import Port, tbf_rate
+from pytest_vperf.targets.network.link import Port, RouteLink, SwitchLink, tbf_rate
 from pytest_vperf.targets.network.user_mode import LoopbackLink, UserLink, UserNetwork
 
 SWITCH = SwitchLink("veth", "198.18.4.2", "198.18.4.0/24", Port(Path("/run/netns/x"), "p", "i"))

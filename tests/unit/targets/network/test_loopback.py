@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_vperf.targets.base import Completed, Unavailable
-from pytest_vperf.targets.network.loopback import LoopbackLink, on_loopback
+from pytest_vperf.targets.network.link import LoopbackLink, on_loopback
 
 
 class Machine:

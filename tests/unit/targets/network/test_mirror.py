@@ -11,10 +11,10 @@ from far import Far
 
 from pytest_vperf.machine.runs import Run
 from pytest_vperf.targets.base import TargetError, Unavailable
+from pytest_vperf.targets.libvirt.network import VirtualLink
 from pytest_vperf.targets.network.commands import ip, ip_json
 from pytest_vperf.targets.network.mirror import mirrored
 from pytest_vperf.targets.network.switch import Switch
-from pytest_vperf.targets.virt.virtual_network import VirtualLink
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

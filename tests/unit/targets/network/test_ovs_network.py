@@ -13,9 +13,14 @@ from far import Far
 
 from pytest_vperf.machine.runs import Run
 from pytest_vperf.targets.base import CannotConnect, TargetError, Unavailable
-from pytest_vperf.targets.remote.at_end import AtEnd
-from pytest_vperf.targets.virt.ovs_network import OvsNetwork, _cleaning
-from pytest_vperf.targets.virt.virtual_network import MachineNetwork, VirtualNetwork, check_kind
+from pytest_vperf.targets.libvirt.network import (
+    MachineNetwork,
+    OvsNetwork,
+    VirtualNetwork,
+    _cleaning,
+    check_kind,
+)
+from pytest_vperf.targets.remote.connection import AtEnd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -151,7 +156,7 @@ class Here:
 #: Ends without a word to what waits.
 KILLED = """
 import os, sys
-from pytest_vperf.targets.remote.at_end import AtEnd
+from pytest_vperf.targets.remote.connection import AtEnd
 class Here:
     environment = None
     def words(self, line):

@@ -11,10 +11,10 @@ import pytest
 
 from pytest_vperf.machine.networks import namespace_name
 from pytest_vperf.targets.base import TargetError, Unavailable
-from pytest_vperf.targets.network import commands, rate
+from pytest_vperf.targets.network import commands, link
 from pytest_vperf.targets.network.commands import ip, ip_json
-from pytest_vperf.targets.network.namespaces import Namespace
-from pytest_vperf.targets.network.rate import Port
+from pytest_vperf.targets.network.link import Port
+from pytest_vperf.targets.network.switch import Namespace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,17 +56,17 @@ def test_a_limit_that_fails_half_way_is_none(
         return real(*words, namespace=namespace)
 
     with monkeypatch.context() as context:
-        context.setattr(rate, "tc", fail)
+        context.setattr(link, "tc", fail)
         with pytest.raises(type(interruption)):
-            rate.limit(port, "100 Mbit/s")
+            link.limit_rate(port, "100 Mbit/s")
     assert links(port) == {"p", "q"}
-    assert rate.read_back(port) is None
+    assert link.rate_in_force(port) is None
     try:
-        assert rate.limit(port, "100 Mbit/s").value == 100_000_000
+        assert link.limit_rate(port, "100 Mbit/s").value == 100_000_000
     except Unavailable as error:
         pytest.skip(str(error))
-    rate.lift(port)
-    rate.lift(port)
+    link.lift_rate_limit(port)
+    link.lift_rate_limit(port)
     assert links(port) == {"p", "q"}
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_vperf.machine.runs import Run
 from pytest_vperf.targets.base import TimedOut
-from pytest_vperf.targets.ssh_host import SshHost
+from pytest_vperf.targets.remote.ssh import SshHost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_vperf.targets.ssh_connection import parse_url, remote_line
+from pytest_vperf.targets.remote.connection import parse_url, remote_line
 
 WORDS = st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]), max_size=20)
 

@@ -10,12 +10,11 @@ import pytest
 from pytest_vperf.machine import networks
 from pytest_vperf.machine.runs import Run
 from pytest_vperf.targets.base import TargetError, Unavailable
-from pytest_vperf.targets.load_host import EmbeddedHost
-from pytest_vperf.targets.network import addresses, commands, namespaces, switch
+from pytest_vperf.targets.host import EmbeddedHost
+from pytest_vperf.targets.network import addresses, commands, switch
 from pytest_vperf.targets.network.addresses import Addresses
 from pytest_vperf.targets.network.commands import ip_json
-from pytest_vperf.targets.network.namespaces import Namespace
-from pytest_vperf.targets.network.switch import Switch
+from pytest_vperf.targets.network.switch import Namespace, Switch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,7 +94,7 @@ def test_a_namespace_half_made_is_removed(run: Run, monkeypatch: pytest.MonkeyPa
             return ""
         return real(*words, namespace=namespace)
 
-    monkeypatch.setattr(namespaces, "ip", interrupt)
+    monkeypatch.setattr(switch, "ip", interrupt)
     with pytest.raises(KeyboardInterrupt):
         Namespace.create(networks.namespace_name(run.id, "unit"))
 

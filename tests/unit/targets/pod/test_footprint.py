@@ -16,10 +16,9 @@ from pytest_vperf.targets.base import (
     TimedOut,
     Unavailable,
 )
-from pytest_vperf.targets.pod.endings import MachineEnded, NotReady
+from pytest_vperf.targets.pod.endings import MachineEnded, NotReady, too_little
 from pytest_vperf.targets.pod.footprint import Footprint
 from pytest_vperf.targets.pod.pods import Pods
-from pytest_vperf.targets.pod.too_little import too_little
 from pytest_vperf.targets.scope import Scope
 
 PANIC = (

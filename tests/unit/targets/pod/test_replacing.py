@@ -12,13 +12,13 @@ from fake_machine import FakeQemu, exited, machine_of
 
 from pytest_vperf.targets.agent.wire import Frame, Type, command_payload
 from pytest_vperf.targets.base import CannotConnect, CannotStart, TargetError, TimedOut, Unavailable
-from pytest_vperf.targets.domu.xen_pods import XenPods
-from pytest_vperf.targets.image import Rootfs
+from pytest_vperf.targets.image.rootfs import Rootfs
 from pytest_vperf.targets.pod import pod as pod_module
 from pytest_vperf.targets.pod.assets import Assets
-from pytest_vperf.targets.pod.command_line import Channels, MachineConfig, command_line
 from pytest_vperf.targets.pod.pod import DEFAULT_ENVIRONMENT, Pod
+from pytest_vperf.targets.pod.qemu import Channels, MachineConfig, command_line
 from pytest_vperf.targets.scope import Scope
+from pytest_vperf.targets.xen.pods import XenPods
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

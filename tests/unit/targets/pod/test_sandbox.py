@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vperf.machine import users
+from pytest_vperf.machine import ownership
 from pytest_vperf.machine.runs import Run
 from pytest_vperf.targets.base import CannotStart, Unavailable
 from pytest_vperf.targets.pod import place, sandbox
-from pytest_vperf.targets.pod.command_line import MachineConfig
-from pytest_vperf.targets.pod.process import LocalQemu
+from pytest_vperf.targets.pod.qemu import LocalQemu, MachineConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -226,19 +225,19 @@ def test_qemu_as_it_is_started(
 
 
 def test_users_are_nobodys_and_never_the_same() -> None:
-    found = [users.free() for _ in range(20)]
+    found = [ownership.free() for _ in range(20)]
     assert len(set(found)) == 20
     taken = {entry.split(":")[2] for entry in Path("/etc/passwd").read_text().splitlines()}
     assert not taken & set(map(str, found))
-    assert all(users.ours(each) for each in found) == (os.getuid() == 0)
-    assert users.ours(os.getuid())
-    assert not users.ours(65_534)
+    assert all(ownership.ours(each) for each in found) == (os.getuid() == 0)
+    assert ownership.ours(os.getuid())
+    assert not ownership.ours(65_534)
 
 
 def test_users_that_somebody_has_are_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first has a name; of the second there are processes; the third is free."""
-    monkeypatch.setattr(users, "RANGES", (range(70_001, 70_004),))
-    monkeypatch.setattr(users, "_mapped", lambda _: True)
+    monkeypatch.setattr(ownership, "RANGES", (range(70_001, 70_004),))
+    monkeypatch.setattr(ownership, "_mapped", lambda _: True)
 
     def named(user: int) -> Any:
         if user != 70_001:
@@ -251,10 +250,10 @@ def test_users_that_somebody_has_are_not_taken(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr("pwd.getpwuid", named)
     monkeypatch.setattr(os, "getpriority", running)
-    assert {users.free() for _ in range(5)} == {70_003}
+    assert {ownership.free() for _ in range(5)} == {70_003}
     monkeypatch.setattr(os, "getpriority", lambda *_: 0)
     with pytest.raises(OSError, match="all user IDs from 70001 to 70003 are in use"):
-        users.free()
+        ownership.free()
 
 
 def test_a_user_namespace_without_large_numbers_has_small_ones(
@@ -262,17 +261,17 @@ def test_a_user_namespace_without_large_numbers_has_small_ones(
 ) -> None:
     beyond = range(1 << 33, (1 << 33) + 10)
     small = range(60_706, 61_184)
-    monkeypatch.setattr(users, "RANGES", (beyond, small))
-    assert users.free() in small
-    monkeypatch.setattr(users, "RANGES", (beyond,))
+    monkeypatch.setattr(ownership, "RANGES", (beyond, small))
+    assert ownership.free() in small
+    monkeypatch.setattr(ownership, "RANGES", (beyond,))
     with pytest.raises(OSError, match=r"this user namespace has none of the user IDs 8589934592 "):
-        users.free()
+        ownership.free()
 
 
 @pytest.mark.usefixtures("root")
 def test_no_free_user_is_no_start(
     qemu: Callable[..., str], config: MachineConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(users, "RANGES", (range(1 << 33, (1 << 33) + 10),))
+    monkeypatch.setattr(ownership, "RANGES", (range(1 << 33, (1 << 33) + 10),))
     with pytest.raises(CannotStart, match="there is no user for QEMU: this user namespace has"):
         sandbox.confine(qemu(), config)

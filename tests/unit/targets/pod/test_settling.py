@@ -8,7 +8,7 @@ import pytest
 
 from pytest_vperf.targets.agent.wire import Frame, Type
 from pytest_vperf.targets.base import CannotStart
-from pytest_vperf.targets.pod.settling import settle, settling_time
+from pytest_vperf.targets.pod.machine import settle, settling_time
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def numbers() -> dict[str, int]:
 def test_driver() -> Iterator[Any]:
     """A connection to libvirt's own driver for tests: the real library, with machines that exist in it alone."""
     pytest.importorskip("libvirt", reason="libvirt-python is not installed")
-    from pytest_vperf.targets.virt.connection import Connection
+    from pytest_vperf.targets.libvirt.connection import Connection
 
     connection = Connection.open("test:///default")
     yield connection

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_vperf.targets.base import Unavailable
-from pytest_vperf.targets.virt import address
+from pytest_vperf.targets.libvirt import address
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,15 @@ import pytest
 
 from pytest_vperf.quantity import QuantityError
 from pytest_vperf.targets.base import CannotStart, TargetError, Unavailable
-from pytest_vperf.targets.domu.domus import Domus
-from pytest_vperf.targets.domu.xen_pods import XenPods
 from pytest_vperf.targets.guest.guests import Guests
-from pytest_vperf.targets.virt.size import memory_mib_of, vcpus_of
+from pytest_vperf.targets.libvirt.domain import memory_mib_of, vcpus_of
+from pytest_vperf.targets.xen.domus import Domus
+from pytest_vperf.targets.xen.pods import XenPods
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_vperf.targets.virt.daemon import Daemon
+    from pytest_vperf.targets.libvirt.daemon import Daemon
 
 NONE = cast("Any", None)
 #: Name in messages → makes what starts such machines, on a daemon.

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from pytest_vperf.machine.preflight import Readiness
-from pytest_vperf.targets.virt.choice import KvmHost, choose_kvm
+from pytest_vperf.targets.libvirt.connect import KvmHost, choose_kvm
 
 if TYPE_CHECKING:
-    from pytest_vperf.targets.virt.daemon import Daemon
+    from pytest_vperf.targets.libvirt.daemon import Daemon
 
 WORKS = Readiness("kvm", True, "it works")
 BROKEN = Readiness("kvm", False, "it hangs", "another host")

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vperf.targets.base import CannotConnect, CannotStart, TimedOut
-from pytest_vperf.targets.virt.connection import Connection
-from pytest_vperf.targets.virt.domain import Domain
-from pytest_vperf.targets.virt.over_ssh import keeping_to_itself
-from pytest_vperf.targets.virt.storage import Storage
+from pytest_vperf.targets.libvirt.connection import Connection, keeping_to_itself
+from pytest_vperf.targets.libvirt.domain import Domain
+from pytest_vperf.targets.libvirt.storage import Storage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

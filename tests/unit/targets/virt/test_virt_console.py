@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vperf.targets.base import CannotStart
-from pytest_vperf.targets.virt.console import Console
+from pytest_vperf.targets.libvirt.console import Console
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,15 +8,15 @@ import pytest
 
 from pytest_vperf.machine.runs import Run
 from pytest_vperf.targets.base import CannotStart, Unavailable
-from pytest_vperf.targets.virt.daemon import Daemon
-from pytest_vperf.targets.virt.storage import Storage
+from pytest_vperf.targets.libvirt.daemon import Daemon
+from pytest_vperf.targets.libvirt.storage import Storage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from pytest_vperf.targets.base import Target
-    from pytest_vperf.targets.virt.connection import Connection
+    from pytest_vperf.targets.libvirt.connection import Connection
 
 VOLUME = "<volume><name>{}</name><capacity>{}</capacity></volume>"
 

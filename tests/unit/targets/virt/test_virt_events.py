@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vperf.targets.virt.events import Watch, Watches
+from pytest_vperf.targets.libvirt.connection import Watch, Watches
 
 if TYPE_CHECKING:
     from types import ModuleType

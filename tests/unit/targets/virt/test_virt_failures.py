@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_vperf.targets.base import CannotConnect, CannotStart, Unavailable
-from pytest_vperf.targets.virt.failures import failed, is_lost, library, words
+from pytest_vperf.targets.libvirt.connection import failed, is_lost, library, words
 
 if TYPE_CHECKING:
     from types import ModuleType

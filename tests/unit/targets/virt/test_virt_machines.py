@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vperf.targets.base import CannotStart
-from pytest_vperf.targets.domu.domus import Domus
+from pytest_vperf.targets.libvirt.daemon import Machines
 from pytest_vperf.targets.scope import Scope
-from pytest_vperf.targets.virt.machines import Machines
+from pytest_vperf.targets.xen.domus import Domus
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vperf.targets.virt.metadata import add, labels_of, metadata
+from pytest_vperf.targets.libvirt.storage import add, labels_of, metadata
 
 # What XML can hold (XML 1.0, 2.2): no control characters but these three, no surrogates.
 texts = st.text(

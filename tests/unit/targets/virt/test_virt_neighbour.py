@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vperf.targets.base import CannotConnect, Completed, Facts, Unavailable
-from pytest_vperf.targets.virt.neighbour import Neighbour
-from pytest_vperf.targets.virt.virtual_network import Plug, VirtualLink
+from pytest_vperf.targets.libvirt.neighbour import Neighbour
+from pytest_vperf.targets.libvirt.network import Plug, VirtualLink
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

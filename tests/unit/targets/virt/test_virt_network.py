@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vperf.targets.base import CannotStart, Unavailable
-from pytest_vperf.targets.virt.virtual_network import VirtualNetwork
+from pytest_vperf.targets.libvirt.network import VirtualNetwork
 
 if TYPE_CHECKING:
     from types import ModuleType

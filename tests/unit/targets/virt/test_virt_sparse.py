@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vperf.targets.virt.storage import _hole, _send, _skip
+from pytest_vperf.targets.libvirt.storage import _hole, _send, _skip
 
 #: Of the file system's blocks, at most: a hole has whole ones.
 BLOCK = 1 << 16

@@ -20,13 +20,8 @@ from pytest_vperf.machine import compiler
 from pytest_vperf.targets.agent.build import FLAGS, sources
 from pytest_vperf.targets.agent.wire import Frame, Type
 from pytest_vperf.targets.base import CannotConnect
-from pytest_vperf.targets.virt.events import Watch
-from pytest_vperf.targets.virt.wire_console import (
-    WIRE_LINE,
-    ConsoleSpeaker,
-    WireConsole,
-    escaped,
-)
+from pytest_vperf.targets.libvirt.connection import Watch
+from pytest_vperf.targets.libvirt.console import WIRE_LINE, ConsoleSpeaker, WireConsole, escaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -1,0 +1,1 @@
+"""``vperf selfcheck``: can verdicts about a metric be trusted on this machine?"""

@@ -1,0 +1,1 @@
+"""Containers of a Docker engine, started by any OCI runtime."""

@@ -1,0 +1,1 @@
+"""The root file systems that targets run, and what is taken from them."""
