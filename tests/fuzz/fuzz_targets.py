@@ -32,10 +32,7 @@ from pytest_vperf.commands.claims import records  # noqa: E402
 from pytest_vperf.targets.agent.target import AgentTarget  # noqa: E402
 from pytest_vperf.targets.agent.wire import Frame, Type, Wire, WireError  # noqa: E402
 from pytest_vperf.targets.base import CannotStart, TargetError  # noqa: E402
-from pytest_vperf.targets.container.container import (
-    Demultiplexer,  # noqa: E402
-    Files,  # noqa: E402
-)
+from pytest_vperf.targets.container.container import Demultiplexer, Files  # noqa: E402
 from pytest_vperf.targets.guest.guest import GuestAgent, NotExecuted  # noqa: E402
 from pytest_vperf.targets.image import elf  # noqa: E402
 from pytest_vperf.targets.image.tar import Tree  # noqa: E402

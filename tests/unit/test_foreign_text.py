@@ -121,7 +121,7 @@ KNOWN = (
     "results/reading.py",
     "results/record.py",
     "commands/claims/records.py",
-    "calibration/",
+    "commands/calibrate/",
 )
 
 
