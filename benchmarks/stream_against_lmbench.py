@@ -17,6 +17,8 @@ import argparse
 import random
 import statistics
 import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 from interval import median_interval
 
@@ -24,8 +26,11 @@ from pytest_vperf.targets.base import TargetError, Unavailable
 from pytest_vperf.targets.host import Host
 from pytest_vperf.targets.image.debian import tools_rootfs
 from pytest_vperf.workloads import programs
-from pytest_vperf.workloads.base import Output
-from pytest_vperf.workloads.stream import KERNELS, LmbenchStream, StreamResult, VperfStream
+from pytest_vperf.workloads.base import TOKEN, Output, ParseError, Reader, Unsupported, check_whole
+from pytest_vperf.workloads.stream import KERNELS, StreamResult, VperfStream
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ENVIRONMENT = {"LC_ALL": "C", "ENOUGH": "10000", "TIMING_O": "0", "LOOP_O": "0"}
 
@@ -34,6 +39,65 @@ ELEMENTS = 30_000_000
 
 #: Runs of each kernel; the first of ours does not count.
 REPETITIONS = 5
+
+
+@dataclass(frozen=True)
+class LmbenchStream:
+    """lmbench's ``stream``, which prints on standard error.
+
+    Attributes:
+        elements: of each array; a kernel's run is repeated until its time is long enough for its clock.
+        repetitions: how many runs the best is taken of.
+    """
+
+    #: Debian's package has it outside of the folders where a shell looks.
+    tool: ClassVar[str] = "/usr/lib/lmbench/bin/x86_64-linux-gnu/stream"
+    version_argv: ClassVar[Sequence[str]] = ("-h",)
+
+    elements: int = 10_000_000
+    repetitions: int = 11
+
+    def __post_init__(self) -> None:
+        check_whole("elements", self.elements, 1000)
+        check_whole("repetitions", self.repetitions, 2)
+
+    def argv(self, version: str) -> tuple[str, ...]:
+        """See `Workload.argv`. ``-M`` is the size of three arrays in bytes (``state.len /= 3 * sizeof(double)``)."""
+        if version != "lmbench":
+            raise Unsupported("this stream is not lmbench's")
+        return ("-v", "1", "-M", str(24 * self.elements), "-N", str(self.repetitions))
+
+    @property
+    def timeout(self) -> float:
+        """See `Workload.timeout`: it repeats small work for about a second for each kernel and run."""
+        return 120.0 + 80 * self.elements * (self.repetitions + 2) / 1e6 / 50
+
+    def parse(self, output: Output) -> StreamResult:
+        """Read what a run printed; see `Workload.parse`."""
+        reader = Reader(self.tool, Output(output.stderr + output.stdout, "", output.version))
+
+        def text(kernel: str) -> str:
+            # Add was called sum before the third version.
+            name = "(?:add|sum)" if kernel == "add" else kernel
+            match = reader.need(
+                rf"^STREAM {name} bandwidth: ({TOKEN}) MB/sec[ \t]*$", f"bandwidth of {kernel}"
+            )
+            return match[1]
+
+        rates = {
+            kernel: reader.quantity(
+                text(kernel), f"the bandwidth of {kernel}", "MB/s", "higher", positive=True
+            )
+            for kernel in KERNELS
+        }
+        return StreamResult("lmbench", **rates)
+
+    @classmethod
+    def version_of(cls, output: Output) -> str:
+        """It has no version; its usage message tells that it is lmbench's."""
+        if "[-v <stream version 1|2>]" not in output.stderr + output.stdout:
+            raise ParseError(cls.tool, "this is not lmbench's stream", output)
+        return "lmbench"
 
 
 def main() -> int:

@@ -10,12 +10,11 @@ All report the best repetition: McCalpin's and ours but the first, lmbench's the
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pytest_vperf.workloads import own_program
-from pytest_vperf.workloads.base import TOKEN, Output, ParseError, Reader, Unsupported, check_whole
+from pytest_vperf.workloads.base import TOKEN, Output, Reader, check_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,7 +34,7 @@ class StreamResult:
     """What a run measured, in MB/s of 10^6 bytes.
 
     Attributes:
-        implementation: ``vperf-stream 1.0``, ``mccalpin 5.10`` or ``lmbench``.
+        implementation: the program with its version, such as ``vperf-stream 1.0``.
         copy: bandwidth of the kernel.
         scale: likewise.
         add: likewise.
@@ -129,114 +128,6 @@ class VperfStream:
         return own_program.version_of(cls.tool, output)
 
 
-@dataclass(frozen=True)
-class McCalpinStream:
-    """McCalpin's own program, where an image has it as ``stream_c.exe`` (the name in its Makefile).
-
-    Array size and repetitions are compiled in.
-    """
-
-    tool: ClassVar[str] = "stream_c.exe"
-    version_argv: ClassVar[Sequence[str]] = ()
-
-    def argv(self, version: str) -> tuple[str, ...]:
-        """See `Workload.argv`."""
-        return ()
-
-    @property
-    def timeout(self) -> float:
-        """See `Workload.timeout`."""
-        return 600.0
-
-    def parse(self, output: Output) -> StreamResult:
-        """Read what a run printed; see `Workload.parse`."""
-        reader = Reader(self.tool, output)
-        version = reader.find(rf"^STREAM version \$Revision: ({TOKEN}) \$$", "version")
-        if re.search(r"^Failed Validation", reader.text, re.MULTILINE):
-            raise reader.error("it found wrong results itself")
-        # Since 5.0; before, there is no such line, and no validation.
-        if version:
-            reader.need(r"^Solution Validates", "word that the solution validates")
-        # Not of McCalpin's, but of HPC Challenge's edition, which prints GB/s in the same table.
-        reader.need(
-            r"^Function[ \t]+(?:Best[ \t]+)?Rate[ \t]+\(?MB/s\)?[ \t]",
-            "heading with a rate in MB/s",
-        )
-
-        def text(kernel: str) -> str:
-            # Function, rate, and average, least and most time (root mean square instead of average in 4.0).
-            match = reader.need(
-                rf"^{kernel.capitalize()}:[ \t]+({TOKEN})((?:[ \t]+[0-9]+\.[0-9]+){{3}})[ \t]*$",
-                kernel,
-            )
-            average, least, most = map(float, match[2].split())
-            if not least <= average <= most:
-                raise reader.error(f"the average time of {kernel} is not between the others")
-            return match[1]
-
-        return _result(reader, f"mccalpin {version[1]}" if version else "mccalpin", text)
-
-    @classmethod
-    def version_of(cls, output: Output) -> str:
-        """The version that a run prints."""
-        match = re.search(r"^STREAM version \$Revision: ([0-9.]+) \$$", output.stdout, re.MULTILINE)
-        if match is None:
-            raise ParseError(cls.tool, "there is no version in what it printed", output)
-        return match[1]
-
-
-@dataclass(frozen=True)
-class LmbenchStream:
-    """lmbench's ``stream``, which prints on standard error.
-
-    Attributes:
-        elements: of each array; a kernel's run is repeated until its time is long enough for its clock.
-        repetitions: how many runs the best is taken of.
-    """
-
-    #: Debian's package has it outside of the folders where a shell looks.
-    tool: ClassVar[str] = "/usr/lib/lmbench/bin/x86_64-linux-gnu/stream"
-    version_argv: ClassVar[Sequence[str]] = ("-h",)
-
-    elements: int = 10_000_000
-    repetitions: int = 11
-
-    def __post_init__(self) -> None:
-        _check(self.elements, self.repetitions, 10**6)
-
-    def argv(self, version: str) -> tuple[str, ...]:
-        """See `Workload.argv`. ``-M`` is the size of three arrays in bytes (``state.len /= 3 * sizeof(double)``)."""
-        if version != "lmbench":
-            raise Unsupported("this stream is not lmbench's")
-        return ("-v", "1", "-M", str(24 * self.elements), "-N", str(self.repetitions))
-
-    @property
-    def timeout(self) -> float:
-        """See `Workload.timeout`: it repeats small work for about a second for each kernel and run."""
-        return 120.0 + 80 * self.elements * (self.repetitions + 2) / 1e6 / _SLOWEST
-
-    def parse(self, output: Output) -> StreamResult:
-        """Read what a run printed; see `Workload.parse`."""
-        reader = Reader(self.tool, Output(output.stderr + output.stdout, "", output.version))
-
-        def text(kernel: str) -> str:
-            # Add was called sum before the third version.
-            name = "(?:add|sum)" if kernel == "add" else kernel
-            match = reader.need(
-                rf"^STREAM {name} bandwidth: ({TOKEN}) MB/sec[ \t]*$", f"bandwidth of {kernel}"
-            )
-            return match[1]
-
-        return _result(reader, "lmbench", text)
-
-    @classmethod
-    def version_of(cls, output: Output) -> str:
-        """It has no version; its usage message tells that it is lmbench's."""
-        if "[-v <stream version 1|2>]" not in output.stderr + output.stdout:
-            raise ParseError(cls.tool, "this is not lmbench's stream", output)
-        return "lmbench"
-
-
 class Stream:
     """STREAM, as a test asks for it.
 
@@ -253,22 +144,12 @@ class Stream:
         *,
         elements: int = 10_000_000,
         repetitions: int = 10,
-        implementation: Literal["vperf", "mccalpin", "lmbench"] = "vperf",
     ) -> StreamResult:
         """Run it; see `Bench.run` for the errors.
 
         Args:
             target: where.
-            elements: of each of three arrays; McCalpin's program has its own number.
-            repetitions: likewise.
-            implementation: our program, or a classic one where the image has it.
+            elements: of each of three arrays.
+            repetitions: the first does not count.
         """
-        if implementation == "vperf":
-            return self._bench.run(target, VperfStream(elements, repetitions))
-        if implementation == "lmbench":
-            return self._bench.run(target, LmbenchStream(elements, repetitions))
-        if implementation != "mccalpin":
-            raise ValueError(
-                f"implementation is {implementation!r}, not vperf, mccalpin or lmbench"
-            )
-        return self._bench.run(target, McCalpinStream())
+        return self._bench.run(target, VperfStream(elements, repetitions))

@@ -31,11 +31,6 @@ def test_a_warm_up_is_an_argument_only_where_there_is_one(work: Any) -> None:
         (Switches, {"warmup": 6}, "warmup is 6, not a number of seconds from 0 to 5"),
         (Whetstone, {"warmup": -1}, "warmup is -1, not a number of seconds from 0 to 5"),
         (Dhrystone, {"warmup": float("nan")}, "warmup is nan, not a number of seconds from 0 to 5"),
-        (Dhrystone, {"implementation": "netlib", "warmup": 1}, "implementation is 'netlib', not vperf or unixbench"),
-        (Whetstone, {"implementation": "c"}, "implementation is 'c', not vperf, unixbench or netlib"),
-        (Dhrystone, {"implementation": "unixbench", "warmup": 1}, "warmup is 1: UnixBench's program has none"),
-        (Whetstone, {"implementation": "netlib", "warmup": 0.5}, "warmup is 0.5: only our program has one"),
-        (Dhrystone, {"implementation": "unixbench", "time": 1.5}, "time is 1.5, not a whole number of seconds"),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused(tool: Any, parameters: Any, message: str) -> None:
