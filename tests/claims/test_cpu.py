@@ -22,8 +22,8 @@ LITTLE_WORK = {"max_prime": 20_000, "events": 200}
 THREADS = [1, 2, 4, 6]
 
 
-def test_dhrystone_on_the_host(claim, host, dhrystone):
-    claim("cpu.dhrystone.host").holds(lambda: dhrystone.run(host, **SHORT).dmips)
+def test_dhrystone_on_the_host(claim, native, dhrystone):
+    claim("cpu.dhrystone.host").holds(lambda: dhrystone.run(native, **SHORT).dmips)
 
 
 def test_dhrystone_in_a_container(claim, containers, dhrystone):
@@ -39,27 +39,27 @@ def test_dhrystone_in_a_pod(claim, pods, dhrystone):
     proven.holds(lambda: dhrystone.run(pod, **SHORT).dmips)
 
 
-def test_a_container_costs_no_dhrystones(claim, host, containers, dhrystone):
+def test_a_container_costs_no_dhrystones(claim, native, containers, dhrystone):
     proven = claim(f"cpu.dhrystone.container_over_host.{containers.runtime}")
     container = containers.start()
     proven.compares(
         lambda: dhrystone.run(container, **SHORT).dmips,
-        to=lambda: dhrystone.run(host, **SHORT).dmips,
+        to=lambda: dhrystone.run(native, **SHORT).dmips,
     )
 
 
 @pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
-def test_what_a_pod_costs_in_dhrystones(claim, host, pods, dhrystone):
+def test_what_a_pod_costs_in_dhrystones(claim, native, pods, dhrystone):
     proven = claim(f"cpu.dhrystone.pod_over_host.{pods.accelerator}")
     pod = pods.start(vcpus=1, memory="2048 MiB")
     proven.compares(
         lambda: dhrystone.run(pod, **SHORT).dmips,
-        to=lambda: dhrystone.run(host, **SHORT).dmips,
+        to=lambda: dhrystone.run(native, **SHORT).dmips,
     )
 
 
-def test_whetstone_on_the_host(claim, host, whetstone):
-    claim("cpu.whetstone.host").holds(lambda: whetstone.run(host, **SHORT).mflops)
+def test_whetstone_on_the_host(claim, native, whetstone):
+    claim("cpu.whetstone.host").holds(lambda: whetstone.run(native, **SHORT).mflops)
 
 
 def test_whetstone_in_a_container(claim, containers, whetstone):
@@ -75,32 +75,32 @@ def test_whetstone_in_a_pod(claim, pods, whetstone):
     proven.holds(lambda: whetstone.run(pod, **SHORT).mflops)
 
 
-def test_a_container_costs_no_whetstones(claim, host, containers, whetstone):
+def test_a_container_costs_no_whetstones(claim, native, containers, whetstone):
     proven = claim(f"cpu.whetstone.container_over_host.{containers.runtime}")
     container = containers.start()
     proven.compares(
         lambda: whetstone.run(container, **SHORT).mwips,
-        to=lambda: whetstone.run(host, **SHORT).mwips,
+        to=lambda: whetstone.run(native, **SHORT).mwips,
     )
 
 
 @pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
-def test_what_a_pod_costs_in_whetstones(claim, host, pods, whetstone):
+def test_what_a_pod_costs_in_whetstones(claim, native, pods, whetstone):
     proven = claim(f"cpu.whetstone.pod_over_host.{pods.accelerator}")
     pod = pods.start(vcpus=1, memory="2048 MiB")
     proven.compares(
         lambda: whetstone.run(pod, **SHORT).mwips,
-        to=lambda: whetstone.run(host, **SHORT).mwips,
+        to=lambda: whetstone.run(native, **SHORT).mwips,
     )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize("mode", ["normal", "single_user"])
-def test_primes_on_a_node(claim, host, boot_mode, sysbench, mode, threads):
+def test_primes_on_a_node(claim, native, boot_mode, sysbench, mode, threads):
     proven = claim(f"cpu.sysbench.threads_{threads}.host.{mode}")
-    boot_mode(host, mode)
-    proven.holds(lambda: sysbench.cpu(host, threads=threads, **PUBLISHED_WORK).total_time)
+    boot_mode(native, mode)
+    proven.holds(lambda: sysbench.cpu(native, threads=threads, **PUBLISHED_WORK).total_time)
 
 
 @pytest.mark.slow
@@ -128,27 +128,29 @@ def test_kvm_costs_no_cpu(claim, guests, sysbench, threads):
     )
 
 
-def test_a_container_costs_no_cpu(claim, host, containers, sysbench):
+def test_a_container_costs_no_cpu(claim, native, containers, sysbench):
     proven = claim(f"cpu.sysbench.container_over_host.{containers.runtime}")
     container = containers.start()
     proven.compares(
         lambda: sysbench.cpu(container, **LITTLE_WORK).total_time,
-        to=lambda: sysbench.cpu(host, **LITTLE_WORK).total_time,
+        to=lambda: sysbench.cpu(native, **LITTLE_WORK).total_time,
     )
 
 
 @pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
-def test_what_a_pod_costs(claim, host, pods, sysbench):
+def test_what_a_pod_costs(claim, native, pods, sysbench):
     proven = claim(f"cpu.sysbench.pod_over_host.{pods.accelerator}")
     pod = pods.start(vcpus=1)
     proven.compares(
         lambda: sysbench.cpu(pod, **LITTLE_WORK).total_time,
-        to=lambda: sysbench.cpu(host, **LITTLE_WORK).total_time,
+        to=lambda: sysbench.cpu(native, **LITTLE_WORK).total_time,
     )
 
 
-def test_primes_on_the_instance(claim, host, sysbench):
-    claim("cpu.sysbench.threads_1.host").holds(lambda: sysbench.cpu(host, **LITTLE_WORK).total_time)
+def test_primes_on_the_instance(claim, native, sysbench):
+    claim("cpu.sysbench.threads_1.host").holds(
+        lambda: sysbench.cpu(native, **LITTLE_WORK).total_time
+    )
 
 
 def test_primes_in_a_xen_machine(claim, domus, sysbench):

@@ -28,10 +28,10 @@ def disk(request, disks):
 
 
 @pytest.mark.parametrize(("job", "block_size"), JOBS)
-def test_disk_of_the_instance(claim, host, fio, disk, job, block_size):
+def test_disk_of_the_instance(claim, native, fio, disk, job, block_size):
     made, kind = disk
     claim(f"disk.fio.{name(job, block_size, kind)}.host").holds(
-        lambda: getattr(fio, job)(host, made, block_size=block_size, **TIMES).bandwidth
+        lambda: getattr(fio, job)(native, made, block_size=block_size, **TIMES).bandwidth
     )
 
 
@@ -61,7 +61,7 @@ def test_xen_costs_no_disk(claim, domus, fio, kind, job, block_size):
 
 
 @pytest.mark.parametrize(("job", "block_size"), JOBS)
-def test_disk_in_a_container(claim, host, containers, fio, disk, job, block_size):
+def test_disk_in_a_container(claim, native, containers, fio, disk, job, block_size):
     made, kind = disk
     proven = claim(
         f"disk.fio.{name(job, block_size, kind)}.container_over_host.{containers.runtime}"
@@ -69,7 +69,7 @@ def test_disk_in_a_container(claim, host, containers, fio, disk, job, block_size
     container = containers.start(disks=[made])
     proven.compares(
         lambda: getattr(fio, job)(container, made, block_size=block_size, **TIMES).bandwidth,
-        to=lambda: getattr(fio, job)(host, made, block_size=block_size, **TIMES).bandwidth,
+        to=lambda: getattr(fio, job)(native, made, block_size=block_size, **TIMES).bandwidth,
     )
 
 

@@ -17,17 +17,17 @@ def test_least_memory_of_a_pod(claim, pods, footprint):
 
 @pytest.mark.parametrize("figure", ["rss", "size"])
 @pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
-def test_what_the_least_pod_takes_of_the_host(claim, host, pods, footprint, procmem, figure):
+def test_what_the_least_pod_takes_of_the_host(claim, native, pods, footprint, procmem, figure):
     proven = claim(f"footprint.procmem.{figure}.pod.{pods.accelerator}")
     least = footprint.least(pods)
-    proven.holds(lambda: getattr(procmem.of(least.start().pid, on=host), figure))
+    proven.holds(lambda: getattr(procmem.of(least.start().pid, on=native), figure))
 
 
 @pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
-def test_what_the_least_pod_adds_to_the_host(claim, host, pods, footprint, procmem):
+def test_what_the_least_pod_adds_to_the_host(claim, native, pods, footprint, procmem):
     proven = claim(f"footprint.procmem.pss.pod.{pods.accelerator}")
     least = footprint.least(pods)
-    proven.holds(lambda: procmem.pss(least.start().pid, on=host))
+    proven.holds(lambda: procmem.pss(least.start().pid, on=native))
 
 
 #: As the document counts, what is not free is used, caches too: its 13 of 19 MiB, with 6 free.

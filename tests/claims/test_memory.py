@@ -14,8 +14,10 @@ TURNS = {"repetitions": 5}
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_stream_on_the_host(claim, host, stream, kernel):
-    claim(f"memory.stream.{kernel}.host").holds(lambda: getattr(stream.run(host, **TURNS), kernel))
+def test_stream_on_the_host(claim, native, stream, kernel):
+    claim(f"memory.stream.{kernel}.host").holds(
+        lambda: getattr(stream.run(native, **TURNS), kernel)
+    )
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -34,23 +36,23 @@ def test_stream_in_a_pod(claim, pods, stream, kernel):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_a_container_costs_no_bandwidth(claim, host, containers, stream, kernel):
+def test_a_container_costs_no_bandwidth(claim, native, containers, stream, kernel):
     proven = claim(f"memory.stream.{kernel}.container_over_host.{containers.runtime}")
     container = containers.start()
     proven.compares(
         lambda: getattr(stream.run(container, **TURNS), kernel),
-        to=lambda: getattr(stream.run(host, **TURNS), kernel),
+        to=lambda: getattr(stream.run(native, **TURNS), kernel),
     )
 
 
 @pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_what_a_pod_costs_in_bandwidth(claim, host, pods, stream, kernel):
+def test_what_a_pod_costs_in_bandwidth(claim, native, pods, stream, kernel):
     proven = claim(f"memory.stream.{kernel}.pod_over_host.{pods.accelerator}")
     pod = pods.start(vcpus=1, memory="4096 MiB")
     proven.compares(
         lambda: getattr(stream.run(pod, **TURNS), kernel),
-        to=lambda: getattr(stream.run(host, **TURNS), kernel),
+        to=lambda: getattr(stream.run(native, **TURNS), kernel),
     )
 
 
@@ -58,12 +60,14 @@ def test_what_a_pod_costs_in_bandwidth(claim, host, pods, stream, kernel):
 @pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize("operation", ["read", "write"])
 @pytest.mark.parametrize("mode", ["normal", "single_user"])
-def test_blocks_on_a_node(claim, host, boot_mode, sysbench, mode, operation, threads):
+def test_blocks_on_a_node(claim, native, boot_mode, sysbench, mode, operation, threads):
     proven = claim(f"memory.sysbench.{operation}.threads_{threads}.host.{mode}")
-    boot_mode(host, mode)
+    boot_mode(native, mode)
     proven.holds(
         lambda: (
-            sysbench.memory(host, operation=operation, threads=threads, **PUBLISHED_WORK).throughput
+            sysbench.memory(
+                native, operation=operation, threads=threads, **PUBLISHED_WORK
+            ).throughput
         )
     )
 
@@ -86,30 +90,30 @@ def test_blocks_in_a_machine(claim, guests, sysbench, operation, threads):
 
 
 @pytest.mark.parametrize("operation", ["read", "write"])
-def test_what_a_container_costs(claim, host, containers, sysbench, operation):
+def test_what_a_container_costs(claim, native, containers, sysbench, operation):
     proven = claim(f"memory.sysbench.{operation}.container_over_host.{containers.runtime}")
     container = containers.start()
     proven.compares(
         lambda: sysbench.memory(container, operation=operation, **LITTLE_WORK).throughput,
-        to=lambda: sysbench.memory(host, operation=operation, **LITTLE_WORK).throughput,
+        to=lambda: sysbench.memory(native, operation=operation, **LITTLE_WORK).throughput,
     )
 
 
 @pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
 @pytest.mark.parametrize("operation", ["read", "write"])
-def test_what_a_pod_costs(claim, host, pods, sysbench, operation):
+def test_what_a_pod_costs(claim, native, pods, sysbench, operation):
     proven = claim(f"memory.sysbench.{operation}.pod_over_host.{pods.accelerator}")
     pod = pods.start(vcpus=1)
     proven.compares(
         lambda: sysbench.memory(pod, operation=operation, **LITTLE_WORK).throughput,
-        to=lambda: sysbench.memory(host, operation=operation, **LITTLE_WORK).throughput,
+        to=lambda: sysbench.memory(native, operation=operation, **LITTLE_WORK).throughput,
     )
 
 
 @pytest.mark.parametrize("access", ["seq", "rnd"])
-def test_writes_on_the_instance(claim, host, sysbench, access):
+def test_writes_on_the_instance(claim, native, sysbench, access):
     claim(f"memory.sysbench.write.{access}.host").holds(
-        lambda: sysbench.memory(host, access=access, **LITTLE_WORK).throughput
+        lambda: sysbench.memory(native, access=access, **LITTLE_WORK).throughput
     )
 
 

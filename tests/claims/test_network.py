@@ -12,8 +12,8 @@ pytestmark = pytest.mark.network
 TIME = 3
 
 
-def test_network_of_the_host(claim, host, other_host, iperf3):
-    with iperf3.serve(host) as server:
+def test_network_of_the_host(claim, native, other_host, iperf3):
+    with iperf3.serve(native) as server:
         claim("network.iperf3.host").holds(
             lambda: iperf3.tcp(other_host, to=server, time=TIME).throughput
         )

@@ -32,9 +32,9 @@ MACHINES = MOST_LOADERS + 1
 
 
 @pytest.fixture
-def one_cpu(host):
+def one_cpu(native):
     """One virtual CPU: of a container that is one of the host's, the first that may be used."""
-    return {"cpuset": str(allowed(host)[0])}
+    return {"cpuset": str(allowed(native)[0])}
 
 
 @pytest.fixture
@@ -67,31 +67,33 @@ def allowed(target):
 
 
 def test_the_host_answers(
-    claim, host, limited_host, other_host, one_cpu, netperf, answers, loaded, condition
+    claim, native, limited_host, other_host, one_cpu, netperf, answers, loaded, condition
 ):
     proven = claim(f"response.{condition}.host")
     native = limited_host(**one_cpu)
-    under = loaded(condition, on=host)
+    under = loaded(condition, on=native)
     with netperf.serve(native) as server:
         proven.holds(under.during(native, lambda: answers(other_host, server).transactions))
 
 
 def test_a_container_answers(
-    claim, host, containers, network, other_host, one_cpu, netperf, answers, loaded, condition
+    claim, native, containers, network, other_host, one_cpu, netperf, answers, loaded, condition
 ):
     proven = claim(f"response.{condition}.container.{containers.runtime}")
     container = containers.start(network=network, memory=MEMORY, **one_cpu)
-    under = loaded(condition, by=lambda vcpus: containers.start(memory=MEMORY), on=host)
+    under = loaded(condition, by=lambda vcpus: containers.start(memory=MEMORY), on=native)
     with netperf.serve(container) as server:
         proven.holds(under.during(container, lambda: answers(other_host, server).transactions))
 
 
 @pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
-def test_a_pod_answers(claim, host, pods, network, other_host, netperf, answers, loaded, condition):
+def test_a_pod_answers(
+    claim, native, pods, network, other_host, netperf, answers, loaded, condition
+):
     proven = claim(f"response.{condition}.pod.{pods.accelerator}")
-    memory = memory_each(host, MACHINES, MEMORY)
+    memory = memory_each(native, MACHINES, MEMORY)
     pod = pods.start(network=network, memory=memory)
-    under = loaded(condition, by=lambda vcpus: pods.start(vcpus=vcpus, memory=memory), on=host)
+    under = loaded(condition, by=lambda vcpus: pods.start(vcpus=vcpus, memory=memory), on=native)
     with netperf.serve(pod) as server:
         proven.holds(under.during(pod, lambda: answers(other_host, server).transactions))
 
@@ -116,7 +118,7 @@ def test_a_xen_machine_answers(claim, domus, netperf, answers, loaded, condition
 
 def test_a_container_answers_as_the_host(
     claim,
-    host,
+    native,
     limited_host,
     one_cpu,
     containers,
@@ -131,14 +133,14 @@ def test_a_container_answers_as_the_host(
     # The same processor for both: what is compared is the container, and not where it may run.
     native = limited_host(**one_cpu)
     container = containers.start(network=network, memory=MEMORY, **one_cpu)
-    under = loaded(condition, by=lambda vcpus: containers.start(memory=MEMORY), on=host)
+    under = loaded(condition, by=lambda vcpus: containers.start(memory=MEMORY), on=native)
     compared(proven, (container, other_host), (native, other_host), netperf, answers, under)
 
 
 @pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
 def test_what_a_pod_adds(
     claim,
-    host,
+    native,
     limited_host,
     pods,
     network,
@@ -150,9 +152,9 @@ def test_what_a_pod_adds(
     condition,
 ):
     proven = claim(f"response.{condition}.pod_over_host.{pods.accelerator}")
-    memory = memory_each(host, MACHINES, MEMORY)
+    memory = memory_each(native, MACHINES, MEMORY)
     pod = pods.start(network=network, memory=memory)
-    under = loaded(condition, by=lambda vcpus: pods.start(vcpus=vcpus, memory=memory), on=host)
+    under = loaded(condition, by=lambda vcpus: pods.start(vcpus=vcpus, memory=memory), on=native)
     native = limited_host(**one_cpu)
     compared(proven, (pod, other_host), (native, other_host), netperf, answers, under)
 
@@ -177,7 +179,7 @@ def added(proven, machines, netperf, answers, loaded, condition):
 
 def test_a_container_answers_before_a_guest(
     claim,
-    host,
+    native,
     containers,
     guests,
     network,
@@ -200,13 +202,13 @@ def test_a_container_answers_before_a_guest(
         (guest, guests.other_host()),
         netperf,
         answers,
-        loaded(condition, by=lambda vcpus: containers.start(memory=MEMORY), on=host),
+        loaded(condition, by=lambda vcpus: containers.start(memory=MEMORY), on=native),
     )
 
 
 def test_a_container_answers_before_a_xen_machine(
     claim,
-    host,
+    native,
     containers,
     domus,
     network,
@@ -225,7 +227,7 @@ def test_a_container_answers_before_a_xen_machine(
         (domu, domus.other_host()),
         netperf,
         answers,
-        loaded(condition, by=lambda vcpus: containers.start(memory=MEMORY), on=host),
+        loaded(condition, by=lambda vcpus: containers.start(memory=MEMORY), on=native),
     )
 
 

@@ -64,11 +64,11 @@ def many_containers(crowds, containers):
 
 
 @pytest.fixture
-def many_pods(crowds, host, pods):
+def many_pods(crowds, native, pods):
     """Starts as many pods as there is memory for, for a claim."""
 
     def start(proven, **options):
-        count = crowds.fitting(host, each=POD_BYTES)
+        count = crowds.fitting(native, each=POD_BYTES)
         judged_with(proven, count)
         if not count:
             raise Unavailable("there is no memory for a pod", remedy="end what else takes it")
@@ -180,11 +180,11 @@ def on_disks(crowd, disks, job, kib):
 
 
 @pytest.mark.parametrize(("job", "kib"), JOBS)
-def test_many_disks_of_the_host(claim, host, crowds, disks, job, kib):
+def test_many_disks_of_the_host(claim, native, crowds, disks, job, kib):
     proven = claim(f"scale.fio.{job}_{kib}k.host")
     judged_with(proven, crowds.count)
     made = [disks.make(DISK) for _ in range(crowds.count)]
-    proven.holds(on_disks(crowds.of([host] * len(made)), made, job, kib))
+    proven.holds(on_disks(crowds.of([native] * len(made)), made, job, kib))
 
 
 @pytest.mark.parametrize(("job", "kib"), JOBS)

@@ -270,10 +270,10 @@ def test_what_names_no_machine_is_a_usage_error(there: There) -> None:
 
 A_POD = """
 import os, time
-def test_pod(pods_on, disks, host):
+def test_pod(pods_on, disks, native):
     disk = disks.make("8 MiB", format="ext4")
-    program = host.program("busybox").argv
-    host.run([*program, "ls", disk.where(host)])
+    program = native.program("busybox").argv
+    native.run([*program, "ls", disk.where(native)])
     pod = pods_on("tcg").start()
     print("pid", pod.pid, "folder", "/".join(program[0].split("/")[:4]), flush=True)
     pod.run(["sleep", "60"])

@@ -23,7 +23,10 @@ MEMORY = "1 GiB"
 
 @pytest.fixture
 def containers_of(
-    engine: Callable[[], Engine], rootfs: Callable[[], Rootfs], vperf_run: Run, scope: Scope
+    engine: Callable[[], Engine],
+    rootfs: Callable[[], Rootfs],
+    _vperf_run: Run,
+    _vperf_scope: Scope,
 ) -> Callable[[str], Containers]:
     """Containers of a runtime that the test names."""
 
@@ -31,7 +34,9 @@ def containers_of(
         return image.import_into(found.client, rootfs())
 
     def make(runtime: str) -> Containers:
-        return Containers(engine, vperf_run, scope, runtime=runtime, rootfs=imported, tree=rootfs)
+        return Containers(
+            engine, _vperf_run, _vperf_scope, runtime=runtime, rootfs=imported, tree=rootfs
+        )
 
     return make
 
@@ -43,7 +48,7 @@ def start(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
     def make(**options: Any) -> Any:
         if kind == "host":
-            return request.getfixturevalue("host")
+            return request.getfixturevalue("native")
         if kind == "container":
             return request.getfixturevalue("containers_of")(variant).start(**options)
         return request.getfixturevalue("pods_on")(variant).start(memory=MEMORY, **options)

@@ -20,7 +20,7 @@ def test_pods_of_a_labs_host(shared_labs: SharedLabs, tmp_path: Path, kind: str)
     shared_labs.get(kind)
     (tmp_path / "test_it.py").write_text(
         f"""
-def test_it(pods_on, host):
+def test_it(pods_on, native):
     with pods_on("{kind}").start() as pod:
         details = pod.facts().details
         assert details["on"] == "lab {kind}"
@@ -28,8 +28,8 @@ def test_it(pods_on, host):
         assert details["accelerator"] == "{kind}"
         assert pod.name.startswith("pod {kind}")
         assert pod.run(["echo", "hello"]).text == "hello\\n"
-    assert host.facts().details["on"] == "lab {kind}"
-    assert host.run([*host.program("busybox").argv, "echo", "hello"]).text == "hello\\n"
+    assert native.facts().details["on"] == "lab {kind}"
+    assert native.run([*native.program("busybox").argv, "echo", "hello"]).text == "hello\\n"
 """
     )
     done = subprocess.run(

@@ -28,7 +28,7 @@ import pytest
 from samplers import around
 
 @pytest.fixture(scope="session")
-def engine(vperf_run):
+def engine(_vperf_run):
     pathlib.Path(f"began-{os.getpid()}").touch()
     yield
     time.sleep(0.5)
@@ -56,11 +56,11 @@ def together():
 def test_first(claim):
     claim("start.quick").holds(around(350))
 
-def test_long(claim, scope, engine, together):
-    claim("start.alike").compares(sampler("long", scope), to=sampler("long", scope))
+def test_long(claim, _vperf_scope, engine, together):
+    claim("start.alike").compares(sampler("long", _vperf_scope), to=sampler("long", _vperf_scope))
 
-def test_other(claim, scope, engine, together):
-    claim("start.alike").compares(sampler("other", scope), to=sampler("other", scope))
+def test_other(claim, _vperf_scope, engine, together):
+    claim("start.alike").compares(sampler("other", _vperf_scope), to=sampler("other", _vperf_scope))
 """
 
 

@@ -40,7 +40,7 @@ def made():
     return MADE
 """
 TESTS = """
-def test_without_a_tool(rootfs, host, made):
+def test_without_a_tool(rootfs, native, made):
     assert made == []
     assert (rootfs().name, made) == ("small", ["small"])
 
@@ -48,7 +48,7 @@ def test_with_a_tool(sysbench, rootfs, made):
     assert made == ["small", "tools"]  # before the test begins
     assert rootfs().name == "tools ['/usr/local/bin/ours']"
 
-def test_with_another_tool(fio, host, rootfs, made):
+def test_with_another_tool(fio, native, rootfs, made):
     assert (rootfs().name[:5], made) == ("tools", ["small", "tools"])
 
 def test_without_a_tool_again(pods, rootfs):
@@ -89,8 +89,8 @@ def test_an_image_that_cannot_be_built_is_a_claim_not_measured(project: pytest.P
     (project.path / "broken").touch()
     project.makepyfile(
         """
-        def test_it(sysbench, host, claim):
-            claim("some.claim").holds(lambda: sysbench.cpu(host).total_time)
+        def test_it(sysbench, native, claim):
+            claim("some.claim").holds(lambda: sysbench.cpu(native).total_time)
         """
     )
     (project.path / "thresholds").mkdir()
@@ -107,8 +107,8 @@ def test_an_image_that_cannot_be_built_is_a_claim_not_measured(project: pytest.P
 def test_the_host_s_own_tools(project: pytest.Pytester, how: str) -> None:
     project.makepyfile(
         """
-        def test_it(sysbench, host, made):
-            assert host.program("sh").origin == "host"
+        def test_it(sysbench, native, made):
+            assert native.program("sh").origin == "host"
             assert made == []
         """
     )

@@ -24,7 +24,7 @@ def run(project: pytest.Pytester, body: str, *options: str) -> pytest.RunResult:
     project.makepyfile(
         f"""
         from samplers import *
-        def test_it(claim, scope):
+        def test_it(claim, _vperf_scope):
             {body}
         """
     )
@@ -293,8 +293,8 @@ def test_an_error_says_what_it_is_about(project: pytest.Pytester) -> None:
         TARGETS
         + """
     from samplers import missing
-    def test_it(claim, scope):
-        scope.own(Machine())
+    def test_it(claim, _vperf_scope):
+        _vperf_scope.own(Machine())
         assert claim("start.quick").holds(missing)["target"] == "pod kvm qboot"
 """
     )
@@ -330,12 +330,12 @@ def test_what_a_sample_started_is_ended_before_the_next(project: pytest.Pytester
     project.makepyfile(
         TARGETS
         + """
-    def test_it(claim, scope):
-        kept = scope.own(Machine("kept"))
+    def test_it(claim, _vperf_scope):
+        kept = _vperf_scope.own(Machine("kept"))
         def sample():
             assert Machine.open == 1
-            scope.own(Machine())
-            scope.own(Machine())
+            _vperf_scope.own(Machine())
+            _vperf_scope.own(Machine())
             return Quantity(350 + Machine.open, "ms")
         record = claim("start.quick").holds(sample)
         assert Machine.open == 1
@@ -355,20 +355,20 @@ def test_both_targets_of_a_comparison_are_named(project: pytest.Pytester) -> Non
     project.makepyfile(
         TARGETS
         + """
-    def sampler(scope, firmware):
+    def sampler(_vperf_scope, firmware):
         def sample():
-            scope.own(Machine(firmware))
+            _vperf_scope.own(Machine(firmware))
             return Quantity(100, "ms")
         return sample
 
-    def test_it(claim, scope):
-        record = claim("start.alike").compares(sampler(scope, "qboot"), to=sampler(scope, "seabios"))
+    def test_it(claim, _vperf_scope):
+        record = claim("start.alike").compares(sampler(_vperf_scope, "qboot"), to=sampler(_vperf_scope, "seabios"))
         assert record["target"] == "pod tcg qboot / pod tcg seabios"
         arms = {each["details"]["firmware"]: each["arms"] for each in record["targets"]}
         assert arms == {"qboot": ["a"], "seabios": ["b"]}
 
-    def test_same(claim, scope):
-        record = claim("start.alike").compares(sampler(scope, "qboot"), to=sampler(scope, "qboot"))
+    def test_same(claim, _vperf_scope):
+        record = claim("start.alike").compares(sampler(_vperf_scope, "qboot"), to=sampler(_vperf_scope, "qboot"))
         assert [each["arms"] for each in record["targets"]] == [["a", "b"]]
 """
     )
@@ -383,9 +383,9 @@ def test_an_error_ends_what_was_started_and_is_the_one_reported(
         TARGETS
         + f"""
     import pytest
-    def test_it(claim, scope):
+    def test_it(claim, _vperf_scope):
         def sample():
-            scope.own(Machine(closes=False))
+            _vperf_scope.own(Machine(closes=False))
             raise {error}
         with pytest.raises(type({error})) as caught:
             claim("start.quick").holds(sample)
@@ -404,9 +404,9 @@ def test_a_target_that_does_not_end_is_an_error_and_its_sample_is_kept(
     project.makepyfile(
         TARGETS
         + """
-    def test_it(claim, scope):
+    def test_it(claim, _vperf_scope):
         def sample():
-            scope.own(Machine(closes=False))
+            _vperf_scope.own(Machine(closes=False))
             return Quantity(350, "ms")
         claim("start.quick").holds(sample)
 """
@@ -425,7 +425,7 @@ def test_an_interrupt_keeps_what_was_measured(project: pytest.Pytester, how: int
         from samplers import around
         def test_first(claim): claim("start.alike").compares(around(100), to=around(100))
         def test_limit(claim): claim("start.quick").holds(around(350))
-        def test_long(claim, scope):
+        def test_long(claim, _vperf_scope):
             def sample():
                 open("sampling", "a").write("x")
                 return around(350, sleep=0.05)()

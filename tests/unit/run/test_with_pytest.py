@@ -252,3 +252,20 @@ def test_a_wrong_threshold_file_ends_xdist_as_a_usage_error(project: pytest.Pyte
     result = project.runpytest_subprocess("-n2")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stdout.fnmatch_lines(["*claims cannot be judged: *any.yaml*"])
+
+
+def test_fixtures_of_pytest_testinfra_stay_its_own(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        """
+        from pytest_vperf.targets.host import Host
+        from samplers import around
+        def test_infrastructure(host): assert host.run("echo hello").stdout == "hello\\n"
+        def test_claim(claim, host):
+            claim("start.quick").holds(around(350))
+            assert host.file("/").is_directory
+        def test_native(native): assert isinstance(native, Host)
+        """
+    )
+    result = project.runpytest("--hosts=local://", "--host-tools")
+    result.assert_outcomes(passed=2)
+    assert result.parseoutcomes()["held"] == 1
