@@ -1,7 +1,130 @@
 """Performance claims about containers and virtual machines, as pytest assertions.
 
-Importing this package costs nothing: every part is imported where it is used, because a pytest plugin is
-loaded by every test run, also by those that make no claim.
+What `__all__` names is public; the modules below are private, whatever they are called, and change without notice.
+Importing the package costs nothing: a pytest plugin is loaded by every test run, also by those that make no claim, so
+each name is imported when it is first used (PEP 562).
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pytest_vperf import stats
+    from pytest_vperf.claims.claim import Claim
+    from pytest_vperf.quantity import Quantity, QuantityError
+    from pytest_vperf.results.record import ClaimRecord
+    from pytest_vperf.run.outcomes import ClaimRefuted
+    from pytest_vperf.targets.base import (
+        CommandFailed,
+        Completed,
+        Started,
+        Target,
+        TargetError,
+        TimedOut,
+        Unavailable,
+    )
+    from pytest_vperf.targets.container.containers import Containers
+    from pytest_vperf.targets.guest.guests import Guests
+    from pytest_vperf.targets.kernel.pair import kernel_phase
+    from pytest_vperf.targets.many import memory_each
+    from pytest_vperf.targets.network.link import on_loopback
+    from pytest_vperf.targets.network.mirror import mirrored
+    from pytest_vperf.targets.pod.pods import Pods
+    from pytest_vperf.targets.xen.domus import Domus
+    from pytest_vperf.workloads import processors
+    from pytest_vperf.workloads.at_once import Race
+    from pytest_vperf.workloads.base import Output, ParseError, Workload
+    from pytest_vperf.workloads.bench import Bench
+    from pytest_vperf.workloads.fio import FioJob
+    from pytest_vperf.workloads.iperf3 import Iperf3Tcp
+    from pytest_vperf.workloads.loaded import CONDITIONS, MOST_LOADERS
+    from pytest_vperf.workloads.sysbench import SysbenchCpu, SysbenchMemory
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "CONDITIONS",
+    "MOST_LOADERS",
+    "Bench",
+    "Claim",
+    "ClaimRecord",
+    "ClaimRefuted",
+    "CommandFailed",
+    "Completed",
+    "Containers",
+    "Domus",
+    "FioJob",
+    "Guests",
+    "Iperf3Tcp",
+    "Output",
+    "ParseError",
+    "Pods",
+    "Quantity",
+    "QuantityError",
+    "Race",
+    "Started",
+    "SysbenchCpu",
+    "SysbenchMemory",
+    "Target",
+    "TargetError",
+    "TimedOut",
+    "Unavailable",
+    "Workload",
+    "kernel_phase",
+    "memory_each",
+    "mirrored",
+    "on_loopback",
+    "processors",
+    "stats",
+]
+
+#: Where each name is defined, seen from here; `stats` is found as a package.
+_DEFINED_IN = {
+    "Claim": "claims.claim",
+    "Quantity": "quantity",
+    "QuantityError": "quantity",
+    "ClaimRecord": "results.record",
+    "ClaimRefuted": "run.outcomes",
+    "CommandFailed": "targets.base",
+    "Completed": "targets.base",
+    "Started": "targets.base",
+    "Target": "targets.base",
+    "TargetError": "targets.base",
+    "TimedOut": "targets.base",
+    "Unavailable": "targets.base",
+    "Containers": "targets.container.containers",
+    "Guests": "targets.guest.guests",
+    "kernel_phase": "targets.kernel.pair",
+    "memory_each": "targets.many",
+    "on_loopback": "targets.network.link",
+    "mirrored": "targets.network.mirror",
+    "Pods": "targets.pod.pods",
+    "Domus": "targets.xen.domus",
+    "Race": "workloads.at_once",
+    "Output": "workloads.base",
+    "ParseError": "workloads.base",
+    "Workload": "workloads.base",
+    "Bench": "workloads.bench",
+    "FioJob": "workloads.fio",
+    "Iperf3Tcp": "workloads.iperf3",
+    "CONDITIONS": "workloads.loaded",
+    "MOST_LOADERS": "workloads.loaded",
+    "SysbenchCpu": "workloads.sysbench",
+    "SysbenchMemory": "workloads.sysbench",
+    "processors": "workloads",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _DEFINED_IN:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = f"{__name__}.{_DEFINED_IN[name]}"
+    if name == "processors":
+        return import_module(f"{module}.{name}")
+    return getattr(import_module(module), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_vperf.targets.base import Unavailable
+from pytest_vperf import Unavailable
 
 
 def pytest_collection_modifyitems(items):

@@ -10,8 +10,7 @@ samples, since two starts of one kernel may differ for as long as they last: `py
 
 import pytest
 
-from pytest_vperf.targets.kernel.pair import kernel_phase
-from pytest_vperf.targets.network.link import on_loopback
+from pytest_vperf import kernel_phase, on_loopback
 
 pytestmark = [
     pytest.mark.kernel,

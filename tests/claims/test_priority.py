@@ -7,8 +7,7 @@ one has done half of its work by then and has the processor to itself for the re
 
 import pytest
 
-from pytest_vperf.workloads.at_once import Race
-from pytest_vperf.workloads.sysbench import SysbenchCpu
+from pytest_vperf import Race, SysbenchCpu
 
 pytestmark = pytest.mark.priority
 

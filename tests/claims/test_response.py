@@ -15,8 +15,7 @@ import re
 
 import pytest
 
-from pytest_vperf.targets.many import memory_each
-from pytest_vperf.workloads.loaded import CONDITIONS, MOST_LOADERS
+from pytest_vperf import CONDITIONS, MOST_LOADERS, memory_each
 
 pytestmark = [
     pytest.mark.response,

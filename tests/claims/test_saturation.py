@@ -7,11 +7,7 @@ offer what it was asked for shows a plateau only where it was held back: its vir
 
 import pytest
 
-from pytest_vperf.quantity import Quantity
-from pytest_vperf.results.load import WHOLE
-from pytest_vperf.targets.base import Unavailable
-from pytest_vperf.targets.network.mirror import mirrored
-from pytest_vperf.workloads.processors import vhost, virtual_cpu
+from pytest_vperf import Quantity, Unavailable, mirrored, processors
 
 pytestmark = [
     pytest.mark.saturation,
@@ -43,10 +39,10 @@ class TwoGuests:
         )
         self._host, self._iperf = guests.host, iperf
         self._who = (
-            virtual_cpu("the sender's processor", self.sender.identity, source=True),
-            vhost(VHOST, self.sender.identity),
-            virtual_cpu("the receiver's processor", self.receiver.identity),
-            vhost("the receiver's vhost-net thread", self.receiver.identity),
+            processors.virtual_cpu("the sender's processor", self.sender.identity, source=True),
+            processors.vhost(VHOST, self.sender.identity),
+            processors.virtual_cpu("the receiver's processor", self.receiver.identity),
+            processors.vhost("the receiver's vhost-net thread", self.receiver.identity),
         )
 
     def packets(self, size):
@@ -94,7 +90,7 @@ def test_the_senders_vhost_thread_has_no_time_left(claim, guests, iperf, by):
         def share():
             load = packets(min(SIZES))
             (found,) = (each for each in load.busy if each.name == VHOST)
-            if found.wanted < WHOLE and not load.counts:
+            if found.had_time_left and not load.counts:
                 raise Unavailable(
                     "the sender had no time left, and its vhost-net thread had: this is no plateau of the thread's",
                     remedy="a host with a quicker processor, not an emulated one",

@@ -11,11 +11,7 @@ they are loop devices of 16 MiB, written and read past the page cache, the first
 
 import pytest
 
-from pytest_vperf.targets.base import Unavailable
-from pytest_vperf.thresholds.criterion import Unknown
-from pytest_vperf.workloads.fio import FioJob
-from pytest_vperf.workloads.iperf3 import Iperf3Tcp
-from pytest_vperf.workloads.sysbench import SysbenchCpu, SysbenchMemory
+from pytest_vperf import FioJob, Iperf3Tcp, SysbenchCpu, SysbenchMemory, Unavailable
 
 pytestmark = [pytest.mark.scale, pytest.mark.slow, pytest.mark.vperf(budget="10 min")]
 
@@ -44,8 +40,7 @@ def memory(operation, access):
 
 def judged_with(proven, count):
     """A published figure of a hundred says nothing about another number of targets."""
-    known = proven.threshold
-    if known and not isinstance(known.criterion, Unknown) and count != PUBLISHED_COUNT:
+    if proven.has_figure and count != PUBLISHED_COUNT:
         raise Unavailable(
             f"the published figure is of {PUBLISHED_COUNT} targets at once, not of {count}",
             remedy=f"--scale-count={PUBLISHED_COUNT}, on a machine that carries them",

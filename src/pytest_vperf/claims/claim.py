@@ -47,6 +47,7 @@ class Claim:
     Attributes:
         name: as in the threshold files.
         threshold: the one for this hardware; ``None`` where only other hardware has one.
+        has_figure: whether that has anything to judge by; a claim without is only measured.
     """
 
     def __init__(self, name: str, circumstances: Circumstances) -> None:
@@ -61,6 +62,9 @@ class Claim:
             self.threshold: Threshold | None = circumstances.selection.find(name)
         except LookupError as error:
             raise error.with_traceback(None) from None  # its text says all
+        self.has_figure = self.threshold is not None and not isinstance(
+            self.threshold.criterion, Unknown
+        )
         self._circumstances = circumstances
 
     def holds(self, sample: Sampler, *, slower: Slower | None = None) -> ClaimRecord:

@@ -37,6 +37,11 @@ class Busy:
     wanted: float
     source: bool = False
 
+    @property
+    def had_time_left(self) -> bool:
+        """Whether it could have done more."""
+        return self.wanted < WHOLE
+
 
 @dataclass(frozen=True)
 class Load:
@@ -65,8 +70,8 @@ class Load:
 
         Only where somebody looked: without evidence a sender that offers too little could not offer more.
         """
-        own = [each.wanted for each in self.busy if each.source]
-        return not self.in_full and bool(own) and max(own) < WHOLE
+        own = [each.had_time_left for each in self.busy if each.source]
+        return not self.in_full and bool(own) and all(own)
 
     @property
     def overrun(self) -> bool:
