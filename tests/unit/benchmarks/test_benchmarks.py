@@ -13,7 +13,7 @@ import pytest
 
 from pytest_vperf.machine import lock
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
+FOLDER = Path(__file__).parents[3] / "benchmarks"
 BENCHMARK = """
 import sys, time
 from alone import alone, interruptible
