@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from typing_extensions import Self
+
 
 # Ending a command where processes are seen from inside alone: by the mark that all it started carries.
 
@@ -346,6 +348,66 @@ class Target(Protocol):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None: ...
+
+
+@dataclass(frozen=True)
+class Command:
+    """What a target is asked to run; the fields are the arguments of `Target.run`."""
+
+    argv: tuple[str, ...]
+    input: bytes = b""
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str | None = None
+    timeout: float = 60.0
+    max_output: int = MOST_OUTPUT
+
+    def __post_init__(self) -> None:
+        if not self.argv:
+            raise ValueError("a command has at least one word")
+
+    def __str__(self) -> str:
+        return " ".join(self.argv)
+
+
+class RunsCommands:
+    """What `Target.run` and the context of a target are made of; a kind of target adds how it runs a command."""
+
+    name: str
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        input: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        timeout: float = 60.0,
+        check: bool = True,
+        max_output: int = MOST_OUTPUT,
+    ) -> Completed:
+        """Run a command to its end; see `Target.run`."""
+        done = self._run(Command(tuple(argv), input, env or {}, cwd, timeout, max_output))
+        if check and done.returncode != 0:
+            raise CommandFailed(done, target=self.name)
+        return done
+
+    def _run(self, command: Command) -> Completed:
+        """Run a command to its end, whatever its status.
+
+        Raises:
+            TargetError: as `Target.run`, but `CommandFailed`.
+        """
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """See `Target.close`."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
 
 class Link(Protocol):

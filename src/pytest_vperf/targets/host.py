@@ -7,16 +7,14 @@ import itertools
 import os
 import shutil
 import stat
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pytest_vperf.targets.base import (
     MOST_FILE,
-    MOST_OUTPUT,
-    CommandFailed,
     Completed,
     Facts,
+    RunsCommands,
     TargetError,
     TimedOut,
     Unavailable,
@@ -26,11 +24,10 @@ from pytest_vperf.targets.network.commands import entering
 from pytest_vperf.targets.process import OutOfRoom, OutOfTime, received, run_process, too_large
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from types import TracebackType
+    from collections.abc import Callable, Sequence
 
     from pytest_vperf.machine.runs import Run
-    from pytest_vperf.targets.base import Link, Program
+    from pytest_vperf.targets.base import Command, Link, Program
     from pytest_vperf.targets.control_group import ControlGroup
     from pytest_vperf.targets.disks import CappedDisk, Disk
     from pytest_vperf.targets.image.rootfs import Rootfs
@@ -44,7 +41,7 @@ _PIECE = 1 << 20
 _numbers = itertools.count(1)
 
 
-class Host:
+class Host(RunsCommands):
     """This machine as a target.
 
     Args:
@@ -60,6 +57,8 @@ class Host:
     link: Link | None = None
     _group: ControlGroup | None = None
     _made_of_it: tuple[Host, ...] = ()
+    #: What goes before each command.
+    _entering: Sequence[str] = ()
 
     def __init__(
         self,
@@ -68,7 +67,7 @@ class Host:
         *,
         tools: Tools = "image",
     ) -> None:
-        self._run = run
+        self._owner = run
         self._rootfs = rootfs
         self._tools = tools
         self._used: list[
@@ -105,66 +104,50 @@ class Host:
 
         _, caps = attached(disks)
         limits = Limits(cpus, cpuset, cpu_shares, bytes_of(memory), caps)
-        if self._run is None or not limits:
+        if self._owner is None or not limits:
             raise ValueError(
-                "limited() needs a limit" if self._run else "a limited host needs a run"
+                "limited() needs a limit" if self._owner else "a limited host needs a run"
             )
         made = copy.copy(self)
         made._mark = f"{os.getpid()}-{next(_numbers)}"
         made._cpu_time, made._made_of_it = 0.0, ()
-        made._group = ControlGroup(self._run, limits, self.name)
+        made._group = ControlGroup(self._owner, limits, self.name)
         self._made_of_it = (*self._made_of_it, made)
         return made
 
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        input: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        timeout: float = 60.0,
-        check: bool = True,
-        max_output: int = MOST_OUTPUT,
-    ) -> Completed:
-        """Run a command to its end; see `pytest_vperf.targets.base.Target.run`.
-
-        At the time limit its whole session is killed, children that hold its output included.
-        """
-        base = self._run.environment if self._run else dict(os.environ)
-        whole = {**base, **(env or {}), _HOST_MARK: self._mark}
-        command = tuple(argv)
-        entered = self._group.entered(command) if self._group and command else command
+    def _run(self, command: Command) -> Completed:
+        """Run a command; at the time limit its whole session is killed, children that hold its output included."""
+        base = self._owner.environment if self._owner else dict(os.environ)
+        entered: Sequence[str] = (*self._entering, *command.argv)
+        if self._group:
+            entered = self._group.entered(entered)
         try:
             done = run_process(
                 entered,
-                env=whole,
-                input=input,
-                cwd=cwd,
-                timeout=timeout,
-                max_output=max_output,
+                env={**base, **command.env, _HOST_MARK: self._mark},
+                input=command.input,
+                cwd=command.cwd,
+                timeout=command.timeout,
+                max_output=command.max_output,
             )
         except OutOfRoom as error:
             self._cpu_time += error.cpu_time
-            raise error.output.too_much(command, max_output, self.name) from None
+            raise error.output.too_much(command.argv, command.max_output, self.name) from None
         except OutOfTime as error:
             self._cpu_time += error.cpu_time
             raise TimedOut(
-                f"{' '.join(command)} did not end within {timeout:g} s on the host and was killed",
+                f"{command} did not end within {command.timeout:g} s on the host and was killed",
                 target=self.name,
                 stdout=error.output.stdout,
                 stderr=error.output.stderr,
             ) from None
         except OSError as error:
             raise TargetError(
-                f"{' '.join(command)} cannot be started on the host: {error.strerror}",
+                f"{command} cannot be started on the host: {error.strerror}",
                 target=self.name,
             ) from error
         self._cpu_time += done.cpu_time
-        completed = Completed(command, done.returncode, done.stdout, done.stderr, done.duration)
-        if check and completed.returncode != 0:
-            raise CommandFailed(completed, target=self.name)
-        return completed
+        return Completed(command.argv, done.returncode, done.stdout, done.stderr, done.duration)
 
     def program(self, name: str) -> Program:
         """A program of the image, through the image's loader; see `pytest_vperf.targets.base.Target.program`."""
@@ -243,7 +226,7 @@ class Host:
     @property
     def scratch(self) -> str:
         """A folder for what a command leaves: the run's, which goes with it."""
-        return str(self._run.folder) if self._run else "/tmp"  # noqa: S108 - only where no run owns it # nosec B108
+        return str(self._owner.folder) if self._owner else "/tmp"  # noqa: S108 - only where no run owns it # nosec B108
 
     def usage(self) -> Usage:
         """CPU time of the commands run so far, their waited-for children included; no memory."""
@@ -258,17 +241,6 @@ class Host:
         end(marked(_HOST_MARK, self._mark))
         if self._group is not None:
             self._group.close()
-
-    def __enter__(self) -> Host:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _describe(images: Sequence[Rootfs]) -> dict[str, str]:
@@ -305,34 +277,7 @@ class EmbeddedHost(Host):
         super().__init__(run, rootfs, tools=tools)
         self.link = link
         self._namespace = namespace
-
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        input: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        timeout: float = 60.0,
-        check: bool = True,
-        max_output: int = MOST_OUTPUT,
-    ) -> Completed:
-        """Run a command in the namespace to its end; see `pytest_vperf.targets.base.Target.run`."""
-        if not argv:
-            raise ValueError("a command has at least one word")
-        done = super().run(
-            [*entering(self._namespace.path), *argv],
-            input=input,
-            env=env,
-            cwd=cwd,
-            timeout=timeout,
-            check=False,
-            max_output=max_output,
-        )
-        completed = replace(done, argv=tuple(argv))
-        if check and completed.returncode != 0:
-            raise CommandFailed(completed, target=self.name)
-        return completed
+        self._entering = entering(namespace.path)
 
     def facts(self) -> Facts:
         """As of the host; that it is no machine of its own is said."""

@@ -10,8 +10,7 @@ from pytest_vperf.targets.agent.wire import Conversation, Frame, Type, command_p
 from pytest_vperf.targets.base import (
     MOST_FILE,
     MOST_OUTPUT,
-    CommandFailed,
-    Completed,
+    RunsCommands,
     TargetError,
     TooMuchOutput,
     Unavailable,
@@ -19,11 +18,11 @@ from pytest_vperf.targets.base import (
 from pytest_vperf.targets.process import received, too_large
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from pytest_vperf.targets.agent.wire import Speaker
-    from pytest_vperf.targets.base import Program
+    from pytest_vperf.targets.base import Command, Completed, Program
     from pytest_vperf.targets.image.rootfs import Rootfs
 
 #: What a command finds in its environment before its own variables, as Docker has it.
@@ -34,7 +33,7 @@ ENVIRONMENT = {
 _CHUNK = 1 << 16
 
 
-class AgentTarget:
+class AgentTarget(RunsCommands):
     """Commands and files of a machine with our agent; a kind of target adds how it starts, and what it is.
 
     Args:
@@ -44,6 +43,7 @@ class AgentTarget:
     """
 
     def __init__(self, machine: Speaker, rootfs: Rootfs, environment: Mapping[str, str]) -> None:
+        self.name = machine.name
         self._speaker = machine
         self._rootfs = rootfs
         self._environment = dict(environment)
@@ -51,32 +51,20 @@ class AgentTarget:
         # One conversation at a time: the wire belongs to the thread that runs a command.
         self._lock = threading.Lock()
 
-    @property
-    def name(self) -> str:
-        """Kind and variant."""
-        return self._speaker.name
-
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        input: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        timeout: float = 60.0,
-        check: bool = True,
-        max_output: int = MOST_OUTPUT,
-    ) -> Completed:
-        """Run a command in it; see `pytest_vperf.targets.base.Target.run`."""
-        command = tuple(argv)
+    def _run(self, command: Command) -> Completed:
+        environment = {**self._environment, **command.env}
         try:
-            payload = command_payload(command, {**self._environment, **(env or {})}, cwd or "")
+            payload = command_payload(command.argv, environment, command.cwd or "")
         except ValueError as error:
             raise TargetError(f"{self.name}: {error}", target=self.name) from error
-        completed = self._converse(Type.EXEC, payload, command, iter([input]), timeout, max_output)
-        if check and completed.returncode:
-            raise CommandFailed(completed, target=self.name)
-        return completed
+        return self._converse(
+            Type.EXEC,
+            payload,
+            command.argv,
+            iter([command.input]),
+            command.timeout,
+            command.max_output,
+        )
 
     def program(self, name: str) -> Program:
         """A program of the image; see `pytest_vperf.targets.base.Target.program`."""

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from pytest_vperf.machine.processes import end, marked
 from pytest_vperf.targets.base import (
     MOST_FILE,
-    MOST_OUTPUT,
     CannotConnect,
-    CommandFailed,
+    Command,
     Completed,
     Facts,
+    RunsCommands,
     TargetError,
     TimedOut,
     TooMuchOutput,
@@ -38,8 +38,7 @@ from pytest_vperf.targets.image.tar import DAMAGE, Headers
 from pytest_vperf.targets.process import Output, received, too_large
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from types import TracebackType
+    from collections.abc import Callable, Mapping
 
     from pytest_vperf.quantity import Quantity
     from pytest_vperf.targets.base import Link, Program
@@ -193,18 +192,8 @@ class Exec:
         self._container = container
         self._target = target
 
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        input: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        timeout: float = 60.0,
-        max_output: int = MOST_OUTPUT,
-        stdout: BinaryIO | None = None,
-    ) -> Completed:
-        """Run a command to its end; see `pytest_vperf.targets.base.Target.run`.
+    def run(self, command: Command, stdout: BinaryIO | None = None) -> Completed:
+        """Run a command to its end, whatever its status.
 
         Args:
             stdout: where standard output goes instead of into memory.
@@ -215,17 +204,14 @@ class Exec:
             CannotConnect: the engine or the container is gone.
             TargetError: the engine refuses the command.
         """
-        command = list(argv)
-        if not command:
-            raise ValueError("a command has at least one word")
         mark = secrets.token_hex(8)
-        output = Output(max_output, stdout)
+        output = Output(command.max_output, stdout)
         with answering(self._engine.url, target=self._target):
-            identity = self._create(command, {**(env or {}), _MARK: mark}, cwd, bool(input))
+            identity = self._create(command, mark)
             begin = time.perf_counter()
             conversation = self._start(identity, output)
             try:
-                ended = conversation.run(input, begin + timeout)
+                ended = conversation.run(command.input, begin + command.timeout)
                 duration = time.perf_counter() - begin
                 if not ended:
                     too_much = output.is_full
@@ -234,10 +220,10 @@ class Exec:
             finally:
                 conversation.close()
             if not ended and too_much:
-                raise output.too_much(command, max_output, self._target)
+                raise output.too_much(command.argv, command.max_output, self._target)
             if not ended:
                 raise TimedOut(
-                    f"{' '.join(command)} did not end within {timeout:g} s in {self._target} and {how}",
+                    f"{command} did not end within {command.timeout:g} s in {self._target} and {how}",
                     target=self._target,
                     stdout=output.stdout,
                     stderr=output.stderr,
@@ -245,26 +231,28 @@ class Exec:
             status = self._api.exec_inspect(identity)
         if status["ExitCode"] is None:
             raise CannotConnect(
-                f"the connection to {' '.join(command)} in {self._target} broke before it ended",
+                f"the connection to {command} in {self._target} broke before it ended",
                 target=self._target,
             )
         if not status.get("Pid"):  # it never ran; what there is of output are the runtime's words
             words = (output.stdout + output.stderr).strip() + b"\n"
             missing = _NOT_FOUND.search(words.decode("utf-8", "replace"))
-            return Completed(tuple(command), 127 if missing else 126, b"", words, duration)
+            return Completed(command.argv, 127 if missing else 126, b"", words, duration)
         return Completed(
-            tuple(command), int(status["ExitCode"]), output.stdout, output.stderr, duration
+            command.argv, int(status["ExitCode"]), output.stdout, output.stderr, duration
         )
 
-    def _create(
-        self, command: list[str], env: Mapping[str, str], cwd: str | None, stdin: bool
-    ) -> str:
+    def _create(self, command: Command, mark: str) -> str:
         from docker.errors import APIError
 
         try:
             return str(
                 self._api.exec_create(
-                    self._container, command, stdin=stdin, environment=dict(env), workdir=cwd
+                    self._container,
+                    list(command.argv),
+                    stdin=bool(command.input),
+                    environment={**command.env, **({_MARK: mark} if mark else {})},
+                    workdir=command.cwd,
                 )["Id"]
             )
         except APIError as error:
@@ -312,7 +300,7 @@ class Exec:
         return bool(found.strip())
 
     def _inside(self, argv: list[str]) -> bytes:
-        identity = self._create(argv, {}, None, False)
+        identity = self._create(Command(tuple(argv)), mark="")
         output = Output(_OUR_OWN)
         conversation = self._start(identity, output)
         try:
@@ -373,8 +361,8 @@ class Files:
             raise TargetError(
                 f"{source} cannot be read: {error.strerror}", target=self._target
             ) from error
-        argv = ["tar", "-x", "-p", "-f", "-", "-C", str(path.parent)]
-        done = self._commands.run(argv, input=archive, timeout=_TIMEOUT)
+        argv = ("tar", "-x", "-p", "-f", "-", "-C", str(path.parent))
+        done = self._commands.run(Command(argv, archive, timeout=_TIMEOUT))
         if done.returncode in _NO_TAR:
             self._require_shared()
             self._engine_put(path, archive)
@@ -392,16 +380,15 @@ class Files:
             CannotConnect: the container or the engine is gone.
         """
         path = self._absolute(source)
-        argv = ["tar", "-c", "-h", "-f", "-", "-C", str(path.parent), path.name]
+        argv = ("tar", "-c", "-h", "-f", "-", "-C", str(path.parent), path.name)
+        command = Command(argv, timeout=_TIMEOUT, max_output=limit + _AROUND)
         with (
             received(destination, self._target) as draft,
             # Without a name, and on the disk that the file comes to.
             tempfile.TemporaryFile(dir=destination.parent) as archive,
         ):
             try:
-                done = self._commands.run(
-                    argv, timeout=_TIMEOUT, max_output=limit + _AROUND, stdout=archive
-                )
+                done = self._commands.run(command, archive)
                 if done.returncode in _NO_TAR:
                     self._require_shared()
                     self._engine_get(path, archive, limit + _AROUND)
@@ -506,7 +493,7 @@ def _pack(source: Path, name: str) -> bytes:
     return packed.getvalue()
 
 
-class Container:
+class Container(RunsCommands):
     """A running container. Made by `Containers.start`.
 
     Attributes:
@@ -545,24 +532,8 @@ class Container:
         self._files = Files(engine, identity, name, self._commands, shared=shares_files)
         self._closed = False
 
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        input: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        timeout: float = 60.0,
-        check: bool = True,
-        max_output: int = MOST_OUTPUT,
-    ) -> Completed:
-        """Run a command to its end; see `pytest_vperf.targets.base.Target.run`."""
-        done = self._commands.run(
-            argv, input=input, env=env, cwd=cwd, timeout=timeout, max_output=max_output
-        )
-        if check and done.returncode != 0:
-            raise CommandFailed(done, target=self.name)
-        return done
+    def _run(self, command: Command) -> Completed:
+        return self._commands.run(command)
 
     def program(self, name: str) -> Program:
         """A program of the image; see `pytest_vperf.targets.base.Target.program`."""
@@ -620,14 +591,3 @@ class Container:
                 discard(self._engine, self._holder)
             if self.link is not None:
                 self.link.close()
-
-    def __enter__(self) -> Container:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -10,7 +10,7 @@ import contextlib
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from pytest_vperf.targets.base import Facts, TargetError, named
+from pytest_vperf.targets.base import Command, Facts, TargetError, named
 from pytest_vperf.targets.container import runtimes
 from pytest_vperf.targets.container.address import answering
 from pytest_vperf.targets.container.container import Container, Exec
@@ -65,7 +65,7 @@ def facts_in_common(
         "rootfs_sha256": labels.get(LABEL_ROOTFS, ""),
     }
     with contextlib.suppress(TargetError):
-        asked = Exec(engine, identity, target).run(["uname", "-r"], timeout=10)
+        asked = Exec(engine, identity, target).run(Command(("uname", "-r"), timeout=10))
         details["kernel"] = asked.text.strip() if asked.returncode == 0 else ""
     if engine.machine is not None:
         details |= engine.machine.details

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 from pytest_vperf.targets.agent.target import ENVIRONMENT
 from pytest_vperf.targets.base import (
     MOST_FILE,
-    MOST_OUTPUT,
     CannotConnect,
-    CommandFailed,
     Completed,
     Facts,
+    RunsCommands,
     TargetError,
     TimedOut,
     Unavailable,
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_vperf.quantity import Quantity
-    from pytest_vperf.targets.base import Program, Usage
+    from pytest_vperf.targets.base import Command, Program, Usage
     from pytest_vperf.targets.image.rootfs import Rootfs
     from pytest_vperf.targets.libvirt.connection import Connection
     from pytest_vperf.targets.libvirt.domain import Domain
@@ -309,8 +308,11 @@ _GRACE = 10.0
 _COPIED_WITHIN = 600.0
 
 
-class Guest(WholeMachine):
+class Guest(WholeMachine, RunsCommands):
     """A running guest. Made by `pytest_vperf.targets.guest.guests.Guests`; a Target.
+
+    Attributes:
+        name: ``guest kvm`` or ``guest tcg``.
 
     Args:
         domain: runs.
@@ -330,17 +332,13 @@ class Guest(WholeMachine):
         details: Mapping[str, str],
         rootfs: Rootfs,
     ) -> None:
+        self.name = domain.name
         self._domain = domain
         self._agent = agent
         self._began = began
         self._marks = dict(marks)
         self._details = dict(details)
         self._rootfs = rootfs
-
-    @property
-    def name(self) -> str:
-        """``guest kvm`` or ``guest tcg``."""
-        return self._domain.name
 
     @property
     def identity(self) -> str:
@@ -361,51 +359,37 @@ class Guest(WholeMachine):
         """From the request until its agent was there, in ms, with `PHASES` as parts."""
         return startup_quantity(self._began, self._marks, PHASES)
 
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        input: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        timeout: float = 60.0,
-        check: bool = True,
-        max_output: int = MOST_OUTPUT,
-    ) -> Completed:
-        """Run a command in the guest; see `pytest_vperf.targets.base.Target.run`.
+    def _run(self, command: Command) -> Completed:
+        """Run a command in the guest.
 
         Its output comes when it has ended, and may have 2.9 MB, whatever ``max_output`` says: one that prints without
         end is ended by the time limit alone. A child that it leaves behind with its output open
         keeps it: the agent waits for both.
         """
-        command = tuple(argv)
-        if not command:
-            raise ValueError("a command has at least one word")
-        if any("\0" in word for word in command):
+        argv = command.argv
+        if any("\0" in word for word in argv):
             raise TargetError(f"{self.name}: a word of a command has a NUL character")
         began = time.perf_counter()
         mark = secrets.token_hex(8)
-        words, spooled = self._words(command, input, cwd)
-        environment = {**ENVIRONMENT, **(env or {}), _MARK: mark}
+        words, spooled = self._words(argv, command.input, command.cwd)
+        environment = {**ENVIRONMENT, **command.env, _MARK: mark}
         try:
-            pid = self._agent.start(words, environment, b"" if spooled else input)
+            pid = self._agent.start(words, environment, b"" if spooled else command.input)
         except NotExecuted as error:
             status = 127 if "No such file" in str(error) else 126
-            ended = Ended(status, b"", f"{command[0]}: {error}\n".encode())
+            ended = Ended(status, b"", f"{argv[0]}: {error}\n".encode())
         else:
-            ended = self._await(command, pid, mark, began + timeout)
-        if len(ended.stdout) + len(ended.stderr) > max_output:
-            output = Output(max_output)
+            ended = self._await(argv, pid, mark, began + command.timeout)
+        if len(ended.stdout) + len(ended.stderr) > command.max_output:
+            output = Output(command.max_output)
             output.take_stdout(ended.stdout)
             output.take_stderr(ended.stderr)
-            raise output.too_much(command, max_output, self.name)
+            raise output.too_much(argv, command.max_output, self.name)
         completed = Completed(
-            command, ended.status, ended.stdout, ended.stderr, time.perf_counter() - began
+            argv, ended.status, ended.stdout, ended.stderr, time.perf_counter() - began
         )
         if spooled:
             self._agent_run(["rm", "-f", spooled])
-        if check and completed.returncode:
-            raise CommandFailed(completed, target=self.name)
         return completed
 
     def _words(

@@ -14,9 +14,6 @@ from pytest_vperf.targets.libvirt.storage import described
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
-
-    from typing_extensions import Self
 
     from pytest_vperf.targets.base import Link, Target
     from pytest_vperf.targets.disks import Disk
@@ -90,17 +87,6 @@ class WholeMachine:
         self.on_close()
         if self.link is not None:
             self.link.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 if TYPE_CHECKING:

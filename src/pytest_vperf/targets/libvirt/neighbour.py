@@ -13,19 +13,16 @@ from typing import TYPE_CHECKING
 from pytest_vperf.machine.networks import NAMESPACES, link_name, namespace_name
 from pytest_vperf.targets.base import (
     MOST_FILE,
-    MOST_OUTPUT,
-    CommandFailed,
     Facts,
+    RunsCommands,
     TargetError,
     Unavailable,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from pathlib import Path
-    from types import TracebackType
 
-    from pytest_vperf.targets.base import Completed, Program, Target, Usage
+    from pytest_vperf.targets.base import Command, Completed, Program, Target, Usage
     from pytest_vperf.targets.libvirt.network import Plug
 
 #: Namespace, the two ends of a link, their link-layer address, bridge, and address with the length of the subnet.
@@ -69,7 +66,7 @@ true
 """
 
 
-class Neighbour:
+class Neighbour(RunsCommands):
     """A network namespace of a host as a target; its programs are the host's, and so are its processors.
 
     Args:
@@ -110,35 +107,19 @@ class Neighbour:
                 target=self.name,
             )
 
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        input: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        timeout: float = 60.0,
-        check: bool = True,
-        max_output: int = MOST_OUTPUT,
-    ) -> Completed:
-        """Run a command in the namespace to its end; see `pytest_vperf.targets.base.Target.run`."""
-        if not argv:
-            raise ValueError("a command has at least one word")
+    def _run(self, command: Command) -> Completed:
         # Not `ip netns exec`: that gives the command other mounts, too.
         entering = ("nsenter", f"--net={NAMESPACES / self._namespace}", "--")
         done = self._host.run(
-            [*entering, *argv],
-            input=input,
-            env=env,
-            cwd=cwd,
-            timeout=timeout,
+            [*entering, *command.argv],
+            input=command.input,
+            env=command.env,
+            cwd=command.cwd,
+            timeout=command.timeout,
             check=False,
-            max_output=max_output,
+            max_output=command.max_output,
         )
-        completed = replace(done, argv=tuple(argv))
-        if check and completed.returncode:
-            raise CommandFailed(completed, target=self.name)
-        return completed
+        return replace(done, argv=command.argv)
 
     def program(self, name: str) -> Program:
         """A program of the host's; see `pytest_vperf.targets.base.Target.program`."""
@@ -174,14 +155,3 @@ class Neighbour:
             pass
         finally:
             self.link.close()
-
-    def __enter__(self) -> Neighbour:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -26,7 +26,6 @@ from pytest_vperf.targets.pod.qmp import QmpError, QmpTimeout
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import PurePath
-    from types import TracebackType
 
     from pytest_vperf.quantity import Quantity
     from pytest_vperf.targets.base import Link, Usage
@@ -314,14 +313,3 @@ class Pod(AgentTarget):
             disk.give_back()
         if self.link is not None:
             self.link.close()
-
-    def __enter__(self) -> Pod:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from pytest_vperf.targets.base import (
     MOST_FILE,
-    MOST_OUTPUT,
     CannotConnect,
+    Command,
     CommandFailed,
     Completed,
     Facts,
     Program,
+    RunsCommands,
     TargetError,
     TimedOut,
     Unavailable,
@@ -32,9 +33,8 @@ from pytest_vperf.targets.process import OutOfRoom, OutOfTime, Stopped, received
 from pytest_vperf.targets.remote.connection import FAILED, Hold, SshConnection, remote_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from pathlib import Path
-    from types import TracebackType
 
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.base import Link
@@ -45,7 +45,7 @@ _MARK = "VPERF_SSH"
 _READ = '[ -f "$1" ] || [ ! -e "$1" ] || { echo "it is not a regular file" >&2; exit 1; }; exec cat -- "$1"'
 
 
-class SshHost:
+class SshHost(RunsCommands):
     """A machine reached by SSH as a target.
 
     Args:
@@ -87,54 +87,33 @@ class SshHost:
             self.close()
             raise
 
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        input: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        timeout: float = 60.0,
-        check: bool = True,
-        max_output: int = MOST_OUTPUT,
-    ) -> Completed:
-        """Run a command there to its end; see `pytest_vperf.targets.base.Target.run`."""
+    def _run(self, command: Command) -> Completed:
         try:
-            done = self._run(argv, input, env, cwd, timeout, max_output)
+            return self._call(command)
         except OutOfRoom as error:
-            raise error.output.too_much(argv, max_output, self.name) from None
-        if check and done.returncode != 0:
-            raise CommandFailed(done, target=self.name)
-        return done
+            raise error.output.too_much(command.argv, command.max_output, self.name) from None
 
-    def _run(
-        self,
-        argv: Sequence[str],
-        input: bytes,
-        env: Mapping[str, str] | None,
-        cwd: str | None,
-        timeout: float,
-        max_output: int,
-        stdout: BinaryIO | None = None,
-    ) -> Completed:
+    def _call(self, command: Command, stdout: BinaryIO | None = None) -> Completed:
         """Run a command there.
 
         Raises:
             OutOfRoom: it printed too much; it was ended.
             TargetError: as `run`.
         """
-        if not argv:
-            raise ValueError("a command has at least one word")
         mark = secrets.token_hex(8)
-        line = remote_line(argv, {**(env or {}), _MARK: mark}, cwd, mark)
+        line = remote_line(command.argv, {**command.env, _MARK: mark}, command.cwd, mark)
         try:
             done = self.connection.call(
-                line, input=input, timeout=timeout, max_output=max_output, stdout=stdout
+                line,
+                input=command.input,
+                timeout=command.timeout,
+                max_output=command.max_output,
+                stdout=stdout,
             )
         except OutOfTime as error:
             self._end(mark)
             raise TimedOut(
-                f"{' '.join(argv)} did not end within {timeout:g} s on {self.name} and was killed",
+                f"{command} did not end within {command.timeout:g} s on {self.name} and was killed",
                 target=self.name,
                 stdout=error.output.stdout,
                 stderr=error.output.stderr,
@@ -147,7 +126,7 @@ class SshHost:
             if not stderr.endswith(mark.encode()):
                 raise self.connection.lost(done)
             stderr = stderr.removesuffix(mark.encode())
-        return Completed(tuple(argv), done.returncode, done.stdout, stderr, done.duration)
+        return Completed(command.argv, done.returncode, done.stdout, stderr, done.duration)
 
     def _end(self, mark: str) -> None:
         """End everything there that carries a mark."""
@@ -204,9 +183,9 @@ class SshHost:
         """Copy a file from an absolute path there; see `pytest_vperf.targets.base.Target.get`."""
         _absolute(source, self.name)
         with received(destination, self.name) as draft:
-            words = ["sh", "-c", _READ, "sh", source]
+            read = Command(("sh", "-c", _READ, "sh", source), timeout=600.0, max_output=limit)
             try:
-                done = self._run(words, b"", None, None, 600.0, limit, draft.file)
+                done = self._call(read, draft.file)
             except OutOfRoom:
                 raise too_large(source, limit, self.name) from None
             self._copied(done, source)
@@ -233,17 +212,6 @@ class SshHost:
         """End the connection. Safe to repeat; quiet if it is gone."""
         if not self._shared:
             self.connection.close()
-
-    def __enter__(self) -> SshHost:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _absolute(path: str, target: str) -> None:
