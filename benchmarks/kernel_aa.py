@@ -75,7 +75,7 @@ def _options() -> Any:
 def play(kernel: Path, kind: str, seed: int, file: Path) -> int:
     """One round; the exit status of pytest."""
     command = [sys.executable, "-m", "pytest", str(CLAIMS), "-q", "-k", f"[{kind}]"]
-    options = [f"--kernel={kernel.absolute()}", f"--baseline-kernel={kernel.absolute()}"]
+    options = [f"--vperf-kernel={kernel.absolute()}", f"--baseline-kernel={kernel.absolute()}"]
     rest = ["--claims-advisory", f"--claims-seed={seed}", f"--claims-json={file.absolute()}"]
     with subprocess.Popen(
         [*command, *options, *rest],

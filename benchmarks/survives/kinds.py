@@ -217,7 +217,7 @@ def test_lab(judged, lab, seconds):
 def test_domu(judged, domus):
     judged(lambda: domus.start(init="small", memory="256 MiB").startup_time)
 """,
-        ("--lab=xen",),
+        ("--vperf-lab=xen",),
         heavy=True,
     ),
 }

@@ -38,6 +38,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     options.add_options(parser)
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, parser: pytest.Parser, args: list[str]
+) -> Generator[None, object, object]:
+    """Refuse old names of options, once the conftest files have declared theirs."""
+    result = yield
+    options.refuse_old_names(early_config, parser, args)
+    return result
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Register markers and fixtures, and check what the command line, the ini file and the environment say."""
     for name, meaning in options.MARKERS:

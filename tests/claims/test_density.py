@@ -3,7 +3,7 @@
 A host is filled with machines of 1 processor and 512 MiB until no more fit. How many ran is one number for each time
 that it is filled, which takes minutes: a claim about it takes as many of them as any other claim takes samples, and
 has an hour. Of the machines' memory each machine is a sample, and each session of the claim has a host filled anew.
-The document's machines had a processor's help; those that QEMU emulates (``--accelerator=tcg`` for guests) are
+The document's machines had a processor's help; those that QEMU emulates (``--vperf-accelerator=tcg`` for guests) are
 measured, too: that more pods fit than machines, and have more memory free, is no matter of the processor.
 """
 

@@ -1,8 +1,8 @@
 """What another kernel does to the machines that boot it: the first half of claim S21.
 
-``--kernel=FILE`` is the kernel in question, ``--baseline-kernel=FILE`` the one it is compared with; everything else
-of the two machines is the same: hypervisor, image, bytes of every tool. Samples alternate, and the claim is that the
-new kernel is no worse than the baseline by more than the tolerance.
+``--vperf-kernel=FILE`` is the kernel in question, ``--baseline-kernel=FILE`` the one it is compared with; everything
+else of the two machines is the same: hypervisor, image, bytes of every tool. Samples alternate, and the claim is that
+the new kernel is no worse than the baseline by more than the tolerance.
 
 A start is sampled by starting. For the rest machines run side by side and are replaced by fresh ones after some
 samples, since two starts of one kernel may differ for as long as they last: `pytest_vperf.targets.kernel.pair`.

@@ -101,7 +101,7 @@ def run(
 
 def test_pods_start_with_both(run: Any, kernels: tuple[GuestKernel, GuestKernel]) -> None:
     new, usual = kernels
-    result, (claim,) = run(STARTS, f"--kernel={new.image}")
+    result, (claim,) = run(STARTS, f"--vperf-kernel={new.image}")
     assert result.ret == 0, result.stdout.str()
     assert claim["verdict"] == "holds"
     assert {each["arm"] for each in claim["observations"]} == {"a", "b"}
@@ -113,7 +113,7 @@ def test_machines_stay_for_some_samples(
     run: Any, pytester: pytest.Pytester, kernels: tuple[GuestKernel, GuestKernel]
 ) -> None:
     new, usual = kernels
-    _, (claim,) = run(STAYS, f"--kernel={new.image}", f"--baseline-kernel={usual.image}")
+    _, (claim,) = run(STAYS, f"--vperf-kernel={new.image}", f"--baseline-kernel={usual.image}")
     seen = [line.split() for line in (pytester.path / "seen").read_text().splitlines()]
     assert len(seen) == len(claim["observations"]) >= 8
     for arm, kernel in (("new", new), ("baseline", usual)):
@@ -133,7 +133,7 @@ def test_a_kernel_that_does_not_boot_is_an_error_and_not_unmeasured(
     ]  # its setup code is whole, what that unpacks is not
     broken = tmp_path / "vmlinuz-broken"
     broken.write_bytes(head)
-    result, (claim,) = run(STARTS, f"--kernel={broken}", "--start-timeout=20 s")
+    result, (claim,) = run(STARTS, f"--vperf-kernel={broken}", "--start-timeout=20 s")
     result.assert_outcomes(failed=1)
     assert claim["reason"].startswith(("error: NotReady: pod tcg", "error: MachineEnded: pod tcg"))
 

@@ -1,4 +1,4 @@
-"""``--on``: targets of a machine that is reached by SSH, which is this one behind a network of its own.
+"""``--vperf-on``: targets of a machine that is reached by SSH, which is this one behind a network of its own.
 
 Its ``sshd`` is in a network namespace, so that every byte goes over a link; its engine is a private one.
 """
@@ -35,7 +35,7 @@ class There:
     """The other machine, and pytest as a user calls it here.
 
     Attributes:
-        url: for ``--on``.
+        url: for ``--vperf-on``.
         folder: with ``ssh`` first in the path, which takes the server's keys.
         server: its sshd.
     """
@@ -60,7 +60,7 @@ class There:
         file = self.folder / "test_it.py"
         file.write_text(text)
         done = subprocess.run(
-            self.command(f"--on={self.url}", *arguments, str(file)),
+            self.command(f"--vperf-on={self.url}", *arguments, str(file)),
             env={**self.environment, **variables},
             cwd=self.folder,
             capture_output=True,
@@ -251,21 +251,23 @@ def test_a_lock_that_is_lost_ends_the_measurement(there: There) -> None:
 def test_several_at_a_time_are_refused(there: There) -> None:
     said = there.pytest("", "-n2")
     assert (
-        "ERROR: --on: one run at a time measures on another machine: run without pytest-xdist's -n"
+        "ERROR: --vperf-on: one run at a time measures on another machine: run without pytest-xdist's -n"
         in said
     )
 
 
 def test_nobody_lets_us_in(there: There) -> None:
     text = "def test_host(host):\n    pass\n"
-    said = there.pytest(text, "--on=ssh://root@127.0.0.1:1")
+    said = there.pytest(text, "--vperf-on=ssh://root@127.0.0.1:1")
     assert "127.0.0.1:1: ssh cannot reach 127.0.0.1: " in said, said
     assert "Connection refused" in said
 
 
 def test_what_names_no_machine_is_a_usage_error(there: There) -> None:
-    said = there.pytest("", "--on=root@host")
-    assert "ERROR: --on: 'root@host' is not ssh://[user@]host[:port], nor lab:KIND" in said, said
+    said = there.pytest("", "--vperf-on=root@host")
+    assert "ERROR: --vperf-on: 'root@host' is not ssh://[user@]host[:port], nor lab:KIND" in said, (
+        said
+    )
 
 
 A_POD = """
@@ -286,7 +288,7 @@ def a_pod(there: There) -> Iterator[tuple[subprocess.Popen[str], psutil.Process,
     file = there.folder / "test_pod.py"
     file.write_text(A_POD)
     with subprocess.Popen(
-        there.command("-s", f"--on={there.url}", str(file)),
+        there.command("-s", f"--vperf-on={there.url}", str(file)),
         env=there.environment,
         cwd=there.folder,
         stdout=subprocess.PIPE,

@@ -83,8 +83,8 @@ def check_programs(claim: str, tools: Mapping[Arm, Sequence[ToolUse]]) -> None:
             if same_tool and one.program.sha256 != other.program.sha256:
                 raise NotComparable(
                     f"claim {claim!r} would compare builds of {one.program.name}, not targets: it is {_build(one)}, "
-                    f"and {_build(other)}. Run the image's in both (leave out --host-tools), or say that this is "
-                    "meant: any_programs=True"
+                    f"and {_build(other)}. Run the image's in both (leave out --vperf-host-tools), or say that this "
+                    "is meant: any_programs=True"
                 )
 
 

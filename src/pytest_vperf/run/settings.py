@@ -1,272 +1,27 @@
 """The settings of a run, read once from the command line and the ini file.
 
-A value that is not understood is refused with the name of its option (design rule 2).
+A value that is not understood is refused with the name of its option (design rule 2): each is read by one function,
+which takes the name of its ini setting, and raises `ValueError` with what is wrong.
 """
 
 from __future__ import annotations
 
 import re
+import secrets
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 import pytest
 
-from pytest_vperf.run.options import (
-    ACCELERATORS,
-    DEFAULT_RUNTIME,
-    DEFAULT_SCALE_COUNT,
-    DEFAULT_SESSIONS,
-    DEFAULT_START_TIMEOUT,
-    LABS,
-)
+from pytest_vperf.run.options import ACCELERATORS, LABS, OPTIONS
 from pytest_vperf.thresholds import judge
 from pytest_vperf.thresholds.judge import Setting
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
-
-# What an option or its ini setting says: text, flag, path, names, or time. The command line comes before the ini.
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
-
-
-def text_of(config: pytest.Config, name: str) -> str | None:
-    """Its text; ``None`` where it says nothing.
-
-    Args:
-        config: of the run.
-        name: of the option in pytest's configuration, and of the ini setting.
-    """
-    value: Any = config.getoption(name)
-    if value is None:
-        value = config.getini(name)
-    return str(value).strip() or None if value is not None else None
-
-
-def flag_of(config: pytest.Config, name: str) -> bool:
-    """A flag of the ini file.
-
-    Raises:
-        pytest.UsageError: it is none.
-    """
-    try:
-        return bool(config.getini(name))
-    except (TypeError, ValueError, pytest.UsageError) as error:
-        raise pytest.UsageError(f"{name}: {error}") from None
-
-
-def path_of(config: pytest.Config, name: str, option: str) -> Path | None:
-    """A path: from the command line it is seen from where pytest was called, from the ini file from the root.
-
-    Raises:
-        pytest.UsageError: it is empty.
-    """
-    given = config.getoption(name)
-    text = given if given is not None else config.getini(name)
-    if given is not None and not str(given).strip():
-        raise pytest.UsageError(f"{option}: the file's name is empty")
-    if not text:
-        return None
-    base = config.invocation_params.dir if given is not None else config.rootpath
-    return base / str(text)
-
-
-def names_of(config: pytest.Config, name: str, option: str) -> tuple[str, ...]:
-    """Names with commas between them, each once; an option may be repeated.
-
-    Raises:
-        pytest.UsageError: one is no name.
-    """
-    given = config.getoption(name)
-    texts = given if given is not None else [config.getini(name) or ""]
-    names = [part.strip() for text in texts for part in text.split(",")]
-    if given is None and names == [""]:
-        return ()
-    for part in names:
-        if not _NAME.fullmatch(part):
-            raise pytest.UsageError(f"{option}: {part!r} is not a name")
-    return tuple(dict.fromkeys(names))
-
-
-def time_of(text: str | None, option: str, usual: str, seconds: float) -> float:
-    """A time in seconds; ``seconds`` is what ``usual`` means.
-
-    Raises:
-        pytest.UsageError: the text is no time.
-    """
-    if text is None or text == usual:
-        return seconds  # the usual case must not pay for importing pint
-    try:
-        return judge.read_seconds(text)
-    except ValueError as error:
-        raise pytest.UsageError(f"{option}: {error}") from None
-
-
-def size_of(config: pytest.Config, name: str, option: str) -> int | None:
-    """A size in bytes, of a text such as ``6 GiB``; ``None`` where it says nothing.
-
-    Raises:
-        pytest.UsageError: the text is no size, or not more than nothing.
-    """
-    text = text_of(config, name)
-    if text is None:
-        return None
-    from pytest_vperf.quantity import QuantityError, amount
-
-    try:
-        size = round(amount(option, text, "byte", such_as="6 GiB"))
-    except QuantityError as error:
-        raise pytest.UsageError(str(error)) from None
-    if size <= 0:
-        raise pytest.UsageError(f"{option}: {text!r} is not more than nothing")
-    return size
-
-
-def number_of(config: pytest.Config, name: str, option: str) -> int | None:
-    """A whole number from 1 on; ``None`` where it says nothing.
-
-    Raises:
-        pytest.UsageError: the text is none.
-    """
-    text = text_of(config, name)
-    if text is None:
-        return None
-    if not re.fullmatch(r"[1-9][0-9]{0,8}", text):
-        raise pytest.UsageError(f"{option}: {text!r} is not a whole number from 1 on")
-    return int(text)
-
-
-# The settings of a run that say what targets are, and where: read from the command line and the ini file.
-
-
-def read_kernel(config: pytest.Config, name: str, option: str) -> Path | None:
-    """A kernel of a comparison: its header is read now, since the other claims of a run may take hours."""
-    path = path_of(config, name, option)
-    if path is None:
-        return None
-    if not path.is_file():
-        raise pytest.UsageError(f"{option}: {path} is not a file")
-    from pytest_vperf.targets.base import CannotStart
-    from pytest_vperf.targets.kernel.guest_kernel import read_release
-
-    try:
-        read_release(path)
-    except OSError as error:
-        raise pytest.UsageError(f"{option}: {path}: {error.strerror or error}") from None
-    except CannotStart as error:
-        raise pytest.UsageError(f"{option}: {error}") from None
-    return path
-
-
-def read_libvirt_uris(config: pytest.Config) -> Mapping[str, str]:
-    """The daemons of ``--libvirt-uri``, by their drivers.
-
-    Raises:
-        pytest.UsageError: one is no address of a daemon, or two have the same driver.
-    """
-    from pytest_vperf.targets.libvirt import address
-
-    given = config.getoption("libvirt_uri") or config.getini("libvirt_uri")
-    found: dict[str, str] = {}
-    for uri in given:
-        try:
-            driver = address.driver(address.check(uri))
-        except ValueError as error:
-            raise pytest.UsageError(f"--libvirt-uri: {error}") from None
-        if driver in found:
-            raise pytest.UsageError(f"--libvirt-uri: two for {driver}: {found[driver]} and {uri}")
-        found[driver] = uri
-    return found
-
-
-def read_on(config: pytest.Config) -> str:
-    """The machine of ``--on``; empty: this one.
-
-    Raises:
-        pytest.UsageError: it names no machine; or several processes would measure on it.
-    """
-    text = text_of(config, "on")
-    if text is None:
-        return ""
-    if any(config.getoption(name, None) for name in ("numprocesses", "tx")):
-        raise pytest.UsageError(
-            "--on: one run at a time measures on another machine: run without pytest-xdist's -n"
-        )
-    from pytest_vperf.targets.remote import address
-
-    try:
-        return address.check(text, LABS)
-    except ValueError as error:
-        raise pytest.UsageError(f"--on: {error}") from None
-
-
-def read_load_host(text: str | None) -> str:
-    """The other host of ``--load-host``; empty: a namespace of this machine.
-
-    Raises:
-        pytest.UsageError: it names no machine.
-    """
-    if text in (None, "embedded"):
-        return ""
-    from pytest_vperf.targets.remote.connection import parse_url
-
-    try:
-        parse_url(str(text))
-    except ValueError as error:
-        raise pytest.UsageError(f"--load-host: {error}, nor 'embedded'") from None
-    return str(text)
-
-
-def read_accelerators(config: pytest.Config) -> tuple[str, ...]:
-    """The accelerators of ``--accelerator``; empty is auto.
-
-    Raises:
-        pytest.UsageError: one is not known.
-    """
-    names = names_of(config, "pod_accelerator", "--accelerator")
-    for name in names:
-        if name not in (*ACCELERATORS, "auto"):
-            raise pytest.UsageError(
-                f"--accelerator: {name!r} is not known; there are {', '.join(ACCELERATORS)} and auto"
-            )
-    if "auto" in names and len(names) > 1:
-        raise pytest.UsageError("--accelerator: auto stands alone")
-    return () if names == ("auto",) else names
-
-
-def read_labs(config: pytest.Config) -> tuple[str, ...]:
-    """The kinds of ``--lab``.
-
-    Raises:
-        pytest.UsageError: there is no such kind.
-    """
-    names = names_of(config, "lab", "--lab")
-    for name in names:
-        if name not in LABS:
-            raise pytest.UsageError(
-                f"--lab: there is no lab {name!r}; there are: {', '.join(LABS)}"
-            )
-    return names
-
-
-def read_image(config: pytest.Config) -> str | None:
-    """The image of ``--container-image``: a reference, or the absolute path of a ``.tar``; ``None``: ours.
-
-    Raises:
-        pytest.UsageError: the file is not there.
-    """
-    path = path_of(config, "container_image", "--container-image")
-    if path is None:
-        return None
-    if path.suffix != ".tar":
-        return text_of(config, "container_image")
-    if not path.is_file():
-        raise pytest.UsageError(f"--container-image: {path} is not a file")
-    return str(path)
-
-
+_T = TypeVar("_T")
 Mode = Literal["judge", "strict", "advisory"]
 
 
@@ -334,51 +89,143 @@ def read_settings(config: pytest.Config) -> Settings:
     Raises:
         pytest.UsageError: a value is not understood; the message names the option.
     """
-    json = path_of(config, "claims_json", "--claims-json")
-    kernel = path_of(config, "guest_kernel", "--guest-kernel")
-    if kernel is not None and not kernel.is_file():
-        raise pytest.UsageError(f"--guest-kernel: {kernel} is not a file")
-    new_kernel = read_kernel(config, "new_kernel", "--kernel")
-    baseline_kernel = read_kernel(config, "baseline_kernel", "--baseline-kernel")
-    if new_kernel is None and config.getoption("baseline_kernel") is not None:
-        raise pytest.UsageError(
-            "--baseline-kernel: there is no kernel to compare with it: name one with --kernel=FILE"
-        )
-    return Settings(
-        hardware=text_of(config, "claims_hw") or "auto",
+
+    def read(name: str, reader: Callable[[pytest.Config, str], _T]) -> _T:
+        try:
+            return reader(config, name)
+        except ValueError as error:
+            raise pytest.UsageError(f"{OPTIONS[name].name}: {error}") from None
+
+    seed = read("claims_seed", _number)
+    settings = Settings(
+        json=read("claims_json", _path),
+        guest_kernel=read("guest_kernel", _file),
+        new_kernel=read("vperf_kernel", _kernel),
+        baseline_kernel=read("baseline_kernel", _kernel),
+        hardware=cast("str", read("claims_hw", _text)),
         mode=_mode(config),
-        judge={key: _setting(config, key) for key in judge.DEFAULTS},
-        sessions=_sessions(text_of(config, "claims_sessions") or DEFAULT_SESSIONS),
-        json=json,
-        thresholds=_folders(config),
-        runtimes=names_of(config, "container_runtime", "--container-runtime") or (DEFAULT_RUNTIME,),
-        image=read_image(config),
-        host_tools=bool(config.getoption("host_tools") or flag_of(config, "host_tools")),
-        on=read_on(config),
-        load_host=read_load_host(text_of(config, "load_host")),
-        libvirt_uris=read_libvirt_uris(config),
-        labs=read_labs(config),
-        guest_kernel=kernel,
-        new_kernel=new_kernel,
-        baseline_kernel=baseline_kernel,
-        accelerators=read_accelerators(config),
-        start_timeout=time_of(
-            text_of(config, "start_timeout"), "--start-timeout", DEFAULT_START_TIMEOUT, 120.0
-        ),
+        judge={key: read(f"claims_{key}", _judge) for key in judge.DEFAULTS},
+        sessions=1 if read("claims_sessions", _number) == 1 else 3,
+        thresholds=read("claims_thresholds", _folders),
+        runtimes=read("container_runtime", _names),
+        image=read("container_image", _image),
+        host_tools=bool(config.getoption("vperf_host_tools"))
+        or _ini_flag(config, "vperf_host_tools"),
+        on=read("vperf_on", _on),
+        load_host=read("load_host", _load_host),
+        libvirt_uris=read("libvirt_uri", _libvirt_uris),
+        labs=read("vperf_lab", _labs),
+        accelerators=read("vperf_accelerator", _accelerators),
+        start_timeout=read("start_timeout", _seconds),
         density={
-            "most": number_of(config, "density_max", "--density-max"),
-            "memory": size_of(config, "density_memory", "--density-memory"),
-            "floor": size_of(config, "density_floor", "--density-floor"),
+            "most": read("density_max", _number),
+            "memory": read("density_memory", _bytes),
+            "floor": read("density_floor", _bytes),
         },
-        scale_count=_count(text_of(config, "scale_count") or DEFAULT_SCALE_COUNT),
-        seed=_seed(text_of(config, "claims_seed")),
+        scale_count=cast("int", read("scale_count", _number)),
+        seed=secrets.randbelow(2**32) if seed is None else seed,
     )
+    if settings.new_kernel is None and config.getoption("baseline_kernel") is not None:
+        raise pytest.UsageError(
+            "--baseline-kernel: there is no kernel to compare with it: name one with --vperf-kernel=FILE"
+        )
+    return settings
+
+
+# What several options are: a text, names, a path, a whole number, a size.
+
+
+def _text(config: pytest.Config, name: str) -> str | None:
+    """A text; the default where nobody says one, ``None`` where there is no default."""
+    return _said(config, name) or OPTIONS[name].default or None
+
+
+def _said(config: pytest.Config, name: str) -> str:
+    """What the command line says, else the ini file; empty: nothing."""
+    given = config.getoption(name)
+    return str(given if given is not None else config.getini(name)).strip()
+
+
+def _ini_flag(config: pytest.Config, name: str) -> bool:
+    try:
+        return bool(config.getini(name))
+    except (TypeError, ValueError, pytest.UsageError) as error:
+        raise pytest.UsageError(f"{name}: {error}") from None
+
+
+def _names(config: pytest.Config, name: str) -> tuple[str, ...]:
+    """Names with commas between them, each once."""
+    texts = config.getoption(name)
+    if texts is None:
+        texts = [config.getini(name).strip() or OPTIONS[name].default]
+        if texts == [""]:
+            return ()
+    names = [part.strip() for text in texts for part in text.split(",")]
+    for part in names:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", part):
+            raise ValueError(f"{part!r} is not a name")
+    return tuple(dict.fromkeys(names))
+
+
+def _path(config: pytest.Config, name: str) -> Path | None:
+    """A path: from the command line it is seen from where pytest was called, from the ini file from the root."""
+    given = config.getoption(name)
+    if given is not None:
+        if not given.strip():
+            raise ValueError("the file's name is empty")
+        return config.invocation_params.dir / str(given)
+    text = str(config.getini(name))
+    return config.rootpath / text if text else None
+
+
+def _file(config: pytest.Config, name: str) -> Path | None:
+    """The path of a file that is there."""
+    path = _path(config, name)
+    if path is not None and not path.is_file():
+        raise ValueError(f"{path} is not a file")
+    return path
+
+
+#: What whole numbers are taken, and how they are called.
+_NUMBERS = {
+    "claims_sessions": (r"[13]", "1 or 3"),
+    "claims_seed": (r"\d{1,18}", "a whole number from 0 on"),
+    "density_max": (r"[1-9]\d{0,8}", "a whole number from 1 on"),
+    "scale_count": (r"[1-9]\d{0,3}", "a whole number from 1 to 9999"),
+}
+
+
+def _number(config: pytest.Config, name: str) -> int | None:
+    text, (pattern, meaning) = _text(config, name), _NUMBERS[name]
+    if text is not None and not re.fullmatch(pattern, text, re.ASCII):
+        raise ValueError(f"{text!r} is not {meaning}")
+    return None if text is None else int(text)
+
+
+def _bytes(config: pytest.Config, name: str) -> int | None:
+    """A size such as ``6 GiB``, in bytes."""
+    text = _text(config, name)
+    if text is None:
+        return None
+    from pytest_vperf.quantity import QuantityError, amount
+
+    try:
+        size = round(amount(OPTIONS[name].name, text, "byte", such_as="6 GiB"))
+    except QuantityError as error:
+        raise pytest.UsageError(str(error)) from None
+    if size <= 0:
+        raise ValueError(f"{text!r} is not more than nothing")
+    return size
+
+
+# How claims are judged.
 
 
 def _mode(config: pytest.Config) -> Mode:
-    for strict, advisory, source in (
-        (config.getoption("claims_strict"), config.getoption("claims_advisory"), "--claims-{}"),
-        (flag_of(config, "claims_strict"), flag_of(config, "claims_advisory"), "claims_{} = true"),
+    keys = "claims_strict", "claims_advisory"
+    for (strict, advisory), source in (
+        ([config.getoption(key) for key in keys], "--claims-{}"),
+        ([_ini_flag(config, key) for key in keys], "claims_{} = true"),
     ):
         if strict and advisory:
             names = f"{source.format('strict')} and {source.format('advisory')}"
@@ -388,51 +235,113 @@ def _mode(config: pytest.Config) -> Mode:
     return "judge"
 
 
-def _setting(config: pytest.Config, key: str) -> Setting:
+def _judge(config: pytest.Config, name: str) -> Setting:
     """A setting of the judge; the default without importing pint."""
-    name, option = f"claims_{key}", f"--claims-{key}"
-    text = text_of(config, name)
-    if text is None:
+    key, text = name.removeprefix("claims_"), _said(config, name)
+    if not text:
         return Setting(judge.DEFAULTS[key], "default")
-    try:
-        value = judge.read(key, text)
-    except ValueError as error:
-        raise pytest.UsageError(f"{option}: {error}") from None
-    return Setting(value, option if config.getoption(name) is not None else "ini")
+    origin = OPTIONS[name].name if config.getoption(name) is not None else "ini"
+    return Setting(judge.read(key, text), origin)
 
 
-def _sessions(text: str) -> Literal[1, 3]:
-    if text not in ("1", "3"):
-        raise pytest.UsageError(f"--claims-sessions: {text!r} is not 1 or 3")
-    return 1 if text == "1" else 3
-
-
-def _count(text: str) -> int:
-    if not re.fullmatch(r"[1-9]\d{0,3}", text, re.ASCII):
-        raise pytest.UsageError(f"--scale-count: {text!r} is not a whole number from 1 to 9999")
-    return int(text)
-
-
-def _seed(text: str | None) -> int:
-    if text is None:
-        import secrets
-
-        return secrets.randbelow(2**32)
-    if not re.fullmatch(r"\d{1,18}", text):
-        raise pytest.UsageError(f"--claims-seed: {text!r} is not a whole number from 0 on")
-    return int(text)
-
-
-def _folders(config: pytest.Config) -> tuple[Path, ...]:
-    given = config.getoption("claims_thresholds")
-    if given is not None:
-        folders = tuple(config.invocation_params.dir / text for text in given)
-    elif named := config.getini("claims_thresholds"):
-        folders = tuple(config.rootpath / text for text in named)
-    else:
+def _folders(config: pytest.Config, name: str) -> tuple[Path, ...]:
+    given = config.getoption(name)
+    base = config.invocation_params.dir if given is not None else config.rootpath
+    texts = given if given is not None else config.getini(name)
+    if not texts:
         usual = config.rootpath / "thresholds"
         return (usual,) if usual.is_dir() else ()
-    for folder in folders:
+    for folder in (folders := tuple(base / text for text in texts)):
         if not folder.is_dir():
-            raise pytest.UsageError(f"--claims-thresholds: {folder} is not a folder")
+            raise ValueError(f"{folder} is not a folder")
     return folders
+
+
+# What targets are, and where.
+
+
+def _image(config: pytest.Config, name: str) -> str | None:
+    path = _path(config, name)
+    if path is None:
+        return None
+    return str(_file(config, name)) if path.suffix == ".tar" else _text(config, name)
+
+
+def _kernel(config: pytest.Config, name: str) -> Path | None:
+    """A kernel of a comparison: its header is read now, since the other claims of a run may take hours."""
+    path = _file(config, name)
+    if path is None:
+        return None
+    from pytest_vperf.targets.base import CannotStart
+    from pytest_vperf.targets.kernel.guest_kernel import read_release
+
+    try:
+        read_release(path)
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror or error}") from None
+    except CannotStart as error:
+        raise ValueError(str(error)) from None
+    return path
+
+
+def _accelerators(config: pytest.Config, name: str) -> tuple[str, ...]:
+    names = _names(config, name)
+    for each in names:
+        if each not in (*ACCELERATORS, "auto"):
+            raise ValueError(f"{each!r} is not known; there are {', '.join(ACCELERATORS)} and auto")
+    if "auto" in names and len(names) > 1:
+        raise ValueError("auto stands alone")
+    return () if names == ("auto",) else names
+
+
+def _seconds(config: pytest.Config, name: str) -> float:
+    text = _text(config, name)
+    # The usual case must not pay for importing pint.
+    return 120.0 if text == "120 s" else judge.read_seconds(text)
+
+
+def _on(config: pytest.Config, name: str) -> str:
+    text = _text(config, name)
+    if text is None:
+        return ""
+    if any(config.getoption(each, None) for each in ("numprocesses", "tx")):
+        raise ValueError(
+            "one run at a time measures on another machine: run without pytest-xdist's -n"
+        )
+    from pytest_vperf.targets.remote import address
+
+    return address.check(text, LABS)
+
+
+def _load_host(config: pytest.Config, name: str) -> str:
+    text = _text(config, name) or ""
+    if text == OPTIONS[name].default:
+        return ""
+    from pytest_vperf.targets.remote.connection import parse_url
+
+    try:
+        parse_url(text)
+    except ValueError as error:
+        raise ValueError(f"{error}, nor 'embedded'") from None
+    return text
+
+
+def _libvirt_uris(config: pytest.Config, name: str) -> Mapping[str, str]:
+    """The daemons by their drivers."""
+    from pytest_vperf.targets.libvirt import address
+
+    found: dict[str, str] = {}
+    for uri in config.getoption(name) or config.getini(name):
+        driver = address.driver(address.check(uri))
+        if driver in found:
+            raise ValueError(f"two for {driver}: {found[driver]} and {uri}")
+        found[driver] = uri
+    return found
+
+
+def _labs(config: pytest.Config, name: str) -> tuple[str, ...]:
+    names = _names(config, name)
+    for each in names:
+        if each not in LABS:
+            raise ValueError(f"there is no lab {each!r}; there are: {', '.join(LABS)}")
+    return names

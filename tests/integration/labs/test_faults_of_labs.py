@@ -98,7 +98,7 @@ def verdicts_of(tests: str, lab: str, project: Path, runs: Path) -> dict[str, tu
     environment = {**os.environ, "VPERF_RUNS_DIR": str(runs)}
     environment.pop("VPERF_REQUIRE", None)
     done = subprocess.run(
-        words(f"--lab={lab}", "--start-timeout=300 s"),
+        words(f"--vperf-lab={lab}", "--start-timeout=300 s"),
         cwd=project,
         env=environment,
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Targets started from here on the host of a lab: ``--on=lab:KIND``."""
+"""Targets started from here on the host of a lab: ``--vperf-on=lab:KIND``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,14 @@ def test_it(pods_on, native):
 """
     )
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--start-timeout=300 s", f"--on=lab:{kind}", "test_it.py"],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "--start-timeout=300 s",
+            f"--vperf-on=lab:{kind}",
+            "test_it.py",
+        ],
         env={**os.environ, "VPERF_RUNS_DIR": str(shared_labs.folder)},
         cwd=tmp_path,
         capture_output=True,

@@ -1,4 +1,4 @@
-"""``vperf lab`` where nothing is up, and the option ``--lab``."""
+"""``vperf lab`` where nothing is up, and the option ``--vperf-lab``."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ SHOWS = """
     ("options", "shown"),
     [
         ((), "()"),
-        (("--lab=xen,kvm",), "('xen', 'kvm')"),
-        (("--lab=xen", "--lab=kvm", "--lab=xen"), "('xen', 'kvm')"),
-        (("-o", "lab=kvm"), "('kvm',)"),
-        (("-o", "lab=kvm", "--lab=xen"), "('xen',)"),
+        (("--vperf-lab=xen,kvm",), "('xen', 'kvm')"),
+        (("--vperf-lab=xen", "--vperf-lab=kvm", "--vperf-lab=xen"), "('xen', 'kvm')"),
+        (("-o", "vperf_lab=kvm"), "('kvm',)"),
+        (("-o", "vperf_lab=kvm", "--vperf-lab=xen"), "('xen',)"),
     ],
 )
 def test_labs_are_named(pytester: pytest.Pytester, options: tuple[str, ...], shown: str) -> None:
@@ -75,6 +75,8 @@ def test_labs_are_named(pytester: pytest.Pytester, options: tuple[str, ...], sho
 
 def test_unknown_lab_is_a_usage_error(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(SHOWS)
-    result = pytester.runpytest("--lab=kvm,vmware")
+    result = pytester.runpytest("--vperf-lab=kvm,vmware")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --lab: there is no lab 'vmware'; there are: kvm, xen"])
+    result.stderr.fnmatch_lines(
+        ["ERROR: --vperf-lab: there is no lab 'vmware'; there are: kvm, xen"]
+    )

@@ -45,7 +45,7 @@ def test_the_image_and_every_tool_without_apt(path: Callable[[str, str], None]) 
     assert answers["tools image"].why == "this is not Debian or Ubuntu: there is no apt-get"
     assert answers["iperf"].why == "the tools image is not usable"
     assert answers["fio"].why.startswith(
-        "the tools image is not usable; with --host-tools, the host runs /"
+        "the tools image is not usable; with --vperf-host-tools, the host runs /"
     )
 
 

@@ -113,7 +113,7 @@ def test_the_host_s_own_tools(project: pytest.Pytester, how: str) -> None:
         """
     )
     if how == "ini":
-        project.makeini("[pytest]\nhost_tools = true\n")
-    project.runpytest_subprocess(*(["--host-tools"] if how == "option" else [])).assert_outcomes(
-        passed=1
-    )
+        project.makeini("[pytest]\nvperf_host_tools = true\n")
+    project.runpytest_subprocess(
+        *(["--vperf-host-tools"] if how == "option" else [])
+    ).assert_outcomes(passed=1)

@@ -82,19 +82,22 @@ def refused(project: pytest.Pytester, *options: str) -> str:
         ("--claims-json=", "--claims-json: the file's name is empty"),
         ("--claims-thresholds=nowhere", "--claims-thresholds: */nowhere is not a folder"),
         ("--guest-kernel=nowhere", "--guest-kernel: */nowhere is not a file"),
-        ("--kernel=nowhere", "--kernel: */nowhere is not a file"),
-        ("--kernel=", "--kernel: the file's name is empty"),
+        ("--vperf-kernel=nowhere", "--vperf-kernel: */nowhere is not a file"),
+        ("--vperf-kernel=", "--vperf-kernel: the file's name is empty"),
         (
-            "--kernel=thresholds/any.yaml",
-            "--kernel: guest kernel */thresholds/any.yaml: not a Linux kernel for x86 "
+            "--vperf-kernel=thresholds/any.yaml",
+            "--vperf-kernel: guest kernel */thresholds/any.yaml: not a Linux kernel for x86 "
             "(no boot header at offset 0x202); give a bzImage, usually named vmlinuz-[*]",
         ),
         ("--baseline-kernel=thresholds", "--baseline-kernel: */thresholds is not a file"),
         ("--container-image=no.tar", "--container-image: */no.tar is not a file"),
         ("--container-runtime=runc,", "--container-runtime: '' is not a name"),
         ("--container-runtime=../runc", "--container-runtime: '../runc' is not a name"),
-        ("--accelerator=hvf", "--accelerator: 'hvf' is not known; there are kvm, tcg and auto"),
-        ("--accelerator=auto,kvm", "--accelerator: auto stands alone"),
+        (
+            "--vperf-accelerator=hvf",
+            "--vperf-accelerator: 'hvf' is not known; there are kvm, tcg and auto",
+        ),
+        ("--vperf-accelerator=auto,kvm", "--vperf-accelerator: auto stands alone"),
         (
             "--hw=lba",
             # An installed plugin brings profiles of its own.
@@ -110,13 +113,13 @@ def test_options(project: pytest.Pytester, option: str, text: str, claims: bool)
 
 
 def test_a_baseline_kernel_alone(project: pytest.Pytester) -> None:
-    """On the command line it is a mistake; in the ini file it waits for a run with --kernel."""
+    """On the command line it is a mistake; in the ini file it waits for a run with --vperf-kernel."""
     project.makepyfile(USES)
     head = bytearray(0x1000)
     head[0x1FE:0x206] = b"\x55\xaa\0\0HdrS"
     (project.path / "vmlinuz").write_bytes(head)
     assert refused(project, "--baseline-kernel=vmlinuz") == (
-        "--baseline-kernel: there is no kernel to compare with it: name one with --kernel=FILE"
+        "--baseline-kernel: there is no kernel to compare with it: name one with --vperf-kernel=FILE"
     )
     project.makeini("[pytest]\nbaseline_kernel = vmlinuz\n")
     assert project.runpytest().ret == 0
@@ -152,7 +155,10 @@ def test_contradicting_modes(project: pytest.Pytester) -> None:
         ("claims_sessions = 5", "--claims-sessions: '5' is not 1 or 3"),
         ("claims_strict = perhaps", "claims_strict: *perhaps*"),
         ("container_runtime = ../runc", "--container-runtime: '../runc' is not a name"),
-        ("pod_accelerator = hvf", "--accelerator: 'hvf' is not known; there are kvm, tcg and auto"),
+        (
+            "vperf_accelerator = hvf",
+            "--vperf-accelerator: 'hvf' is not known; there are kvm, tcg and auto",
+        ),
     ],
 )
 @pytest.mark.parametrize("asks", ["claim", "containers", "pods", "tmp_path"])
@@ -406,7 +412,7 @@ def test_pods_are_parametrized_by_accelerator(project: pytest.Pytester) -> None:
         def test_like(pods, pods_per_host): pass
         """
     )
-    result = project.runpytest("--collect-only", "-q", "--accelerator=kvm,tcg")
+    result = project.runpytest("--collect-only", "-q", "--vperf-accelerator=kvm,tcg")
     assert [line.partition("::")[2] for line in result.outlines if "::" in line] == [
         "test_it[kvm]",
         "test_it[tcg]",

@@ -266,6 +266,6 @@ def test_fixtures_of_pytest_testinfra_stay_its_own(project: pytest.Pytester) -> 
         def test_native(native): assert isinstance(native, Host)
         """
     )
-    result = project.runpytest("--hosts=local://", "--host-tools")
+    result = project.runpytest("--hosts=local://", "--vperf-host-tools")
     result.assert_outcomes(passed=2)
     assert result.parseoutcomes()["held"] == 1

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vperf.run.options import JUDGE_DEFAULTS
+from pytest_vperf.run.options import OPTIONS
 from pytest_vperf.thresholds import judge
 from pytest_vperf.thresholds.schema import JudgePart
 
 
 def test_the_defaults_are_those_that_help_shows() -> None:
-    assert {key: judge.read(key, text) for key, text in JUDGE_DEFAULTS.items()} == judge.DEFAULTS
+    shown = {key: OPTIONS[f"claims_{key}"].default for key in judge.DEFAULTS}
+    assert {key: judge.read(key, text) for key, text in shown.items()} == judge.DEFAULTS
 
 
 def test_a_file_knows_the_same_settings() -> None:

@@ -136,7 +136,7 @@ def _refusal(error: TargetError | LockTimeout) -> Readiness:
 TIME_LIMIT = 90.0
 PARAMETERS = "console=ttyS0 earlyprintk=ttyS0 quiet panic=-1 reboot=t no_timer_check"
 
-_KVM_REMEDY = "a host with /dev/kvm, or --lab=kvm for an emulated one"
+_KVM_REMEDY = "a host with /dev/kvm, or --vperf-lab=kvm for an emulated one"
 
 
 def probe_kvm(daemon: Daemon, kernel: GuestKernel) -> Readiness:

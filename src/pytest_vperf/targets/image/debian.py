@@ -258,7 +258,7 @@ def _image(plan: Plan | None) -> Readiness:
 def _tool(name: str, package: str, plan: Plan | None, image: Readiness) -> Readiness:
     if not image.usable:
         own = find_program(name)
-        where = f"; with --host-tools, the host runs {own}" if own else ""
+        where = f"; with --vperf-host-tools, the host runs {own}" if own else ""
         return Readiness(name, False, f"the {NAME} is not usable{where}", image.remedy)
     if plan is None:
         maybe = ", where a package source has it" if package in OPTIONAL else ""

@@ -237,7 +237,7 @@ class ImagePrograms:
     def _refusal(self, found: Program, why: str) -> Unavailable:
         return Unavailable(
             f"the host cannot run {found.path} of the image {self.rootfs.name}: {why}",
-            remedy="--host-tools takes the tools that are installed on the host",
+            remedy="--vperf-host-tools takes the tools that are installed on the host",
             target="host",
         )
 
@@ -261,6 +261,6 @@ def installed_program(name: str) -> Program:
     if path is None:
         raise Unavailable(
             f"{name} is not installed on the host, whose own tools were asked for",
-            remedy="install it, or leave out --host-tools to run the image's",
+            remedy="install it, or leave out --vperf-host-tools to run the image's",
         )
     return Program(name, (path,), path, file_sha256(Path(path).resolve()), "host")

@@ -51,7 +51,7 @@ class NotNamed:
         """
         raise Unavailable(
             "no kernel was named that could be compared with another one",
-            remedy="--kernel=FILE, and --baseline-kernel=FILE if not with the one that machines boot anyway",
+            remedy="--vperf-kernel=FILE, and --baseline-kernel=FILE if not with the one that machines boot anyway",
             target=self._kind.replace(".", " "),
         )
 

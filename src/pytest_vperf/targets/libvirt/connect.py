@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 # Which host guests with KVM are started on: the one that was named, this machine, or a lab's.
 
-LAB_HINT = "--lab=kvm, which starts a host with KVM inside QEMU"
+LAB_HINT = "--vperf-lab=kvm, which starts a host with KVM inside QEMU"
 
 
 @dataclass(frozen=True)
@@ -323,7 +323,7 @@ def need_dom0() -> None:
     if not is_dom0():
         raise Unavailable(
             "this machine is no Xen host (no control_d in /proc/xen/capabilities)",
-            remedy="--lab=xen, which starts one inside QEMU, or --libvirt-uri=xen+ssh://root@HOST/",
+            remedy="--vperf-lab=xen, which starts one inside QEMU, or --libvirt-uri=xen+ssh://root@HOST/",
         )
 
 

@@ -1,1 +1,1 @@
-"""Targets on another machine, reached by SSH: ``--on=ssh://user@host``."""
+"""Targets on another machine, reached by SSH: ``--vperf-on=ssh://user@host``."""

@@ -250,7 +250,7 @@ class RemoteMachine:
         if self.ssh.run(["id", "-u"]).text.strip() != "0":
             raise Unavailable(
                 f"{what} on {self.address.where} need root there",
-                remedy="log in as root: --on=ssh://root@HOST",
+                remedy="log in as root: --vperf-on=ssh://root@HOST",
             )
 
     def new_folder(self, prefix: str) -> str:

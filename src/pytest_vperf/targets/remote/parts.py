@@ -83,7 +83,7 @@ def daemon_of(machine: RemoteMachine, driver: str, run: Run) -> Daemon:
     if driver == "xen" and not libvirt_connect.is_dom0(machine.read):
         raise Unavailable(
             f"{where} is no Xen host (no control_d in /proc/xen/capabilities)",
-            remedy="--on=lab:xen, which starts one inside QEMU",
+            remedy="--vperf-on=lab:xen, which starts one inside QEMU",
         )
     if machine.ssh.run(["sh", "-c", _LISTENS, "sh", *_SOCKETS[driver]], check=False).returncode:
         raise Unavailable(
@@ -132,7 +132,7 @@ def connect(machine: RemoteMachine, run: Run) -> Engine:
     if state == "refused":
         raise Unavailable(
             f"this user may not use the Docker engine of {where} at unix://{socket}: permission denied",
-            remedy="sudo usermod -aG docker $USER, there; or name another user: --on=ssh://USER@HOST",
+            remedy="sudo usermod -aG docker $USER, there; or name another user: --vperf-on=ssh://USER@HOST",
             target="container",
         )
     here = run.subfolder("engine") / "docker.sock"

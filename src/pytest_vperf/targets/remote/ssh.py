@@ -305,7 +305,7 @@ class ImageHost(SshHost):
             is_root = error.completed.text.strip() == "0"
             raise Unavailable(
                 f"{self.name}: the image's disk cannot be mounted there: {said}",
-                remedy="--host-tools, for programs of its own"
+                remedy="--vperf-host-tools, for programs of its own"
                 if is_root
                 else "log in as root: ssh://root@HOST",
                 target=self.name,

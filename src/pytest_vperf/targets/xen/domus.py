@@ -286,7 +286,7 @@ def need_mode(connection: Connection, mode: str) -> None:
     if MODES["pv"][1] not in machines:
         raise Unavailable(
             f"{where} is no Xen host",
-            remedy="--lab=xen for an emulated one, or a host that runs Xen",
+            remedy="--vperf-lab=xen for an emulated one, or a host that runs Xen",
         )
     raise Unavailable(
         f"{where} has no machines of the mode {mode}: its processor does not help Xen (or may not)",

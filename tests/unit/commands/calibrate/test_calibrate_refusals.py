@@ -66,7 +66,7 @@ def test_a_run_that_is_disturbed_ends_the_calibration(
         (["--hw=desk", "-k", "nobody"], "vperf calibrate: pytest found no tests\n"),
         (["--hw=desk", "no/such.py"], "vperf calibrate: pytest ended with status 4, see above\n"),
         (
-            ["--hw=desk", "--", "--on=ssh://root@host"],
+            ["--hw=desk", "--", "--vperf-on=ssh://root@host"],
             "vperf calibrate: targets would be on ssh://root@host: calibrate on that machine itself\n",
         ),
         (

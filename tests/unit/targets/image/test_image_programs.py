@@ -138,7 +138,7 @@ def test_a_library_of_the_host_s_is_not_taken(image: Callable[..., Rootfs]) -> N
         "the host cannot run /usr/bin/cat of the image mine: "
         "libc.so.6 is not where the image's loader looks for it"
     )
-    assert "--host-tools" in caught.value.remedy
+    assert "--vperf-host-tools" in caught.value.remedy
 
 
 def test_libraries_that_name_folders_with_libraries(

@@ -144,7 +144,7 @@ def test_without_a_named_kernel_nothing_starts() -> None:
     error = caught.value
     assert error.reason == "no kernel was named that could be compared with another one"
     assert error.remedy == (
-        "--kernel=FILE, and --baseline-kernel=FILE if not with the one that machines boot anyway"
+        "--vperf-kernel=FILE, and --baseline-kernel=FILE if not with the one that machines boot anyway"
     )
     assert error.target == "pod kvm"
 

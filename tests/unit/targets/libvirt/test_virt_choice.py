@@ -79,15 +79,15 @@ def test_a_lab_without_kvm_is_the_answer() -> None:
     [
         (
             Daemons(BROKEN),
-            "another host; or --lab=kvm, which starts a host with KVM inside QEMU",
+            "another host; or --vperf-lab=kvm, which starts a host with KVM inside QEMU",
         ),
         (
             Daemons(here=BROKEN),
-            "another host; or --lab=kvm, which starts a host with KVM inside QEMU",
+            "another host; or --vperf-lab=kvm, which starts a host with KVM inside QEMU",
         ),
         (
             Daemons(Readiness("kvm", False, "it hangs")),
-            "--lab=kvm, which starts a host with KVM inside QEMU",
+            "--vperf-lab=kvm, which starts a host with KVM inside QEMU",
         ),
     ],
     ids=["machine", "daemon", "no remedy"],

@@ -121,7 +121,7 @@ def test_no_xen_host(libvirt: ModuleType, mode: str, machines: tuple[str, ...]) 
     with pytest.raises(Unavailable) as caught:
         need_mode(host(libvirt, *machines), mode)
     assert caught.value.reason == "libvirt at xen+ssh://host/ is no Xen host"
-    assert caught.value.remedy == "--lab=xen for an emulated one, or a host that runs Xen"
+    assert caught.value.remedy == "--vperf-lab=xen for an emulated one, or a host that runs Xen"
 
 
 def test_a_host_that_does_not_tell(libvirt: ModuleType) -> None:

@@ -1,0 +1,206 @@
+"""The options: declared once, beside a project's own, and found by their new names where an old one is given."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from pytest_vperf.run.options import OPTIONS, RENAMED, Option
+from pytest_vperf.run.settings import Settings, read_settings
+
+RENAMED_INI = {ini: f"vperf_{name}".replace("-", "_") for name, ini in RENAMED.items()}
+
+#: A conftest file with options and ini settings of the old names.
+THEIRS = f"""
+    def pytest_addoption(parser):
+        for name in {tuple(RENAMED)}:
+            if name == "host-tools":
+                parser.addoption("--host-tools", action="store_true")
+            else:
+                parser.addoption(f"--{{name}}", type=lambda text: text.upper())
+        for ini in {tuple(RENAMED.values())}:
+            parser.addini(ini, "theirs", type="args")
+"""
+
+#: A value of each option, as the command line has it, that is another one than its default.
+VALUES = {
+    "claims_hw": "lab",
+    "claims_tolerance": "3 %",
+    "claims_alpha": "0.02",
+    "claims_beta": "0.02",
+    "claims_pairs": "64",
+    "claims_budget": "2 min",
+    "claims_sessions": "1",
+    "claims_json": "out.json",
+    "claims_thresholds": "mine",
+    "claims_seed": "7",
+    "container_runtime": "runsc",
+    "container_image": "debian:12",
+    "guest_kernel": "vmlinuz",
+    "vperf_kernel": "vmlinuz",
+    "baseline_kernel": "vmlinuz",
+    "vperf_accelerator": "tcg",
+    "start_timeout": "3 s",
+    "density_memory": "6 GiB",
+    "density_max": "3",
+    "density_floor": "1 GiB",
+    "scale_count": "3",
+    "vperf_on": "lab:kvm",
+    "load_host": "ssh://there",
+    "libvirt_uri": "qemu:///system",
+    "vperf_lab": "xen",
+}
+#: Which setting an option is, where its name does not say so.
+FIELDS = {
+    "claims_hw": "hardware",
+    "claims_strict": "mode",
+    "claims_advisory": "mode",
+    **dict.fromkeys([f"claims_{key}" for key in ("tolerance", "alpha", "beta", "pairs", "budget")], "judge"),
+    "container_runtime": "runtimes",
+    "container_image": "image",
+    "vperf_kernel": "new_kernel",
+    "vperf_accelerator": "accelerators",
+    "density_max": "density",
+    "density_memory": "density",
+    "density_floor": "density",
+    "libvirt_uri": "libvirt_uris",
+    "vperf_lab": "labs",
+}  # fmt: skip
+
+
+def field(ini: str) -> str:
+    """The setting that an option is."""
+    return FIELDS.get(ini) or ini.removeprefix("claims_").removeprefix("vperf_")
+
+
+@pytest.fixture
+def folder(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A folder with what the values name."""
+    pytester.mkdir("mine")
+    head = bytearray(0x1000)
+    head[0x1FE:0x206] = b"\x55\xaa\0\0HdrS"
+    (pytester.path / "vmlinuz").write_bytes(head)
+    return pytester
+
+
+def settings(folder: pytest.Pytester, *words: str) -> Settings:
+    return read_settings(folder.parseconfig("--claims-seed=1", *words))
+
+
+@pytest.mark.parametrize("ini", OPTIONS)
+@pytest.mark.parametrize("where", ["command line", "ini"])
+def test_each_option_is_one_setting(folder: pytest.Pytester, ini: str, where: str) -> None:
+    option = OPTIONS[ini]
+    kernel = ["--vperf-kernel=vmlinuz"] if ini == "baseline_kernel" else []
+    usual = settings(folder, *kernel)
+    value = VALUES.get(ini, "")
+    word = f"{option.name}={value}" if value else option.name
+    if where == "ini":
+        quoted = f'"{value}"' if option.kind in ("texts", "paths") else value
+        word = f"--override-ini={ini}={quoted or 'true'}"
+    if ini == "claims_seed" and where == "ini":
+        found = read_settings(folder.parseconfig(word))
+        assert found.seed == 7
+        return
+    found = settings(folder, *kernel, word)
+    changed = [
+        each.name
+        for each in fields(Settings)
+        if getattr(found, each.name) != getattr(usual, each.name)
+    ]
+    assert changed == [field(ini)]
+
+
+def test_each_setting_has_an_option() -> None:
+    assert {field(ini) for ini in OPTIONS} == {each.name for each in fields(Settings)}
+
+
+@pytest.mark.parametrize("option", OPTIONS.values(), ids=OPTIONS)
+def test_each_option_is_described(option: Option) -> None:
+    assert option.help
+    assert not option.help.endswith(".")
+    assert not (option.default and option.otherwise)
+    assert ("=" in option.usage) == (option.kind != "flag")
+    assert option.ini.isidentifier()
+
+
+def test_help_shows_each_option_in_the_order_of_the_table(pytester: pytest.Pytester) -> None:
+    text = " ".join(" ".join(pytester.runpytest("--help").outlines).split())
+    place = text.index("performance claims (pytest-vperf):")
+    for option in OPTIONS.values():
+        place = text.index(f" {option.usage} {option.help} (", place)
+        shown = option.default or option.otherwise
+        end = f"(default: {shown}; ini: {option.ini})" if shown else f"(ini: {option.ini})"
+        place = text.index(end, place)
+
+
+def test_a_project_has_options_of_the_old_names(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(THEIRS)
+    pytester.makeini(
+        "[pytest]\n"
+        + "".join(f"{ini} = their {ini}\n" for ini in RENAMED_INI)
+        + "vperf_lab = kvm\n"
+    )
+    pytester.makepyfile(
+        f"""
+        from pytest_vperf.run.stash import claims_session
+
+        def test_it(request):
+            config = request.config
+            names = ("--kernel", "--on", "--lab", "--accelerator")
+            assert [config.getoption(name) for name in names] == ["A", "B", "C", "D"]
+            assert config.getoption("--host-tools") is True
+            for ini in {tuple(RENAMED_INI)}:
+                assert config.getini(ini) == ["their", ini]
+            settings = claims_session(config).settings
+            assert (settings.new_kernel, settings.on, settings.labs) == (None, "", ("kvm",))
+            assert (settings.accelerators, settings.host_tools) == (("tcg",), False)
+        """
+    )
+    words = ("--kernel=a", "--on", "b", "--lab=c", "--accelerator=d", "--host-tools")
+    pytester.runpytest(*words, "--vperf-accelerator=tcg").assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("old", RENAMED)
+@pytest.mark.parametrize("claims", [True, False], ids=["claims", "claims-nothing"])
+@pytest.mark.parametrize("by", ["command line", "addopts"])
+def test_an_old_name_says_the_new_one(
+    pytester: pytest.Pytester, old: str, claims: bool, by: str
+) -> None:
+    pytester.makepyfile("def test_it(claim): pass" if claims else "def test_it(): pass")
+    word = f"--{old}" if old == "host-tools" else f"--{old}=kvm"
+    if by == "addopts":
+        pytester.makeini(f"[pytest]\naddopts = {word}\n")
+    result = pytester.runpytest(*([word] if by == "command line" else []))
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert [line for line in result.errlines if line] == [
+        f"ERROR: --{old} is called --vperf-{old} now"
+    ]
+
+
+@pytest.mark.parametrize("old", RENAMED_INI)
+@pytest.mark.parametrize("by", ["ini", "toml", "-o"])
+def test_an_old_ini_setting_says_the_new_one(pytester: pytest.Pytester, old: str, by: str) -> None:
+    pytester.makepyfile("def test_it(): pass")
+    words = ["-o", f"{old}=kvm"] if by == "-o" else []
+    if by == "ini":
+        pytester.makeini(f"[pytest]\n{old} = kvm\n")
+    elif by == "toml":
+        pytester.makepyprojecttoml(f"[tool.pytest.ini_options]\n{old} = 'kvm'\n")
+    result = pytester.runpytest(*words)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert [line for line in result.errlines if line] == [
+        f"ERROR: the ini setting {old} is called {RENAMED_INI[old]} now"
+    ]
+
+
+def test_another_unknown_option_is_pytest_s_to_refuse(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest("--labs")
+    result.stderr.fnmatch_lines(["*unrecognized arguments: --labs*"])
+
+
+def test_a_conftest_that_does_not_load_is_told_of_first(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("import no_such_module")
+    result = pytester.runpytest("--lab=kvm")
+    result.stderr.fnmatch_lines(["*ModuleNotFoundError: No module named 'no_such_module'"])
