@@ -30,7 +30,7 @@ from pytest_vperf.targets.pod.qemu import LocalQemu
 from pytest_vperf.targets.pod.sandbox import confine
 
 if TYPE_CHECKING:
-    from pytest_vperf.targets.pod.qemu import MachineConfig
+    from pytest_vperf.targets.pod.config import MachineConfig
 
 LIMIT = 60.0
 

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
     from pytest_vperf.targets.control_group import Group
     from pytest_vperf.targets.pod.assets import Assets
-    from pytest_vperf.targets.pod.qemu import MachineConfig, QemuProcess
+    from pytest_vperf.targets.pod.config import MachineConfig
+    from pytest_vperf.targets.pod.qemu import QemuProcess
 
 LIMIT = 60.0
 

@@ -14,7 +14,7 @@ import pytest
 
 from pytest_vperf.fixtures import core, kernels, machines, network, places, pods, tools
 from pytest_vperf.run import options
-from pytest_vperf.run.stash import RUNNING, TEST_CLAIMS, begun_session, claims_session
+from pytest_vperf.run.stash import RUNNING, begun_session, claims_session
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -105,7 +105,9 @@ def pytest_runtest_makereport(
 ) -> Generator[None, Any, None]:
     """Make the verdicts the outcome of the phase that reached them; the records travel on its report."""
     # Without a claim and without a target there is no verdict: nothing of ours is imported.
-    if TEST_CLAIMS not in item.stash and "pytest_vperf.targets.base" not in sys.modules:
+    session = begun_session(item.config)
+    claims = session is not None and session.claiming
+    if not claims and "pytest_vperf.targets.base" not in sys.modules:
         yield
         return
     from pytest_vperf.reporting.terminal import clean_report
@@ -213,11 +215,18 @@ def pytest_terminal_summary(
 
     with summary.failures_shown(terminalreporter):
         yield
-    summary.write_fillings(terminalreporter, session)
+    summary.write_fillings(terminalreporter, session.fillings)
     if session.has_claims:
-        summary.write_summary(terminalreporter, session)
+        summary.write_summary(
+            terminalreporter,
+            session.run.claims,
+            # A controller of pytest-xdist does not collect, and had no header.
+            header=session.header() if session.reports_of_workers else (),
+            unmet=session.unmet,
+            usage_error=session.usage_error,
+        )
     if session.record_lost:
-        summary.write_loss(terminalreporter, session)
+        summary.write_loss(terminalreporter, session.record_lost)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

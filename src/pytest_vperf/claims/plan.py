@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from pytest_vperf.claims.sweep import Sweep
-    from pytest_vperf.run.settings import Settings
     from pytest_vperf.stats.rule import Rule
     from pytest_vperf.thresholds.criterion import Criterion
     from pytest_vperf.thresholds.profile import Threshold
@@ -181,7 +180,7 @@ class Plan:
 def plan_for(
     threshold: Threshold | None,
     marker: Mapping[str, float],
-    settings: Settings,
+    settings: Mapping[str, Setting],
     claims_in_run: int,
     number: int = 1,
 ) -> Plan:
@@ -190,7 +189,7 @@ def plan_for(
     Args:
         threshold: the claim's; ``None`` where only other hardware has one.
         marker: what the test's markers say, see `marker_overrides`.
-        settings: of the run.
+        settings: of the run: tolerance, alpha, beta, pairs and budget.
         claims_in_run: how many tests the run collected that ask for claims, this one's among them.
         number: which claim of its test it is, from 1 on.
 
@@ -202,12 +201,12 @@ def plan_for(
     if number < 1:
         raise ValueError(f"number is {number}, less than 1")
     found = {
-        **settings.judge,
+        **settings,
         **{key: Setting(value, "marker") for key, value in marker.items()},
         **(threshold.judge if threshold else {}),
     }
-    if settings.judge["budget"].origin == _ASKED_BUDGET:
-        found["budget"] = settings.judge["budget"]
+    if settings["budget"].origin == _ASKED_BUDGET:
+        found["budget"] = settings["budget"]
     found["tolerance"] = _tolerance(threshold, found["tolerance"])
     return Plan(
         tolerance=found["tolerance"].value,

@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING, Any
 from pytest_vperf import foreign_text
 from pytest_vperf.quantity import format_number
 from pytest_vperf.reporting import words
+from pytest_vperf.reporting.words import CATEGORIES, OUTCOMES
 from pytest_vperf.results import require
-from pytest_vperf.run.outcomes import CATEGORIES, OUTCOMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     import pytest
     from _pytest.terminal import TerminalReporter
 
     from pytest_vperf.machine.noise_warnings import NoiseWarning
-    from pytest_vperf.results.record import ClaimRecord
-    from pytest_vperf.run.session import ClaimsSession
-    from pytest_vperf.run.settings import Settings
+    from pytest_vperf.results.record import ClaimRecord, FillingRecord
     from pytest_vperf.thresholds.hardware import Selection
 
 
@@ -107,17 +106,30 @@ _MODES = {
 
 
 def header_lines(
-    selection: Selection, settings: Settings, noise: Sequence[NoiseWarning] = ()
+    selection: Selection,
+    *,
+    budget: float,
+    mode: str,
+    record: Path | None,
+    noise: Sequence[NoiseWarning] = (),
 ) -> list[str]:
-    """The header: profiles, how they were chosen, budget and mode, and what makes this machine noisy."""
+    """The header: profiles, how they were chosen, budget and mode, and what makes this machine noisy.
+
+    Args:
+        selection: the profiles.
+        budget: seconds of sampling that a claim has.
+        mode: ``judge``, ``strict`` or ``advisory``.
+        record: the file that is written; ``None`` where none is.
+        noise: what makes this machine noisy.
+    """
     lines = [
         f"claims: hardware {selection.describe()}",
-        f"claims: budget {settings.budget:g} s per claim{_MODES[settings.mode]}",
+        f"claims: budget {budget:g} s per claim{_MODES[mode]}",
     ]
     if selection.elsewhere:
         lines.append(f"claims: targets on {selection.elsewhere}")
-    if settings.json is not None:
-        lines.append(f"claims: record in {settings.json}")
+    if record is not None:
+        lines.append(f"claims: record in {record}")
     if noise:
         lines.append(noise_line(noise))
     return [foreign_text.line(line) for line in lines]
@@ -155,9 +167,23 @@ def say_notice(config: pytest.Config, text: str) -> None:
 _LEAST_WIDTH = 120
 
 
-def write_summary(reporter: TerminalReporter, session: ClaimsSession) -> None:
-    """The section "claims": a row for each, the phases of starts, and a line that counts the verdicts."""
-    records = session.run.claims
+def write_summary(
+    reporter: TerminalReporter,
+    records: Sequence[ClaimRecord],
+    *,
+    header: Sequence[str] = (),
+    unmet: Sequence[str] = (),
+    usage_error: str = "",
+) -> None:
+    """The section "claims": a row for each, the phases of starts, and a line that counts the verdicts.
+
+    Args:
+        reporter: pytest's.
+        records: the claims.
+        header: lines that say by what is judged, where the terminal has not shown them yet.
+        unmet: what ``VPERF_REQUIRE`` names and no claim could measure.
+        usage_error: what kept claims from being judged; empty: nothing did.
+    """
     verbosity = reporter.verbosity
     if verbosity > -2:
         from pytest_vperf.reporting.tables import (
@@ -169,13 +195,10 @@ def write_summary(reporter: TerminalReporter, session: ClaimsSession) -> None:
             sweeps_table,
         )
 
-        width = _width(reporter, session)
+        width = _width(reporter)
         reporter.section("claims")
-        if (
-            session.reports_of_workers
-        ):  # a controller of pytest-xdist does not collect, and had no header
-            for line in session.header():
-                reporter.line(line)
+        for line in header:
+            reporter.line(line)
         tables = (
             *(claims_table(records, width), remarks(records)),
             *(sweeps_table(records), phases_table(records)),
@@ -184,24 +207,24 @@ def write_summary(reporter: TerminalReporter, session: ClaimsSession) -> None:
         for line in render(shown, width=width, colour=reporter.hasmarkup):
             reporter.line(line)
     reporter.line(counts_line(records))
-    for name in session.unmet:
+    for name in unmet:
         asked = foreign_text.line(name)
         reporter.line(
             f"claims: {require.VARIABLE} asks for {asked}, and no claim about it was measured",
             red=True,
         )
-    if session.usage_error:
-        reporter.line(f"ERROR: {foreign_text.lines(session.usage_error)}", red=True)
+    if usage_error:
+        reporter.line(f"ERROR: {foreign_text.lines(usage_error)}", red=True)
 
 
-def write_loss(reporter: TerminalReporter, session: ClaimsSession) -> None:
+def write_loss(reporter: TerminalReporter, lost: str) -> None:
     """What of the record is not where it was to be, and where it is."""
-    reporter.line(f"claims: {foreign_text.line(session.record_lost)}", red=True)
+    reporter.line(f"claims: {foreign_text.line(lost)}", red=True)
 
 
-def write_fillings(reporter: TerminalReporter, session: ClaimsSession) -> None:
+def write_fillings(reporter: TerminalReporter, records: Sequence[FillingRecord]) -> None:
     """The section "density": a row for each host that was filled, and why it was filled no further."""
-    if not session.fillings or reporter.verbosity <= -2:
+    if not records or reporter.verbosity <= -2:
         return
     from pytest_vperf.reporting.density import (
         costs_table,
@@ -211,7 +234,6 @@ def write_fillings(reporter: TerminalReporter, session: ClaimsSession) -> None:
     )
     from pytest_vperf.reporting.tables import render
 
-    records = session.fillings
     reporter.section("density")
     tables = (
         fillings_table(records),
@@ -220,13 +242,12 @@ def write_fillings(reporter: TerminalReporter, session: ClaimsSession) -> None:
         reasons(records),
     )
     shown = [table for table in tables if table is not None]
-    width = _width(reporter, session)
-    for line in render(shown, width=width, colour=reporter.hasmarkup):
+    for line in render(shown, width=_width(reporter), colour=reporter.hasmarkup):
         reporter.line(line)
 
 
-def _width(reporter: TerminalReporter, session: ClaimsSession) -> int:
-    width: int = session.config.get_terminal_writer().fullwidth
+def _width(reporter: TerminalReporter) -> int:
+    width: int = reporter.config.get_terminal_writer().fullwidth
     # isatty is in newer versions of pytest a method that is also a truth value.
     return width if reporter.isatty else max(width, _LEAST_WIDTH)
 

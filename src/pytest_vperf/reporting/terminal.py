@@ -17,7 +17,7 @@ from pytest_vperf import foreign_text
 from pytest_vperf.claims.sampling import rough_time, roughly
 from pytest_vperf.quantity import format_number
 from pytest_vperf.reporting.summary import say_notice
-from pytest_vperf.run.outcomes import CATEGORIES
+from pytest_vperf.reporting.words import CATEGORIES
 from pytest_vperf.stats.rule import count
 
 if TYPE_CHECKING:

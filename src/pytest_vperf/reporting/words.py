@@ -1,13 +1,34 @@
-"""How a record's figures are written for people: in the table, the failure text and elsewhere alike."""
+"""How verdicts and a record's figures are written for people: in the table, the failure text and elsewhere alike."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_vperf.quantity import format_number
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pytest_vperf.results.record import ClaimRecord
+
+
+class Outcome(NamedTuple):
+    """What pytest calls a verdict: its category in the last line, its letter and its word."""
+
+    category: str
+    letter: str
+    word: str
+
+
+#: By verdict, the gravest last: a test with several claims is called by its gravest.
+OUTCOMES: Mapping[str, Outcome] = {
+    "holds": Outcome("held", "H", "HELD"),
+    "not comparable": Outcome("not comparable", "C", "NOT COMPARABLE"),
+    "not measured": Outcome("not measured", "N", "NOT MEASURED"),
+    "inconclusive": Outcome("inconclusive", "I", "INCONCLUSIVE"),
+    "refuted": Outcome("refuted", "R", "REFUTED"),
+}
+CATEGORIES = frozenset(outcome.category for outcome in OUTCOMES.values())
 
 
 def measured(record: ClaimRecord) -> str:

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from _pytest.outcomes import Failed, Skipped  # pytest.fail.Exception and so on, with a type
 
 from pytest_vperf.claims.circumstances import Ledger
+from pytest_vperf.reporting.words import OUTCOMES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pytest_vperf.claims.judgement import Judgement
     from pytest_vperf.results.record import ClaimRecord
     from pytest_vperf.run.settings import Mode
@@ -63,25 +62,6 @@ class ClaimUnjudged(_ClaimFailure):
 # As pytest has it for its own: the short summary shows the bare name.
 for _kind in (ClaimRefuted, ClaimUndecided, ClaimUnjudged, ToBeContinued):
     _kind.__module__ = "builtins"
-
-
-class Outcome(NamedTuple):
-    """What pytest calls a verdict: its category in the last line, its letter and its word."""
-
-    category: str
-    letter: str
-    word: str
-
-
-#: By verdict, the gravest last: a test with several claims is called by its gravest.
-OUTCOMES: Mapping[str, Outcome] = {
-    "holds": Outcome("held", "H", "HELD"),
-    "not comparable": Outcome("not comparable", "C", "NOT COMPARABLE"),
-    "not measured": Outcome("not measured", "N", "NOT MEASURED"),
-    "inconclusive": Outcome("inconclusive", "I", "INCONCLUSIVE"),
-    "refuted": Outcome("refuted", "R", "REFUTED"),
-}
-CATEGORIES = frozenset(outcome.category for outcome in OUTCOMES.values())
 
 
 @dataclass
@@ -131,6 +111,16 @@ class TestClaims:
         """The first of the gravest records; ``None`` without any."""
         order = list(OUTCOMES)
         return max(self.records, key=lambda record: order.index(record["verdict"]), default=None)
+
+    def not_reported(self) -> list[ClaimRecord]:
+        """The records that have not travelled yet; from now on they have."""
+        left = self.records[self.reported :]
+        self.reported = len(self.records)
+        return left
+
+
+#: On a test: its claims.
+TEST_CLAIMS: pytest.StashKey[TestClaims] = pytest.StashKey()
 
 
 def end_test(claims: TestClaims, mode: Mode) -> None:

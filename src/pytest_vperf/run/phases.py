@@ -8,12 +8,12 @@ import pytest
 
 from pytest_vperf.results.record import to_wire
 from pytest_vperf.run import outcomes
-from pytest_vperf.run.stash import TEST_CLAIMS, claims_session
+from pytest_vperf.run.outcomes import TEST_CLAIMS
+from pytest_vperf.run.stash import claims_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_vperf.results.record import ClaimRecord
     from pytest_vperf.run.outcomes import TestClaims
     from pytest_vperf.run.settings import Mode
 
@@ -28,7 +28,7 @@ def decide(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
     if claims is not None and (error is not None or call.when == "call"):
         if _continues(call, claims):
             return
-        _replace(call, lambda: cut_short(item, claims, "test"))
+        _replace(call, lambda: claims_session(item.config).keep_begun(item, claims, "test"))
     if call.when == "teardown":
         if claims is not None and error is None and not claims.continues:
             known, strict = claims, claims_session(item.config).settings.mode == "strict"
@@ -68,15 +68,6 @@ def _continues(call: pytest.CallInfo[None], claims: TestClaims) -> bool:
     return claims.continues
 
 
-def cut_short(item: pytest.Item, claims: TestClaims, what: str) -> None:
-    """Keep what was measured of claims whose next session does not come, because ``what`` ended: test or run."""
-    session, begun = claims_session(item.config), claims.ledger.begun
-    while begun:
-        key = next(iter(begun))
-        record = claims.ledger.ended[key] = begun.pop(key).cut_short(what)
-        session.keep(item, record)
-
-
 def _hides(error: BaseException, claims: TestClaims, mode: Mode) -> bool:
     """Whether a test skips itself after a claim whose verdict is to fail it."""
     if not isinstance(error, pytest.skip.Exception):
@@ -94,7 +85,6 @@ def _replace(call: pytest.CallInfo[None], conclude: Callable[[], None]) -> None:
 
 def _unavailable(item: pytest.Item, error: BaseException | None) -> None:
     """A target cannot be had, and it was no sampler that found out: nothing could be measured."""
-    from pytest_vperf.fixtures.core import asks_for_claim
     from pytest_vperf.results import require
     from pytest_vperf.results.record import unmeasured
     from pytest_vperf.results.run import now
@@ -102,7 +92,7 @@ def _unavailable(item: pytest.Item, error: BaseException | None) -> None:
     session, reason = claims_session(item.config), str(error)
     target = str(getattr(error, "target", ""))
     strict = session.settings.mode == "strict"
-    if not asks_for_claim(item):
+    if item not in session.claiming:
         strict = strict or require.names(target)
         outcomes.not_proven(f"not measured: {reason}", strict=strict, name=item.name)
     claims = item.stash.setdefault(TEST_CLAIMS, outcomes.TestClaims())
@@ -137,13 +127,6 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
     if report.when != "teardown" and claims.verdict is not None:
         carried["vperf_verdict"] = claims.verdict
         claims.verdict = None
-    records = not_reported(claims)
+    records = claims.not_reported()
     if records and session.is_worker:  # elsewhere they are in the run's record already
         carried["vperf_claims"] = to_wire(records)
-
-
-def not_reported(claims: TestClaims) -> list[ClaimRecord]:
-    """The records of a test that have not travelled yet; from now on they have."""
-    left = claims.records[claims.reported :]
-    claims.reported = len(claims.records)
-    return left

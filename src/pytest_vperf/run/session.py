@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from pytest_vperf.results.record import from_wire, to_wire
-from pytest_vperf.run.outcomes import TestClaims
+from pytest_vperf.run.outcomes import TEST_CLAIMS, TestClaims
 from pytest_vperf.run.settings import Settings, read_settings
-from pytest_vperf.run.stash import TEST_CLAIMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -217,7 +216,7 @@ class ClaimsSession:
     Attributes:
         is_worker: the record is then collected, and its file written, by another process.
         reports_of_workers: whether records came from other processes.
-        claims: how many tests the run collected that ask for claims, at least 1.
+        claiming: the tests the run collected that ask for claims.
         visits: who runs tests again; ``None`` where no claim needs it.
         hardware: the profiles that judge.
         make_claim: makes what the ``claim`` fixture gives, where that is no claim to be judged; else ``None``.
@@ -235,7 +234,7 @@ class ClaimsSession:
         self._endings: Endings | None = None
         self._workers: set[Any] = set()
         self.reports_of_workers = False
-        self.claims = 1
+        self.claiming: frozenset[pytest.Item] = frozenset()
         self.visits: Visits | None = None
         self.make_claim: Callable[[str, Circumstances], Claim] | None = None
         self.usage_error = ""
@@ -294,7 +293,8 @@ class ClaimsSession:
         """
         from pytest_vperf.claims.plan import marker_overrides, plan_for
 
-        return plan_for(threshold, marker_overrides(item), self.settings, self.claims, number)
+        claims = max(1, len(self.claiming))
+        return plan_for(threshold, marker_overrides(item), self.settings.judge, claims, number)
 
     def keep(self, item: pytest.Item, record: ClaimRecord) -> None:
         """Keep a claim's record: in the run and its file, and as properties of the test for JUnit."""
@@ -329,12 +329,18 @@ class ClaimsSession:
         """The run is over: keep what was measured of claims whose next session does not come."""
         if self.visits is None and not self.is_worker:
             return
-        from pytest_vperf.run.phases import cut_short
-
         for item in getattr(session, "items", ()):
             claims = item.stash.get(TEST_CLAIMS, None)
             if claims is not None:
-                cut_short(item, claims, "run")
+                self.keep_begun(item, claims, "run")
+
+    def keep_begun(self, item: pytest.Item, claims: TestClaims, what: str) -> None:
+        """Keep what was measured of claims whose next session does not come, because ``what`` ended: test or run."""
+        begun = claims.ledger.begun
+        while begun:
+            key = next(iter(begun))
+            record = claims.ledger.ended[key] = begun.pop(key).cut_short(what)
+            self.keep(item, record)
 
     def hand_over(self, session: pytest.Session) -> None:
         """In a worker of pytest-xdist: what has no report left travels with what it says at its end.
@@ -343,13 +349,11 @@ class ClaimsSession:
         """
         if not self.is_worker or self._run is None:
             return
-        from pytest_vperf.run.phases import not_reported
-
         left: list[ClaimRecord] = []
         for item in getattr(session, "items", ()):
             claims = item.stash.get(TEST_CLAIMS, None)
             if claims is not None:
-                left += not_reported(claims)
+                left += claims.not_reported()
         output: Any = self.config
         output.workeroutput["vperf_claims"] = to_wire(left)
         output.workeroutput["vperf_fillings"] = to_wire(self._run.fillings)
@@ -442,7 +446,7 @@ class ClaimsSession:
         """
         from pytest_vperf.claims.plan import check_markers
 
-        self.claims = max(1, len(claiming))
+        self.claiming = frozenset(claiming)
         try:
             check_markers(claiming)
         except pytest.UsageError as error:
@@ -454,7 +458,7 @@ class ClaimsSession:
         if self.settings.sessions > 1:
             from pytest_vperf.run.visits import Visits
 
-            self.visits = Visits(session)
+            self.visits = Visits(session, self.claiming)
             self.config.pluginmanager.register(self.visits, "vperf-visits")
         if not self.config.getoption("collectonly"):
             self._begin_file()
@@ -487,7 +491,14 @@ class ClaimsSession:
         from pytest_vperf.machine.noise_warnings import look
         from pytest_vperf.reporting.summary import header_lines
 
-        return header_lines(self.hardware.select(), self.settings, look())
+        settings = self.settings
+        return header_lines(
+            self.hardware.select(),
+            budget=settings.budget,
+            mode=settings.mode,
+            record=settings.json,
+            noise=look(),
+        )
 
     @property
     def mismatches(self) -> tuple[str, ...]:

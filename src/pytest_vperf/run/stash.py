@@ -7,12 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_vperf.run.outcomes import TestClaims
     from pytest_vperf.run.session import ClaimsSession
 
 _SESSION: pytest.StashKey[ClaimsSession] = pytest.StashKey()
-#: On a test: its claims.
-TEST_CLAIMS: pytest.StashKey[TestClaims] = pytest.StashKey()
 #: On a test: whether its body runs. What is reported meanwhile is a part of it, a subtest.
 RUNNING: pytest.StashKey[bool] = pytest.StashKey()
 

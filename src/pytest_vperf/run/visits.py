@@ -18,12 +18,10 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from _pytest.runner import call_and_report, runtestprotocol
 
-from pytest_vperf.fixtures.core import asks_for_claim
-from pytest_vperf.run.outcomes import TestClaims
-from pytest_vperf.run.stash import TEST_CLAIMS
+from pytest_vperf.run.outcomes import TEST_CLAIMS, TestClaims
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping
+    from collections.abc import Collection, Generator, Iterable, Mapping
 
 
 # Where in a run a test may be visited again: never between two tests that share a fixture which the visit would
@@ -86,10 +84,16 @@ class _Pending:
 
 
 class Visits:
-    """The visits of one run; in a pytest-xdist worker, of that worker's share. A plug-in of its own."""
+    """The visits of one run; in a pytest-xdist worker, of that worker's share. A plug-in of its own.
 
-    def __init__(self, session: pytest.Session) -> None:
+    Args:
+        session: pytest's.
+        claiming: the tests that ask for a claim.
+    """
+
+    def __init__(self, session: pytest.Session, claiming: Collection[pytest.Item]) -> None:
         self._session = session
+        self._claiming = claiming
         self._config = session.config
         # A worker does not know its share beforehand.
         workers = getattr(session.config, "workerinput", {}).get("workercount", 1)
@@ -129,7 +133,7 @@ class Visits:
             return True  # a visit before this test has ended the run
         if _left_to_others(item):
             return None
-        if asks_for_claim(item):
+        if item in self._claiming:
             self._visit(item, nextitem)
             return True
         following = self._following(None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pytest_vperf.claims.plan import Plan, marker_overrides, plan_for
 from pytest_vperf.quantity import Quantity
-from pytest_vperf.run.settings import Settings, read_settings
+from pytest_vperf.run.settings import read_settings
 from pytest_vperf.thresholds.criterion import (
     Criterion,
     Limit,
@@ -25,6 +25,9 @@ from pytest_vperf.thresholds.criterion import (
 )
 from pytest_vperf.thresholds.judge import DEFAULTS, Setting
 from pytest_vperf.thresholds.profile import Threshold
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 NO_WORSE = NoWorse("lower")
 
@@ -38,11 +41,11 @@ def threshold(criterion: Criterion = NO_WORSE, **judge: float) -> Threshold:
 
 
 @pytest.fixture
-def settings(pytester: pytest.Pytester) -> Settings:
-    return read_settings(pytester.parseconfig())
+def settings(pytester: pytest.Pytester) -> Mapping[str, Setting]:
+    return read_settings(pytester.parseconfig()).judge
 
 
-def test_nobody_says_anything(settings: Settings) -> None:
+def test_nobody_says_anything(settings: Mapping[str, Setting]) -> None:
     plan = plan_for(threshold(), {}, settings, 1)
     assert (plan.tolerance, plan.alpha, plan.beta, plan.pairs, plan.budget) == (
         0.02,
@@ -70,7 +73,7 @@ def test_the_more_specific_wins(pytester: pytest.Pytester, key: str) -> None:
         plan = plan_for(
             threshold(NO_WORSE, **({key: texts[3]} if file else {})),
             {key: texts[2]} if marker else {},
-            read_settings(pytester.parseconfig(*options)),
+            read_settings(pytester.parseconfig(*options)).judge,
             1,
         )
         others = [origin for name, origin in plan.origins.items() if name != key]
@@ -104,14 +107,16 @@ def test_the_more_specific_wins(pytester: pytest.Pytester, key: str) -> None:
     ],
     ids=str,
 )
-def test_a_tolerance_widens_no_published_figure(settings: Settings, criterion: Criterion) -> None:
+def test_a_tolerance_widens_no_published_figure(
+    settings: Mapping[str, Setting], criterion: Criterion
+) -> None:
     plan = plan_for(threshold(criterion), {"tolerance": 0.05}, settings, 1)
     assert plan.tolerance == 0
     assert plan.origins["tolerance"] == "criterion"
     assert plan.settle(criterion) == criterion
 
 
-def test_nothing_is_widened_where_there_is_no_threshold(settings: Settings) -> None:
+def test_nothing_is_widened_where_there_is_no_threshold(settings: Mapping[str, Setting]) -> None:
     assert plan_for(None, {"tolerance": 0.05, "pairs": 64}, settings, 1).tolerance == 0
     assert plan_for(None, {"tolerance": 0.05, "pairs": 64}, settings, 1).pairs == 64
 
@@ -125,7 +130,7 @@ def test_nothing_is_widened_where_there_is_no_threshold(settings: Settings) -> N
     ],
 )
 def test_a_criterion_s_own_tolerance_counts_first(
-    settings: Settings, given_: Criterion, own: Criterion, shown: str
+    settings: Mapping[str, Setting], given_: Criterion, own: Criterion, shown: str
 ) -> None:
     plan = plan_for(threshold(given_), {"tolerance": 0.03}, settings, 1)
     assert (plan.tolerance, plan.origins["tolerance"]) == (0.03, "marker")
@@ -135,7 +140,9 @@ def test_a_criterion_s_own_tolerance_counts_first(
     assert plan.settle(own) == own
 
 
-def test_later_claims_of_a_test_share_half_of_what_the_first_has(settings: Settings) -> None:
+def test_later_claims_of_a_test_share_half_of_what_the_first_has(
+    settings: Mapping[str, Setting],
+) -> None:
     each = [plan_for(None, {}, settings, 5, number).alpha_each for number in range(1, 1000)]
     first, *later = each
     assert first == 0.01 / 5
@@ -154,12 +161,12 @@ def test_all_claims_of_a_run_together_have_the_alpha_that_was_asked_for(
     assert plan.beta == 0.01
 
 
-def test_a_run_has_at_least_the_claim_itself(settings: Settings) -> None:
+def test_a_run_has_at_least_the_claim_itself(settings: Mapping[str, Setting]) -> None:
     with pytest.raises(ValueError, match="claims_in_run is 0, less than 1"):
         plan_for(None, {}, settings, 0)
 
 
-def test_the_record_of_a_plan(settings: Settings) -> None:
+def test_the_record_of_a_plan(settings: Mapping[str, Setting]) -> None:
     plan = plan_for(threshold(alpha=0.05), {"budget": 5.0}, settings, 10)
     assert json.loads(json.dumps(plan.as_dict())) == {
         "tolerance": 0.02,

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_vperf.commands.calibrate.survey import SurveyedClaim
-from pytest_vperf.fixtures.core import asks_for_claim
 from pytest_vperf.run.session import RunHardware
 from pytest_vperf.run.stash import begun_session, claims_session
 
@@ -109,7 +108,7 @@ class _Run:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Something claims: say where threshold files are."""
         claims = begun_session(session.config)
-        if claims is None or claims.is_worker or not any(map(asks_for_claim, session.items)):
+        if claims is None or claims.is_worker or not claims.claiming:
             return
         folders = claims.settings.thresholds or (session.config.rootpath / "thresholds",)
         project = Project([str(folder) for folder in folders], claims.settings.on)

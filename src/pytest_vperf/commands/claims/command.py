@@ -110,7 +110,7 @@ def _table(
     profiles: dict[str, HardwareProfile],
     rows: Sequence[Row],
 ) -> int:
-    from pytest_vperf.commands.claims import records
+    from pytest_vperf.commands.claims import output
     from pytest_vperf.commands.claims.lines import lines
     from pytest_vperf.commands.claims.measured import measured
     from pytest_vperf.commands.claims.records import read_all
@@ -135,7 +135,7 @@ def _table(
     _say(wrong)
     sound = not wrong
     if arguments.keep is not None and sound:
-        sound = _write(arguments.keep, records.kept(every))
+        sound = _write(arguments.keep, output.kept(every))
     if arguments.output is not None and not sound:
         return DAMAGED  # half of it in a file would look like all of it
     return DONE if _show(arguments, every, profiles, rows) and sound else DAMAGED
@@ -159,7 +159,7 @@ def _show(
     import shlex
     from fnmatch import fnmatchcase
 
-    from pytest_vperf.commands.claims import output, records
+    from pytest_vperf.commands.claims import output
     from pytest_vperf.commands.claims.output import parts
 
     shown = [
@@ -174,7 +174,7 @@ def _show(
         output.print_lines(shown)
         return True
     if arguments.json:
-        text = records.document(shown)
+        text = output.document(shown)
     else:
         command = shlex.join(["vperf", *arguments.words])
         text = output.markdown_page(shown, parts(rows, shown), profiles, command)

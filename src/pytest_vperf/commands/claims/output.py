@@ -1,15 +1,16 @@
-"""The table as a page of Markdown. Texts of records come from anywhere, and must stay texts."""
+"""The table on a terminal, as Markdown and as JSON. Texts of records come from anywhere, and must stay texts."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from pytest_vperf import __version__
 from pytest_vperf.commands.claims.lines import unknown_reason
-from pytest_vperf.commands.claims.measured import Machines
+from pytest_vperf.commands.claims.records import FORMAT, Kept
 from pytest_vperf.foreign_text import (
     line as one_line,
 )
@@ -20,7 +21,9 @@ from pytest_vperf.foreign_text import (
     markdown_code as _code,
 )
 from pytest_vperf.foreign_text import (
+    printable_json,
     short,
+    to_json,
 )
 from pytest_vperf.reporting.console import print_table, tell
 from pytest_vperf.thresholds.consistency import ANY
@@ -29,8 +32,46 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pytest_vperf.commands.claims.lines import Line
+    from pytest_vperf.commands.claims.measured import Machine, Measured
+    from pytest_vperf.commands.claims.records import RunPart
     from pytest_vperf.commands.claims.rows import Row
     from pytest_vperf.thresholds.profile import HardwareProfile
+
+
+# The machines of a table's verdicts, and their numbers in it.
+
+
+class Machines:
+    """Numbers machines, the first of the table first.
+
+    Args:
+        lines: of the table.
+    """
+
+    def __init__(self, lines: Iterable[Line]) -> None:
+        self._names: dict[tuple[str, ...], str] = {}
+        for line in lines:
+            if line.last is not None:
+                machine = line.last.measured.machine
+                self._names.setdefault(machine.identity, machine.name)
+
+    def label(self, machine: Machine) -> str:
+        """``M2``; empty where there is one machine only, and nothing to tell apart."""
+        if len(self._names) < 2:
+            return ""
+        return f"M{1 + list(self._names).index(machine.identity)}"
+
+    def on(self, record: Measured) -> str:
+        """What a record was measured on: ``M2, pod tcg qboot``; empty where it does not say."""
+        return ", ".join(filter(None, [self.label(record.machine), record.on]))
+
+    def described(self) -> list[str]:
+        """A line for each: ``M2: Intel(R) Xeon(R) Processor, 2 CPUs, …``; of one machine without its number."""
+        several = len(self._names) > 1
+        return [
+            f"M{number}: {name}" if several else name
+            for number, name in enumerate(self._names.values(), 1)
+        ]
 
 
 # The table on a terminal: nothing is cut, however narrow it is.
@@ -273,3 +314,64 @@ def _parts(parts: Sequence[Part]) -> list[str]:
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     lines = [columns, ["---"] * len(columns), *rows]
     return [f"| {' | '.join(cells)} |" for cells in lines]
+
+
+# The table as data for programs, and the small file in which last verdicts are kept.
+
+
+def document(lines: Iterable[Line]) -> str:
+    """The table as JSON; what is not known is ``null`` or empty, never 0."""
+    content = {"format": FORMAT, "vperf": __version__, "table": [_line(line) for line in lines]}
+    return to_json(content, indent=1) + "\n"
+
+
+def kept(lines: Iterable[Line]) -> str:
+    """The runs of the last verdicts with these alone, which can be read again as a record."""
+    claims: dict[int, tuple[RunPart, list[Measured]]] = {}
+    for line in lines:
+        for each in (line.last.measured, line.last.later) if line.last else ():
+            if each is not None:
+                own = claims.setdefault(id(each.run), (each.run, []))[1]
+                if each not in own:
+                    own.append(each)
+    runs = [run.model_copy(update={"claims": _shortened(own)}) for run, own in claims.values()]
+    runs.sort(key=lambda run: run.started)
+    return printable_json(Kept(vperf=__version__, runs=runs).model_dump_json(indent=1)) + "\n"
+
+
+def _shortened(records: Sequence[Measured]) -> list[Any]:
+    """The claims in the order of time; of an error its first line, for the rest is about one run's console."""
+    return [
+        each.claim.model_copy(update={"reason": short(each.claim.reason.partition("\n")[0])})
+        for each in sorted(records, key=lambda each: each.when)
+    ]
+
+
+def _line(line: Line) -> dict[str, Any]:
+    threshold = line.threshold
+    source = threshold.source if threshold else None
+    return {
+        "profile": line.profile,
+        "claim": line.name,
+        "entry": line.entry,
+        "limit": line.limit,
+        "unknown": unknown_reason(threshold) if threshold else "",
+        "summary": threshold.summary if threshold else "",
+        "source": str(source) if source else "",
+        "tests": list(line.tests),
+        "last": _last(line),
+        "why": line.why,
+    }
+
+
+def _last(line: Line) -> dict[str, Any] | None:
+    if line.last is None:
+        return None
+    record, claim = line.last.measured, line.last.measured.claim
+    keys = ("verdict", "estimate", "interval", "unit", "n", "target", "started_at")
+    return {
+        **{key: getattr(claim, key) for key in keys},
+        "places": list(record.places),
+        "machine": record.machine.name,
+        "matches": claim.hardware.matches,
+    }

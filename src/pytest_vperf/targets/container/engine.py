@@ -10,6 +10,7 @@ import contextlib
 import errno
 import getpass
 import os
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +20,9 @@ from pytest_vperf.machine.procfile import text
 from pytest_vperf.machine.runs import LABEL_PLACE, LABEL_RUN, dead_run, place
 from pytest_vperf.targets.base import CannotConnect, Unavailable
 from pytest_vperf.targets.container import runtimes as oci_runtimes
-from pytest_vperf.targets.container import start
 from pytest_vperf.targets.container.address import answering, connect, default_sockets, knock
 from pytest_vperf.targets.container.private_engine import PrivateEngine
+from pytest_vperf.targets.remote.connection import FORWARDING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -234,7 +235,7 @@ class Engine:
             return
         api: Any = self.client.api
         wanted = {"label": f"{LABEL_RUN}={self._run.id}"}
-        start.remove_all(api, api.containers(all=True, filters=wanted))
+        _remove_all(api, api.containers(all=True, filters=wanted))
 
     def __enter__(self) -> Engine:
         return self
@@ -349,3 +350,88 @@ def _known_runtime(engine: Engine, name: str) -> Readiness:
         return Readiness(f"container {name}", False, error.reason, error.remedy)
     path = engine.runtimes().get(name, name)
     return Readiness(f"container {name}", True, oci_runtimes.version(path) or path)
+
+
+#: How many containers are removed at a time: the engine has the work, and each of them waits.
+_AT_ONCE = 8
+
+
+def _remove_all(api: Any, containers: Sequence[Mapping[str, Any]]) -> None:
+    """Remove what an engine lists, several at a time: a test that fills a host may have left hundreds.
+
+    Args:
+        api: the engine's.
+        containers: as it lists them.
+
+    Raises:
+        whatever an engine that does not answer raises; the others are not asked for then.
+    """
+    from docker.errors import APIError
+
+    def remove(container: Mapping[str, Any]) -> None:
+        with contextlib.suppress(APIError):  # gone meanwhile
+            api.remove_container(container["Id"], force=True, v=True)
+
+    pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="engine-end")
+    try:
+        for _ in pool.map(remove, containers):
+            pass
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+# The engine of another machine: its socket, brought here by SSH. Nothing of Docker's is needed here.
+
+#: What the machine's own environment names, the system's, and the user's own (rootless).
+_FIND_THERE = """
+own=${XDG_RUNTIME_DIR:-/run/user/$(id -u)}/docker.sock
+case ${DOCKER_HOST:-} in
+  "") set -- /var/run/docker.sock "$own" ;;
+  unix://*) set -- "${DOCKER_HOST#unix://}" ;;
+  *) echo "named $DOCKER_HOST"; exit ;;
+esac
+for socket; do [ -S "$socket" ] && [ -w "$socket" ] && echo "usable $socket" && exit; done
+for socket; do [ -S "$socket" ] && echo "refused $socket" && exit; done
+echo "none $*"
+"""
+
+
+def connect_there(machine: RemoteMachine, run: Run) -> Engine:
+    """The engine that answers there; what dead runs left in it is removed. None is started there.
+
+    Raises:
+        Unavailable: there is none, or the user may not use it; says what mends it.
+        CannotConnect: there is one, and it does not answer; or the machine is gone.
+    """
+    where = machine.address.where
+    state, _, socket = machine.ssh.run(["sh", "-c", _FIND_THERE]).text.strip().partition(" ")
+    if state == "named":
+        raise Unavailable(
+            f"DOCKER_HOST on {where} names {socket}: only a Unix socket can be brought here",
+            remedy="name it unix://…, there",
+            target="container",
+        )
+    if state == "none":
+        raise Unavailable(
+            f"no Docker engine listens on {where} ({socket.replace(' ', ', ')})",
+            remedy="apt-get install docker.io && systemctl start docker, there",
+            target="container",
+        )
+    if state == "refused":
+        raise Unavailable(
+            f"this user may not use the Docker engine of {where} at unix://{socket}: permission denied",
+            remedy="sudo usermod -aG docker $USER, there; or name another user: --vperf-on=ssh://USER@HOST",
+            target="container",
+        )
+    here = run.subfolder("engine") / "docker.sock"
+    machine.ssh.connection.forward(here, socket)
+    url = machine.address.url
+    try:
+        client = connect(f"unix://{here}")
+    except CannotConnect as error:
+        said = str(error).partition("does not answer: ")[2]
+        raise CannotConnect(
+            f"the Docker engine of {where} at unix://{socket} does not answer: {said} ({FORWARDING})"
+        ) from None
+    remove_leftovers(client, url)
+    return Engine(client, url, run, machine=machine)

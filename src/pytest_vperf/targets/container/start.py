@@ -10,7 +10,6 @@ import contextlib
 import itertools
 import os
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
 # Seconds after the clock was stopped in which a process that ends has "ended at once". An engine notices
 # the end of a process in a sandbox a little after its start has returned.
 _SETTLED = 0.05
-#: How many containers are removed at a time: the engine has the work, and each of them waits.
-_AT_ONCE = 8
 
 
 def timed_start(
@@ -116,30 +113,6 @@ def discard(engine: Engine, container: str) -> None:
     api: Any = engine.client.api
     with contextlib.suppress(CannotConnect, APIError), answering(engine.url):
         api.remove_container(container, force=True, v=True)
-
-
-def remove_all(api: Any, containers: Sequence[Mapping[str, Any]]) -> None:
-    """Remove what an engine lists, several at a time: a test that fills a host may have left hundreds.
-
-    Args:
-        api: the engine's.
-        containers: as it lists them.
-
-    Raises:
-        whatever an engine that does not answer raises; the others are not asked for then.
-    """
-    from docker.errors import APIError
-
-    def remove(container: Mapping[str, Any]) -> None:
-        with contextlib.suppress(APIError):  # gone meanwhile
-            api.remove_container(container["Id"], force=True, v=True)
-
-    pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="engine-end")
-    try:
-        for _ in pool.map(remove, containers):
-            pass
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 # How a container comes to the run's own network, although its engine has none to offer.

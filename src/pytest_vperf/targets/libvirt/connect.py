@@ -1,4 +1,4 @@
-"""Finding the libvirt daemon of this machine, or starting one for the run."""
+"""Finding the libvirt daemon of this machine or another one, or starting one for the run."""
 
 from __future__ import annotations
 
@@ -29,12 +29,14 @@ from pytest_vperf.targets.container.address import knock
 from pytest_vperf.targets.libvirt import connection as failures
 from pytest_vperf.targets.libvirt.connection import Connection
 from pytest_vperf.targets.libvirt.daemon import Daemon
+from pytest_vperf.targets.remote.address import libvirt_uri
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_vperf.machine.procfile import Read
     from pytest_vperf.machine.runs import Run
+    from pytest_vperf.targets.remote.machine import RemoteMachine
 
 
 # Which host guests with KVM are started on: the one that was named, this machine, or a lab's.
@@ -377,3 +379,42 @@ def _own_folder() -> str:
     """A daemon of our own runs machines as this user, who has a cache."""
 
     return str(cache.root() / "libvirt")
+
+
+# The libvirt daemon of another machine, for its whole machines.
+
+#: Where a system's daemons listen (libvirt.org/daemons.html): the one for all drivers, and that for one driver alone.
+_SOCKETS_THERE = {
+    "qemu": ("/run/libvirt/libvirt-sock", "/run/libvirt/virtqemud-sock"),
+    "xen": ("/run/libvirt/libvirt-sock", "/run/libvirt/virtxend-sock"),
+}
+_LISTENS = 'for s; do [ -S "$s" ] && exit 0; done; exit 1'
+
+
+def daemon_of(machine: RemoteMachine, driver: str, run: Run) -> Daemon:
+    """The daemon there.
+
+    Args:
+        machine: the machine.
+        driver: ``qemu`` or ``xen``.
+        run: whose machines are started.
+
+    Raises:
+        Unavailable: the machine has none, or is no host of Xen's machines.
+        CannotConnect: it does not answer.
+    """
+    where = machine.address.where
+    if driver == "xen" and not is_dom0(machine.read):
+        raise Unavailable(
+            f"{where} is no Xen host (no control_d in /proc/xen/capabilities)",
+            remedy="--vperf-on=lab:xen, which starts one inside QEMU",
+        )
+    if machine.ssh.run(
+        ["sh", "-c", _LISTENS, "sh", *_SOCKETS_THERE[driver]], check=False
+    ).returncode:
+        raise Unavailable(
+            f"no libvirt daemon listens on {where}",
+            remedy="apt-get install libvirt-daemon-system && systemctl start libvirtd, there",
+        )
+    uri = libvirt_uri(machine.address.url, driver)
+    return connect(uri, run, details=dict(machine.details))

@@ -12,7 +12,6 @@ from pytest_vperf.targets.base import TargetError, Unavailable
 
 if TYPE_CHECKING:
     from pytest_vperf.targets.base import Link, Target
-    from pytest_vperf.targets.pod.pod import Pod
 
 #: QEMU's name of the back end.
 BACKEND = "net0"
@@ -67,21 +66,6 @@ class Network(Protocol):
             Unavailable: this host cannot make one.
         """
         ...
-
-
-def plug_in(pod: Pod, card: Card) -> None:
-    """Give a running pod its address, with the ``ip`` of its image, and its link; the pod is ended where that fails.
-
-    Raises:
-        Unavailable: the image has none.
-        TargetError: it refuses; with its words.
-    """
-    pod.link = card.link
-    try:
-        configure(pod, card.address)
-    except BaseException:
-        pod.close()
-        raise
 
 
 def configure(target: Target, address: str) -> None:

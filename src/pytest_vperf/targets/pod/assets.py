@@ -10,9 +10,9 @@ from pytest_vperf.targets.base import Unavailable
 from pytest_vperf.targets.kernel import guest_kernel as modules
 from pytest_vperf.targets.kernel.guest_kernel import GuestKernel, distribution_kernel, from_file
 from pytest_vperf.targets.pod import qemu as hotplug
+from pytest_vperf.targets.pod.config import MachineConfig
 from pytest_vperf.targets.pod.disk import build_disk, build_initramfs
 from pytest_vperf.targets.pod.place import HERE
-from pytest_vperf.targets.pod.qemu import MachineConfig
 
 if TYPE_CHECKING:
     from pathlib import Path

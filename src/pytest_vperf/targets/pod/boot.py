@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.disks import Disk
     from pytest_vperf.targets.pod.assets import Assets
-    from pytest_vperf.targets.pod.qemu import MachineConfig
+    from pytest_vperf.targets.pod.config import MachineConfig
 
 
 def boot(

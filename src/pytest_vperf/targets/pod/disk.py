@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from pytest_vperf.targets.base import Target
     from pytest_vperf.targets.disks import Disk
     from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
-    from pytest_vperf.targets.pod.pod import Pod
 
 
 # Disks of the run in a pod: further virtio disks of its machine, put where the container finds them.
@@ -47,7 +47,7 @@ def serial(disk: Disk) -> str:
     return f"vperf-{disk.name}"
 
 
-def put_in_place(pod: Pod, disks: Sequence[Disk]) -> None:
+def put_in_place(pod: Target, disks: Sequence[Disk]) -> None:
     """Make the devices in the pod's container, and mount file systems.
 
     Raises:

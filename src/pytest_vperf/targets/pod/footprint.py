@@ -19,7 +19,6 @@ from pytest_vperf.targets.pod.endings import too_little
 if TYPE_CHECKING:
     from pytest_vperf.targets.pod.pod import Pod
     from pytest_vperf.targets.pod.pods import Pods
-    from pytest_vperf.targets.xen.pods import XenPods
 
 #: Where the search begins: what a pod has unless a test says otherwise.
 TOP = "512 MiB"
@@ -87,13 +86,13 @@ class Footprint:
     def __init__(self, known: dict[tuple[str, ...], Known]) -> None:
         self._known = known
 
-    def least(self, pods: Pods | XenPods, *, firmware: str = "qboot", top: str = TOP) -> Least:
+    def least(self, pods: object, *, firmware: str = "qboot", top: str = TOP) -> Least:
         """Search, by starting pods one after the other.
 
         The record has the last one, with the least memory, and what was tried.
 
         Args:
-            pods: starts them.
+            pods: starts them, the fixture's: `Pods`, or what starts those on Xen.
             firmware: theirs.
             top: a size that they start with.
 

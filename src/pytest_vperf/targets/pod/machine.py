@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from pathlib import PurePath
 
     from pytest_vperf.targets.base import Usage
-    from pytest_vperf.targets.pod.qemu import MachineConfig, QemuProcess
+    from pytest_vperf.targets.pod.config import MachineConfig
+    from pytest_vperf.targets.pod.qemu import QemuProcess
 
 
 # Whether a container that has just started stays: one that ends at once has not started, as with an engine's.

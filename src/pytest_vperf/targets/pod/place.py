@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.control_group import Group
     from pytest_vperf.targets.limits import Limits
-    from pytest_vperf.targets.pod.qemu import MachineConfig, QemuProcess
+    from pytest_vperf.targets.pod.config import MachineConfig
+    from pytest_vperf.targets.pod.qemu import QemuProcess
 
 
 # The firmware a pod boots with: qboot, made to boot a kernel and nothing else, or SeaBIOS, QEMU's default.

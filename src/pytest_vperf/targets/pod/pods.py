@@ -11,7 +11,7 @@ from pytest_vperf.quantity import amount
 from pytest_vperf.targets.base import CannotStart, Unavailable
 from pytest_vperf.targets.disks import attached
 from pytest_vperf.targets.limits import Limits
-from pytest_vperf.targets.network.card import plug_in
+from pytest_vperf.targets.network.card import configure
 from pytest_vperf.targets.pod.boot import boot
 from pytest_vperf.targets.pod.disk import serial
 from pytest_vperf.targets.pod.place import HERE, Here
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.control_group import MemoryGroup
     from pytest_vperf.targets.disks import CappedDisk, Disk
-    from pytest_vperf.targets.network.card import Network
+    from pytest_vperf.targets.network.card import Card, Network
     from pytest_vperf.targets.pod.assets import Assets
     from pytest_vperf.targets.pod.place import Place
     from pytest_vperf.targets.scope import Scope
@@ -233,3 +233,18 @@ def _positive(name: str, value: int) -> int:
     if value < 1:
         raise CannotStart(f"a pod with {name} = {value} cannot start")
     return value
+
+
+def plug_in(pod: Pod, card: Card) -> None:
+    """Give a running pod its address, with the ``ip`` of its image, and its link; the pod is ended where that fails.
+
+    Raises:
+        Unavailable: the image has none.
+        TargetError: it refuses; with its words.
+    """
+    pod.link = card.link
+    try:
+        configure(pod, card.address)
+    except BaseException:
+        pod.close()
+        raise

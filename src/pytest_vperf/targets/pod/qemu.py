@@ -20,7 +20,7 @@ from pytest_vperf.targets.pod.sandbox import Sandbox, confine, environment
 if TYPE_CHECKING:
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.control_group import Group
-    from pytest_vperf.targets.network.card import Card
+    from pytest_vperf.targets.pod.config import MachineConfig
     from pytest_vperf.targets.pod.qmp import Qmp
 
 
@@ -152,49 +152,6 @@ KERNEL_PARAMETERS = (
     "rcupdate.rcu_expedited=1",
     "random.trust_cpu=on",
 )
-
-
-@dataclass(frozen=True)
-class MachineConfig:
-    """What a pod's machine is made of.
-
-    Attributes:
-        accelerator: ``kvm`` or ``tcg``; QEMU never falls back from the one to the other.
-        firmware: the firmware file.
-        kernel: the guest kernel.
-        initramfs: its first root.
-        disk: the container image; ``None``: no disk and no agent port (the benchmark's floor).
-        vcpus: virtual CPUs.
-        memory_mib: memory in MiB.
-        machine: QEMU's machine type.
-        cpu: QEMU's CPU model; empty: the host's under KVM, everything that TCG can emulate otherwise.
-        disks: further disks, each a serial number and the host's device.
-        card: its network card, if it has one.
-        replaceable: the image can be unplugged, and another one plugged in.
-    """
-
-    accelerator: str
-    firmware: PurePath
-    kernel: PurePath
-    initramfs: PurePath
-    disk: PurePath | None
-    vcpus: int = 1
-    memory_mib: int = 512
-    machine: str = "q35"
-    cpu: str = ""
-    disks: tuple[tuple[str, str], ...] = ()
-    card: Card | None = None
-    replaceable: bool = False
-
-    @property
-    def descriptors(self) -> tuple[int, ...]:
-        """What QEMU inherits for its network card."""
-        return () if self.card is None else self.card.descriptors
-
-    @property
-    def cpu_model(self) -> str:
-        """The CPU model given to QEMU."""
-        return self.cpu or ("host" if self.accelerator == "kvm" else "max")
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from pytest_vperf.targets.base import CannotStart, Unavailable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pytest_vperf.targets.pod.qemu import MachineConfig
+    from pytest_vperf.targets.pod.config import MachineConfig
 
 #: QEMU's option ``-sandbox`` (qemu(1)): no obsolete calls, no change of user, no other program, no change of
 #: priorities and affinities. libvirt gives its machines the same.

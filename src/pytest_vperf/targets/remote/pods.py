@@ -22,7 +22,7 @@ from pytest_vperf.machine.ending import end_by_input
 from pytest_vperf.targets.base import CannotConnect, CannotStart, Unavailable, Usage
 from pytest_vperf.targets.pod import place as firmwares
 from pytest_vperf.targets.pod.place import BY_LIBVIRT, kvm_refusal
-from pytest_vperf.targets.pod.qemu import QEMU, Channels, MachineConfig, command_line, version_of
+from pytest_vperf.targets.pod.qemu import QEMU, Channels, command_line, version_of
 from pytest_vperf.targets.pod.sandbox import (
     FILTER,
     described,
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.control_group import Group
     from pytest_vperf.targets.limits import Limits
+    from pytest_vperf.targets.pod.config import MachineConfig
     from pytest_vperf.targets.pod.qemu import QemuProcess
     from pytest_vperf.targets.pod.qmp import Qmp
     from pytest_vperf.targets.remote.machine import RemoteMachine

@@ -11,8 +11,8 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from pytest_vperf.targets.agent.wire import Decoder, Frame, Type
+from pytest_vperf.targets.pod.config import MachineConfig
 from pytest_vperf.targets.pod.machine import Machine
-from pytest_vperf.targets.pod.qemu import MachineConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable

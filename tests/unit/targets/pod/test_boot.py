@@ -13,7 +13,7 @@ import pytest
 from fake_machine import FakeQemu
 
 from pytest_vperf.targets.pod.boot import boot
-from pytest_vperf.targets.pod.qemu import MachineConfig
+from pytest_vperf.targets.pod.config import MachineConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -232,4 +232,4 @@ def test_pods_that_do_not_start_at_all() -> None:
 
 def test_pods_on_xen() -> None:
     with pytest.raises(Unavailable, match="pods that QEMU starts"):
-        Footprint({}).least(SimpleNamespace())  # type: ignore[arg-type]
+        Footprint({}).least(SimpleNamespace())

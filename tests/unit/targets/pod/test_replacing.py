@@ -15,8 +15,9 @@ from pytest_vperf.targets.base import CannotConnect, CannotStart, TargetError, T
 from pytest_vperf.targets.image.rootfs import Rootfs
 from pytest_vperf.targets.pod import pod as pod_module
 from pytest_vperf.targets.pod.assets import Assets
+from pytest_vperf.targets.pod.config import MachineConfig
 from pytest_vperf.targets.pod.pod import DEFAULT_ENVIRONMENT, Pod
-from pytest_vperf.targets.pod.qemu import Channels, MachineConfig, command_line
+from pytest_vperf.targets.pod.qemu import Channels, command_line
 from pytest_vperf.targets.scope import Scope
 from pytest_vperf.targets.xen.pods import XenPods
 

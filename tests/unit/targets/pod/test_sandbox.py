@@ -15,7 +15,8 @@ from pytest_vperf.machine import ownership
 from pytest_vperf.machine.runs import Run
 from pytest_vperf.targets.base import CannotStart, Unavailable
 from pytest_vperf.targets.pod import place, sandbox
-from pytest_vperf.targets.pod.qemu import LocalQemu, MachineConfig
+from pytest_vperf.targets.pod.config import MachineConfig
+from pytest_vperf.targets.pod.qemu import LocalQemu
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,10 +21,10 @@ from pytest_vperf.targets.base import (
     TargetError,
     Unavailable,
 )
+from pytest_vperf.targets.container.engine import connect_there
 from pytest_vperf.targets.remote import address
 from pytest_vperf.targets.remote.connection import Hold, SshConnection
 from pytest_vperf.targets.remote.machine import Lines, RemoteMachine, SentFiles
-from pytest_vperf.targets.remote.parts import connect
 from pytest_vperf.targets.remote.pods import PodsThere
 
 if TYPE_CHECKING:
@@ -254,7 +254,7 @@ def test_the_engine_that_is_named_there_or_none(
     machine = RemoteMachine(address.of_url("ssh://root@there"), run, say=said.append)
     try:
         with pytest.raises(Unavailable, match=message):
-            connect(machine, run)
+            connect_there(machine, run)
     finally:
         machine.close()
 
