@@ -1,1 +1,1 @@
-"""Whole hosts inside QEMU: a Xen host and a KVM host, so that every kind of target runs on any machine."""
+"""Hosts inside QEMU, with Xen or KVM, so that every kind of target runs on any machine."""

@@ -1,7 +1,7 @@
-"""The keys of one start of a host: made for it, handed in on a small disk, and gone with it.
+"""The SSH keys of one start of a host: made for it, passed in on a small disk, and removed with it.
 
-The host's own key is made here, so that it is known before the host is first spoken to, and checked from the first
-connection on. Nothing of this is the user's: not his keys, not his ``known_hosts``, not his configuration of ssh.
+The host's own key is made here, so it is known, and checked, from the first connection on. The user's keys,
+``known_hosts`` and ssh configuration are neither used nor changed.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def make(folder: Path) -> None:
 
 
 def write_access(folder: Path, name: str, port: int) -> None:
-    """Write how ssh reaches the host.
+    """Write the ssh configuration that reaches the host.
 
     Args:
         folder: with the keys.
@@ -71,7 +71,7 @@ def write_access(folder: Path, name: str, port: int) -> None:
 
 
 def forget_disk(folder: Path) -> None:
-    """Remove the disk with the host's key; QEMU has it open, and nobody else needs it."""
+    """Remove the disk with the host's key, which QEMU has open and nobody else needs."""
     (folder / DISK).unlink(missing_ok=True)
 
 

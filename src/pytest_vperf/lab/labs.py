@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def find_leftovers() -> list[Leftover]:
-    """What is left of labs of the user's that do not answer, in the order it is to be removed.
+    """Leftovers of the user's labs that do not answer, in the order to remove them.
 
     Raises:
         PermissionError: the folder of the runs belongs to somebody else.
@@ -71,7 +71,7 @@ def labs_left_alone() -> list[str]:
 
 
 def _of_processes() -> Iterator[Path]:
-    """The folders of the user's labs as the marks of processes have them, there or gone."""
+    """The folders of the user's labs by their processes' marks, whether or not they still exist."""
     home = runs_folder()
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
@@ -99,7 +99,7 @@ COLUMNS = ("lab", "built", "state", "process", "port")
 
 @dataclass(frozen=True)
 class Seen:
-    """What was seen of a kind of host.
+    """The state of one kind of host.
 
     Attributes:
         kind: of host.
@@ -166,7 +166,7 @@ _OTHERS = 1200.0
 
 
 def check() -> Readiness:
-    """Whether a lab can be built and started here, as far as can be seen without doing it."""
+    """Whether a lab can be built and started here, as far as can be told without trying."""
     qemu = check_qemu()
     needed = (
         qemu,
@@ -235,9 +235,8 @@ def up(
 
 
 def down(kind: str) -> bool:
-    """End the user's own lab of a kind, whatever state it is in; whether there was one.
-
-    Where another process is starting it, that one finds it ended, and says so.
+    """End the user's own lab of a kind, whatever its state; returns whether there was one. A process that is just
+    starting it finds it ended, and says so.
 
     Raises:
         ValueError: there is no such kind.
@@ -250,7 +249,7 @@ def down(kind: str) -> bool:
 
 
 def is_there(host: LabHost) -> bool:
-    """Whether a host's QEMU lives; it may hang all the same."""
+    """Whether a host's QEMU is alive, even if it hangs."""
     folder = host.ssh_config.parent
     known = state.read(folder)
     return known is not None and bool(state.processes(folder, known.pid))
@@ -339,7 +338,7 @@ def _end(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _alone(kind: Kind, say: Say) -> Iterator[None]:
-    """Only one process at a time starts a user's lab of a kind; the others wait."""
+    """Let one process at a time start a user's lab of a kind; the others wait."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(state.lock_file(state.user_folder(kind.name)))

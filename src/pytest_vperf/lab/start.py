@@ -1,4 +1,4 @@
-"""Starting a host of a lab: its QEMU, and waiting until it says that it is ready and libvirt answers."""
+"""Starts a host of a lab: launches its QEMU, and waits until it reports ready and libvirt answers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def choose_accelerator(kind: Kind, run: Run | None, say: Callable[[str], None]) 
     Args:
         kind: of host.
         run: owns the pod; a short one of its own where there is none.
-        say: is told, since a measurement that goes on is waited for.
+        say: is told, since it waits for a measurement in progress.
     """
     if kind.name == "kvm" and not _nests():
         return "tcg", "this machine has no KVM that its guests can use in turn (nested)"
@@ -86,7 +86,7 @@ def _try(run: Run | None) -> str:
 
 
 def _refusal() -> Path:
-    """Where it is kept that KVM did not work, for this boot of the machine and what it has loaded."""
+    """The file that remembers that KVM did not work, for this boot and these kernel modules."""
     boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     modules = sorted(module.name for module in Path("/sys/module").glob("kvm*"))
     device = Path("/dev/kvm")
@@ -214,7 +214,7 @@ def _listens(process: subprocess.Popen[bytes], folder: Path) -> bool:
 
 
 def _check_accelerator(folder: Path, wanted: str) -> None:
-    """Ask QEMU what really runs."""
+    """Ask QEMU which accelerator it really uses."""
     with state.control(folder) as qmp:
         actual = "kvm" if qmp.field("query-kvm", "enabled", bool) else "tcg"
     if actual != wanted:

@@ -1,4 +1,4 @@
-"""The folder of a host that runs: its keys, sockets and logs, and one file that says what it is.
+"""The folder of a running host: its keys, sockets and logs, and one file that describes it.
 
 The user's own lab, which stays up, has the folder ``lab-KIND`` beside the folders of the runs. A lab of a run has one
 inside the run's, and goes with it.
@@ -121,9 +121,8 @@ def user_folders() -> Iterator[Path]:
 
 
 def is_ours(folder: Path) -> bool:
-    """Whether a folder is one that we made for a host: not by its name, but by the file in it.
-
-    Somebody may keep other things in the folder that ``$VPERF_RUNS_DIR`` names.
+    """Whether we made a folder for a host: decided by the file in it, not its name, because ``$VPERF_RUNS_DIR`` may
+    hold other things.
     """
     try:
         file = os.open(folder / _FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -142,7 +141,7 @@ def is_ours(folder: Path) -> bool:
 
 
 def begin(folder: Path, kind: str) -> None:
-    """Make the folder of a host that is about to be started.
+    """Make the folder of a host about to be started.
 
     Raises:
         CannotStart: something is in its place.
@@ -178,14 +177,14 @@ def being_started(folder: Path) -> bool:
 
 
 def write(folder: Path, state: State) -> None:
-    """Say that a host is up."""
+    """Record that a host is up."""
     draft = folder / f"{_FILE}.new"
     draft.write_text(json.dumps(asdict(state), indent=1))
     draft.rename(folder / _FILE)
 
 
 def read(folder: Path) -> State | None:
-    """What is known of a host; ``None`` where it never was up, or the file is of another version."""
+    """The state of a host; ``None`` if it was never up, or the file is of another version."""
     try:
         state = State(**json.loads((folder / _FILE).read_text()))
     except (OSError, ValueError, TypeError):
@@ -194,7 +193,7 @@ def read(folder: Path) -> State | None:
 
 
 def healthy(folder: Path) -> State | None:
-    """What is known of a host that is up: its QEMU lives, and answers on its control socket."""
+    """The state of a host whose QEMU is alive and answers on its control socket."""
     state = read(folder)
     if state is None or state.pid not in {process.pid for process in processes(folder, state.pid)}:
         return None

@@ -1,8 +1,8 @@
 """How a verdict becomes a test's outcome, and what pytest calls it.
 
-The outcome is reached in the test's call phase, so JUnit, ``-x``, ``--maxfail``, xfail and re-run plug-ins
-see it (design rule 1). A refuted claim fails at once; every other verdict that is no pass waits for the end
-of the test, so that the test's other claims are measured too, and then skips it, or fails it where strict.
+The outcome is set in the test's call phase, so JUnit, ``-x``, ``--maxfail``, xfail and plug-ins that rerun tests see
+it. A refuted claim fails the test at once. Any other verdict short of a pass waits for the end of the test, so that
+the test's other claims are measured too, and then skips it, or fails it in strict mode.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class _ClaimFailure(Failed, AssertionError):
-    """A failure whose text says all: pytest prints it without a traceback."""
+    """A failure that pytest prints without a traceback: its text is complete."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text, pytrace=False)
@@ -39,9 +39,8 @@ class ClaimUndecided(_ClaimFailure):
 
 
 class ToBeContinued(Skipped):
-    """A session of a claim is over, and its test is run again for the next one.
-
-    A skip, so that whoever sees it before us, such as ``--pdb``, takes it for no failure.
+    """A session of a claim is over; its test will run again for the next one. It is a skip so that ``--pdb`` and
+    others that see it first do not take it for a failure.
     """
 
     def __init__(self, judgement: Judgement) -> None:
@@ -69,11 +68,9 @@ class TestClaims:
     """The claims of one test while it runs, over all visits to it.
 
     Attributes:
-        ledger: what outlives a visit.
-        prepared: whether a visit is about to begin; where not, whoever runs the test is not us.
-        continues: whether this visit ended for the next one to follow.
-        records: those that ended.
-        reported: how many of them have travelled on a report already.
+        ledger: what outlives a visit. prepared: whether we are about to run a visit; otherwise somebody else runs the
+            test. continues: whether this visit ended so that another can follow. records: of the claims that ended.
+            reported: how many of them a report has carried already.
         named: the names the test gave to ``claim``, in order.
         refutation: the text of the first refuted claim that was to fail the test; empty without one.
         verdict: the test's, once it is known.
@@ -91,14 +88,14 @@ class TestClaims:
     verdict: str | None = None
 
     def begin_visit(self, *, revisited: bool) -> None:
-        """The test is run, by somebody who runs it again where a claim needs that, and the test allows it."""
+        """Note that `Visits` runs the test, and will run it again if a claim needs that."""
         self.prepared, self.continues = True, False
         self.ledger.begin_visit(revisited=revisited)
         self.named.clear()
 
     @property
     def current(self) -> str | None:
-        """The name given last: what an `Unavailable` outside a sampler is about."""
+        """The claim named last, which an `Unavailable` raised outside a sampler is about."""
         return self.named[-1] if self.named else None
 
     @property
@@ -113,7 +110,7 @@ class TestClaims:
         return max(self.records, key=lambda record: order.index(record["verdict"]), default=None)
 
     def not_reported(self) -> list[ClaimRecord]:
-        """The records that have not travelled yet; from now on they have."""
+        """Take the records that no report has carried yet."""
         left = self.records[self.reported :]
         self.reported = len(self.records)
         return left
@@ -124,7 +121,7 @@ TEST_CLAIMS: pytest.StashKey[TestClaims] = pytest.StashKey()
 
 
 def end_test(claims: TestClaims, mode: Mode) -> None:
-    """Turn the gravest verdict of a test that ran to its end into its outcome.
+    """Turn the worst verdict of a test that ran to its end into the test's outcome.
 
     Raises:
         ClaimRefuted: a claim was refuted, and the test caught the error that said so.
@@ -152,7 +149,7 @@ def end_test(claims: TestClaims, mode: Mode) -> None:
 
 
 def end_teardown(claims: TestClaims, *, strict: bool) -> None:
-    """What fixtures judged at their end comes too late to skip the test, and fails it where strict.
+    """Fail the test, in strict mode, for claims that fixtures judged in teardown: too late to skip it.
 
     Raises:
         ClaimUndecided: strict, and such a claim was not shown to hold.
@@ -188,16 +185,15 @@ def not_proven(text: str, *, strict: bool, name: str) -> NoReturn:
 
 
 def unavailable(error: BaseException | None) -> bool:
-    """Whether an error says that this machine cannot have a target. Imports nothing to find out."""
+    """Whether an error is `Unavailable`. Imports nothing to find out."""
     base = sys.modules.get("pytest_vperf.targets.base")
     return base is not None and isinstance(error, base.Unavailable)
 
 
 def status(report: pytest.TestReport) -> tuple[str, str, str] | None:
-    """The category, letter and word of a report that a claim decided; ``None`` for any other.
+    """The category, letter and word for a report that a claim decided; ``None`` for any other.
 
-    The word has no colour of its own: pytest shows a pass green, a failure red, and a skip yellow, which is what
-    a claim that holds, one that fails its test, and every other is.
+    The word gets no colour of its own: pytest's green, red and yellow for passed, failed and skipped already fit.
     """
     verdict = getattr(report, "vperf_verdict", None)
     if verdict is None or hasattr(report, "wasxfail"):

@@ -1,4 +1,4 @@
-"""The way of a test's verdicts: from its phases to its report, and from a worker to the controller."""
+"""How verdicts get from a test's phases into its report, and from an xdist worker to the controller."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
 
 def decide(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    """Before pytest reports a phase: make the verdicts its outcome.
-
-    pytest's own unittest plug-in has the precedent: it puts another exception in ``call.excinfo``.
+    """Make the verdicts the outcome of a phase, before pytest reports it. As pytest's own unittest plug-in does, it
+    replaces the exception in ``call.excinfo``.
     """
     claims = item.stash.get(TEST_CLAIMS, None)
     error = call.excinfo.value if call.excinfo else None
@@ -47,21 +46,22 @@ def decide(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
 
 
 def decide_subtest(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    """Before pytest reports a subtest: a target that cannot be had is no failure of it. The rest is the test's."""
+    """Turn an unavailable target into a skip of the subtest, before pytest reports it. Everything else is decided by
+    the test."""
     error = call.excinfo.value if call.excinfo else None
     if not outcomes.unavailable(error):
         return
     _replace(call, lambda: _unavailable(item, error))
     if (claims := item.stash.get(TEST_CLAIMS, None)) is not None:
-        claims.verdict = None  # the test goes on; its own is told at its end
+        claims.verdict = None  # the test goes on, and its verdict comes at its end
 
 
 def _continues(call: pytest.CallInfo[None], claims: TestClaims) -> bool:
-    """Whether the visit ends here and another one follows; a test that caught the end of its visit ends as well."""
+    """Whether this visit ends here and another follows, even if the test caught the exception that ends it."""
     claims.continues = False
     paused = claims.ledger.paused
     if paused is None or call.when == "teardown":
-        return False  # in a teardown: it failed, which nobody is to miss
+        return False  # a failed teardown must be reported
     if call.excinfo is None:
         _replace(call, lambda: outcomes.pause(paused))
     claims.continues = isinstance(call.excinfo and call.excinfo.value, outcomes.ToBeContinued)
@@ -69,7 +69,7 @@ def _continues(call: pytest.CallInfo[None], claims: TestClaims) -> bool:
 
 
 def _hides(error: BaseException, claims: TestClaims, mode: Mode) -> bool:
-    """Whether a test skips itself after a claim whose verdict is to fail it."""
+    """Whether a test skips although the verdict of one of its claims is to fail it."""
     if not isinstance(error, pytest.skip.Exception):
         return False
     refuted = any(record["verdict"] == "refuted" for record in claims.records)
@@ -84,7 +84,7 @@ def _replace(call: pytest.CallInfo[None], conclude: Callable[[], None]) -> None:
 
 
 def _unavailable(item: pytest.Item, error: BaseException | None) -> None:
-    """A target cannot be had, and it was no sampler that found out: nothing could be measured."""
+    """Record a claim as not measured because a target was unavailable outside any sampler."""
     from pytest_vperf.results import require
     from pytest_vperf.results.record import unmeasured
     from pytest_vperf.results.run import now
@@ -116,7 +116,7 @@ def _unavailable(item: pytest.Item, error: BaseException | None) -> None:
 
 
 def attach(item: pytest.Item, report: pytest.TestReport) -> None:
-    """After pytest reported a phase: give the report the verdict, and the records that have not travelled yet."""
+    """Attach the verdict, and the records not carried by an earlier report, to the report of a phase."""
     claims: TestClaims | None = item.stash.get(TEST_CLAIMS, None)
     if claims is None or claims.continues:
         return

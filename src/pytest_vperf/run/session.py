@@ -1,6 +1,6 @@
 """What a pytest run knows about its claims: settings, hardware profile, and the record.
 
-Made cheaply for every run; what costs something happens when the first claim needs it.
+Cheap to make; everything expensive waits until the first claim needs it.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from pytest_vperf.thresholds.profile import HardwareProfile, Threshold
 
 
-# The profiles that judge a run: chosen once, and held against the machine that it measures on.
+# The profiles that judge a run: chosen once, and compared with the machine that the run measures on.
 
 
 class OfRun(Protocol):
-    """What is to be known of a run."""
+    """What `RunHardware` needs to know of a run."""
 
     @property
     def settings(self) -> Settings:
@@ -114,7 +114,7 @@ class RunHardware:
         return select(profiles, settings.hardware, machine, elsewhere=_elsewhere(settings))
 
     def measures_on(self, where: str, fingerprint: Fingerprint) -> None:
-        """Another machine has been reached: what is recorded and said of the machine is of that one.
+        """Record the remote machine's fingerprint: from here on the run is about that machine.
 
         Args:
             where: the machine, as people name it.
@@ -147,22 +147,22 @@ def _elsewhere(settings: Settings) -> str:
     return where(settings.on)
 
 
-# The end of pytest-xdist's workers when the run is interrupted: in order, with what they measured.
+# Ending pytest-xdist's workers when the run is interrupted, without losing what they measured.
 #
-# pytest-xdist's controller stops to listen when it is interrupted; the workers then have 10 s, five of them before
-# they are even told (execnet, ``_terminate_execution``), which is too short to end machines, and what they say is
-# lost.
+# When it is interrupted, pytest-xdist's controller stops listening and gives its workers 10 s, five of which pass
+# before they are told (execnet, ``_terminate_execution``). That is too short to shut machines down, and whatever the
+# workers send is lost.
 
 #: Seconds for all workers to end what they have started.
 _LIMIT = 120.0
 
 
 def end_workers(config: pytest.Config, workers: set[Any]) -> None:
-    """Tell the workers of this machine to end, and hand on what they still say.
+    """Tell the workers on this machine to end, and passes on what they still report.
 
     Args:
         config: the controller's.
-        workers: those that run; ``pytest_testnodedown`` takes each out.
+        workers: those still running; ``pytest_testnodedown`` removes each.
     """
     distribution: Any = config.pluginmanager.getplugin("dsession")
     if distribution is None:
@@ -188,7 +188,7 @@ def end_workers(config: pytest.Config, workers: set[Any]) -> None:
 
 
 def _tell(pid: int) -> None:
-    """Send what the worker heeds: SIGTERM if it claims, else SIGINT, unless a shell has made it ignore that.
+    """Send a signal that the worker handles: SIGTERM if it has claims, else SIGINT, unless its shell had it ignored.
 
     Raises:
         OSError: it is gone.
@@ -206,7 +206,7 @@ def _tell(pid: int) -> None:
 
 #: The exit status of a run whose record could not be written; EX_IOERR of sysexits.h. pytest's own are 0 to 5.
 RECORD_LOST = 74
-#: Statuses that a lost record does not replace: the run was none.
+#: Statuses that a lost record does not replace: there was no proper run.
 _SAYS_MORE = (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERNAL_ERROR)
 
 
@@ -214,12 +214,12 @@ class ClaimsSession:
     """One run's claims; in a pytest-xdist worker, that worker's share of them.
 
     Attributes:
-        is_worker: the record is then collected, and its file written, by another process.
+        is_worker: the controller then collects the records and writes the file.
         reports_of_workers: whether records came from other processes.
         claiming: the tests the run collected that ask for claims.
-        visits: who runs tests again; ``None`` where no claim needs it.
+        visits: runs tests again; ``None`` if no claim needs that.
         hardware: the profiles that judge.
-        make_claim: makes what the ``claim`` fixture gives, where that is no claim to be judged; else ``None``.
+        make_claim: replaces the factory behind the ``claim`` fixture, as calibration does; else ``None``.
         usage_error: what kept a worker's claims from being judged; ends the run with exit status 4.
     """
 
@@ -270,7 +270,7 @@ class ClaimsSession:
         return self._run
 
     def part_for_worker(self) -> dict[str, str]:
-        """What a worker of pytest-xdist on this machine is told of the record, of which it keeps a part.
+        """Where a pytest-xdist worker on this machine is to keep its part of the record.
 
         Returns:
             nothing where there is no file.
@@ -306,7 +306,7 @@ class ClaimsSession:
         item.user_properties.extend(properties(kept))
 
     def keep_filling(self, record: FillingRecord | None) -> None:
-        """Keep the record of a filled host; ``None``: one that is kept has changed."""
+        """Keep the record of a filled host; ``None`` says that a record already kept has changed."""
         if record is not None:
             self.run.fillings.append(record)
         self.run.fillings_changed()
@@ -320,13 +320,13 @@ class ClaimsSession:
         if not self.hardware.is_chosen and not self.usage_error:
             with suppress(
                 pytest.UsageError
-            ):  # the worker judged by it; its own error would have come first
+            ):  # the worker used it already, so an error would have come from there
                 self.hardware.select()
         if text := getattr(report, "vperf_claims", ""):
             self.run.extend(from_wire(text))
 
     def cut_short(self, session: pytest.Session) -> None:
-        """The run is over: keep what was measured of claims whose next session does not come."""
+        """Keep what was measured of claims whose next session will not come: the run is over."""
         if self.visits is None and not self.is_worker:
             return
         for item in getattr(session, "items", ()):
@@ -335,7 +335,8 @@ class ClaimsSession:
                 self.keep_begun(item, claims, "run")
 
     def keep_begun(self, item: pytest.Item, claims: TestClaims, what: str) -> None:
-        """Keep what was measured of claims whose next session does not come, because ``what`` ended: test or run."""
+        """Keep what was measured of claims whose next session will not come, because the test or the run (``what``)
+        ended."""
         begun = claims.ledger.begun
         while begun:
             key = next(iter(begun))
@@ -343,9 +344,9 @@ class ClaimsSession:
             self.keep(item, record)
 
     def hand_over(self, session: pytest.Session) -> None:
-        """In a worker of pytest-xdist: what has no report left travels with what it says at its end.
+        """In a pytest-xdist worker: sends what no report will carry any more along with the worker's last message.
 
-        That is what was cut short, the claim of a test that was interrupted, and what fixtures judge at their end.
+        That is claims that were cut short or interrupted, and those judged in teardown.
         """
         if not self.is_worker or self._run is None:
             return
@@ -359,20 +360,20 @@ class ClaimsSession:
         output.workeroutput["vperf_fillings"] = to_wire(self._run.fillings)
 
     def worker_ready(self, node: Any) -> None:
-        """A worker of pytest-xdist has started, which may claim something: it ends with this process, in order."""
+        """Register a pytest-xdist worker that may have claims, to be shut down in order with this process."""
         self._workers.add(node)
         self.end_in_order()
 
     def end_workers(self) -> None:
-        """The run was interrupted: have the workers of pytest-xdist end in order, and take what they measured.
+        """Shut pytest-xdist's workers down in order after an interrupt, and takes what they measured.
 
-        pytest-xdist itself would listen to them no more, and kill them after 10 s.
+        pytest-xdist itself would stop listening, and kill them after 10 s.
         """
         if self._workers:
             end_workers(self.config, self._workers)
 
     def worker_ended(self, node: Any) -> None:
-        """Take what a worker of pytest-xdist says at its end: what it had measured of claims it could not finish."""
+        """Take a pytest-xdist worker's last message: what it had measured of claims it could not finish."""
         self._workers.discard(node)
         output = getattr(node, "workeroutput", {})
         if records := from_wire(output.get("vperf_claims", "[]")):
@@ -381,13 +382,13 @@ class ClaimsSession:
             self.keep_filling(each)
 
     def finish_record(self) -> None:
-        """Nothing more is measured: write the record."""
+        """Write the record; nothing more will be measured."""
         if self._run is not None:
             self._run.finish()
 
     @property
     def record_lost(self) -> str:
-        """Why the record, or a part of it, is not where it was to be; empty where it is."""
+        """Why the record, or a part of it, could not be written; empty if it was."""
         return self._run.trouble if self._run is not None else ""
 
     def add_to_exit_status(self, session: pytest.Session) -> None:
@@ -434,15 +435,15 @@ class ClaimsSession:
             self._begin_file()
 
     def prepare(self, session: pytest.Session, claiming: Sequence[pytest.Item]) -> None:
-        """Something claims: get everything ready that can fail, before any target starts.
+        """Do everything that can fail, before any target starts.
 
         Args:
             session: pytest's.
             claiming: the tests that ask for a claim.
 
         Raises:
-            pytest.UsageError: as `check_start`, or a marker is not understood; in a worker, whose errors reach
-                nobody from here, the ``claim`` fixture raises it instead.
+            pytest.UsageError: as `check_start`, or a marker is not understood. In a worker, whose errors nobody would
+            see from here, the ``claim`` fixture raises it instead.
         """
         from pytest_vperf.claims.plan import check_markers
 
@@ -485,7 +486,7 @@ class ClaimsSession:
             ) from None
 
     def header(self) -> list[str]:
-        """The lines that say by what is judged; none where nothing claims."""
+        """The header lines about profile and machine; none if no test has a claim."""
         if not self.hardware.is_chosen:
             return []
         from pytest_vperf.machine.noise_warnings import look
@@ -502,7 +503,7 @@ class ClaimsSession:
 
     @property
     def mismatches(self) -> tuple[str, ...]:
-        """What of this machine does not fit the profile that was named; nothing where none could be chosen."""
+        """How this machine differs from the profile that was named; empty if none could be chosen."""
         with suppress(pytest.UsageError):
             selection = self.hardware.select()
             return selection.mismatches if selection.named else ()
@@ -510,7 +511,7 @@ class ClaimsSession:
 
     @property
     def progress(self) -> Progress:
-        """Who is told how sampling goes: a line on the terminal, if there is one."""
+        """Shows how sampling goes, on the terminal if there is one."""
         if self._progress is None:
             from pytest_vperf.reporting.terminal import progress_for
 
@@ -518,7 +519,7 @@ class ClaimsSession:
         return self._progress
 
     def colour_terminal(self) -> None:
-        """From now on the colour of pytest's lines depends on verdicts too."""
+        """Make pytest's colours depend on verdicts too."""
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None:
             from pytest_vperf.reporting.terminal import colour_by_verdicts
@@ -526,7 +527,7 @@ class ClaimsSession:
             colour_by_verdicts(reporter)
 
     def end_in_order(self) -> None:
-        """From now on SIGTERM and SIGHUP end the run like Ctrl-C; a worker's end is its controller's, too."""
+        """Make SIGTERM and SIGHUP end the run like Ctrl-C, and a worker end with its controller."""
         if self._open is None:
             from contextlib import ExitStack
 
@@ -542,12 +543,12 @@ class ClaimsSession:
                 end_with_parent(SIGTERM)
 
     def begin_end(self) -> None:
-        """The run ends, by itself or not: signals do not interrupt that."""
+        """Keep signals from interrupting the end of the run."""
         if self._endings is not None:
             self._endings.begin()
 
     def close(self) -> None:
-        """Give the signals back."""
+        """Restore the signal handlers."""
         if self._open is not None:
             self._open.close()
             self._open = self._endings = None

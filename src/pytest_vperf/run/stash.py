@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from pytest_vperf.run.session import ClaimsSession
 
 _SESSION: pytest.StashKey[ClaimsSession] = pytest.StashKey()
-#: On a test: whether its body runs. What is reported meanwhile is a part of it, a subtest.
+#: On a test: whether its body is running. What is reported meanwhile is a subtest.
 RUNNING: pytest.StashKey[bool] = pytest.StashKey()
 
 
 def claims_session(config: pytest.Config) -> ClaimsSession:
-    """What the run knows of its claims, made on first use; the same for every caller."""
+    """The run's claims session; made at the first call."""
     if _SESSION not in config.stash:
         from pytest_vperf.run.session import ClaimsSession
 
@@ -24,5 +24,5 @@ def claims_session(config: pytest.Config) -> ClaimsSession:
 
 
 def begun_session(config: pytest.Config) -> ClaimsSession | None:
-    """The session, if anything has used it: most test runs claim nothing, and pay nothing."""
+    """The session, if anything has used it. Most test runs have no claims, and must not pay for one."""
     return config.stash.get(_SESSION, None)

@@ -1,12 +1,12 @@
 """When a test is run again, so that the sessions of its claims are spread over the run.
 
-A claim about a limit is judged in several sessions. Each of them is a visit to its test: the test runs as any
-other, and a claim whose session is over ends it. The first visit comes in the user's order; the second when half
-of what then remained of the run is over, at the first place from there on where it ends no fixture that other tests
-share, see `pytest_vperf.run.visits`; the rest after the last test, in passes in the user's order. So the sessions
-of a claim are as far apart as the run allows, and nobody waits.
+A claim about a limit is judged in several sessions, and each session is a visit to its test: the test runs like any
+other, and ends when the claim's session is over. The first visit comes in the user's order. The second comes halfway
+through what then remains of the run, at the first place where it ends no fixture that other tests share. The rest
+follow after the last test, in passes in the user's order. So the sessions of a claim are as far apart as the run
+allows, without waiting.
 
-pytest sees each test once: the reports of a visit that another one follows are not logged.
+pytest sees each test once: only the reports of its last visit are logged.
 """
 
 from __future__ import annotations
@@ -24,24 +24,23 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterable, Mapping
 
 
-# Where in a run a test may be visited again: never between two tests that share a fixture which the visit would
-# end.
+# Where a test may be visited again: never between two tests that share a fixture which the visit would end.
 #
-# pytest ends the fixtures of a class, module or package as soon as a test from elsewhere is next. In the user's
-# order that is after the last of its tests; a visit in their midst would end them, and make them anew, under the
-# tests that share them.
+# pytest ends the fixtures of a class, module or package as soon as a test from elsewhere is next. In the user's order
+# that is after the last of its tests; a visit between them would end the fixtures, and set them up anew, while tests
+# still share them.
 
-#: A folder that is no package holds no fixtures. Older versions of pytest do not collect such folders.
+#: A folder that is not a package has no fixtures. Older versions of pytest do not collect such folders.
 _FOLDER: type | None = getattr(pytest, "Dir", None)
 
 
 def comes_between(visited: pytest.Item, previous: pytest.Item, following: pytest.Item) -> bool:
-    """Whether a test may be visited between two others, without an end to anything that they share."""
+    """Whether a test may be visited between two others without ending anything that they share."""
     own = set(visited.listchain())
     shared = set(previous.listchain()) & set(following.listchain())
     if any(node not in own and type(node) is not _FOLDER for node in shared):
         return False
-    # A fixture with parameters is made anew for each of them.
+    # A parametrized fixture is set up anew for each parameter.
     first, second, third = map(_parameters, (previous, following, visited))
     return not any(
         second.get(name) == value != third.get(name, value) for name, value in first.items()
@@ -49,7 +48,7 @@ def comes_between(visited: pytest.Item, previous: pytest.Item, following: pytest
 
 
 def _parameters(item: pytest.Item) -> Mapping[str, int]:
-    """Which parameter a test has of each fixture that several tests share."""
+    """The index of the parameter that a test has of each shared fixture."""
     call: Any = getattr(item, "callspec", None)
     scopes = getattr(call, "_arg2scope", {})
     return {
@@ -70,10 +69,8 @@ class _Pending:
     """A test that is to be visited again.
 
     Attributes:
-        order: its place in the user's order.
-        due: before which test of the run it is due at the earliest, counted from 0; at the number of tests: after
-            them all.
-        session: which session is next, from 2 on.
+        order: its place in the user's order. due: the index of the test before which it is due at the earliest; the
+            number of tests means after all. session: the next session, from 2 on.
         durations: seconds that each phase took in its earlier visits.
     """
 
@@ -95,7 +92,7 @@ class Visits:
         self._session = session
         self._claiming = claiming
         self._config = session.config
-        # A worker does not know its share beforehand.
+        # A worker does not know its share of the tests beforehand.
         workers = getattr(session.config, "workerinput", {}).get("workercount", 1)
         self._total = math.ceil(len(session.items) / workers)
         self._begun = 0
@@ -107,7 +104,7 @@ class Visits:
     def pytest_runtest_protocol(
         self, item: pytest.Item, nextitem: pytest.Item | None
     ) -> Generator[None, object, object]:
-        """Around a test of the main loop: what is due before it, and after the last one all the rest."""
+        """Run the visits that are due before a test of the main loop, and all that remain after the last."""
         if self._revisited is not None:
             return (yield)
         while due := self._due(item):
@@ -116,21 +113,21 @@ class Visits:
         self._previous = item
         result = yield
         if nextitem is None:
-            # pytest's loop ends after this test as it does after any other: it looks at -x and Ctrl-C itself.
+            # pytest's main loop checks for -x and Ctrl-C after this test as after any other.
             while self._pending and not self._stopping:
                 self._revisit(self._in_passes()[0], None)
         return result
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Before a visit between two tests: leave the folders that only those two share."""
+        """Before a visit between two tests, tears down the folders that only those two share."""
         if self._revisited is not None:
             item.session._setupstate.teardown_exact(item)
 
     def run(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-        """The protocol of a test; ``None`` leaves it to others."""
+        """Run a test; ``None`` leaves it to others."""
         if self._stopping:
-            return True  # a visit before this test has ended the run
+            return True  # an earlier visit ended the run
         if _left_to_others(item):
             return None
         if item in self._claiming:
@@ -139,7 +136,7 @@ class Visits:
         following = self._following(None)
         if nextitem is not None or following is None:
             return None
-        # The last test, and visits remain: they need the fixtures of the session.
+        # After the last test visits remain, which need the session's fixtures.
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         runtestprotocol(item, nextitem=following)
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
@@ -150,7 +147,7 @@ class Visits:
         return bool(self._session.shouldfail or self._session.shouldstop)
 
     def _due(self, nextitem: pytest.Item) -> pytest.Item | None:
-        """The first test to be visited between the last one of the main loop and its next one."""
+        """The first test to visit before the main loop's next test."""
         previous = self._previous
         due = [
             item
@@ -162,18 +159,18 @@ class Visits:
         return min(due, key=lambda item: (self._pending[item].due, self._pending[item].order))
 
     def _in_passes(self) -> list[pytest.Item]:
-        """What is pending, all second sessions before all third ones, in the user's order."""
+        """The pending visits: all second sessions before all third ones, in the user's order."""
         known = self._pending
         return sorted(known, key=lambda item: (known[item].session, known[item].order))
 
     def _following(self, nextitem: pytest.Item | None) -> pytest.Item | None:
-        """Which test runs next, where pytest says ``nextitem``."""
+        """The test that runs next, for pytest's ``nextitem``."""
         if nextitem is not None:
             return self._due(nextitem) or nextitem
         return next(iter(self._in_passes()), None)
 
     def _revisit(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
-        """Run a test again, as pytest's main loop does."""
+        """Run a test again as pytest's main loop would."""
         self._revisited = self._pending.pop(item)
         worker: Any = next(
             (each for each in self._config.pluginmanager.get_plugins() if _is_worker(each)), None
@@ -189,14 +186,15 @@ class Visits:
                 worker.item_index = index
 
     def _visit(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
-        """As `_pytest.runner.runtestprotocol`, but its reports are held until it is known whether another follows."""
+        """Like `_pytest.runner.runtestprotocol`, but holds the reports until it is known whether another visit
+        follows."""
         again, hook, known = self._revisited, item.ihook, cast("Any", item)
         visit = again or _Pending(self._session.items.index(item))
         claims = item.stash[TEST_CLAIMS] if again else TestClaims()
         item.stash[TEST_CLAIMS] = claims
         claims.begin_visit(revisited="subtests" not in getattr(item, "fixturenames", ()))
         properties, travelled = list(item.user_properties), claims.reported
-        # In one line per file, a later visit that ends nothing leaves no trace.
+        # With one line per file, a later visit that ends nothing leaves no trace.
         started = again is None or self._shows_tests
         if started:
             hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
@@ -213,7 +211,7 @@ class Visits:
                     hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
                 _log(item, reports, visit)
             following: Any = None if self._stopping else self._following(nextitem)
-            if following is item:  # what it shares with itself is all but its own fixtures
+            if following is item:  # it shares everything with itself but its own fixtures
                 following = item.parent
             claims.ledger.begin_teardown()
             reports.append(call_and_report(item, "teardown", log=False, nextitem=following))
@@ -228,19 +226,19 @@ class Visits:
             visit.durations.update(
                 (each.when, visit.durations.get(each.when, 0.0) + each.duration) for each in reports
             )
-            claims.reported = travelled  # what was put on these reports has gone nowhere
+            claims.reported = travelled  # these reports were dropped with what they carried
             _restore_properties(item, properties)
             self._show_session(claims)
             return
         if self._pending.pop(item, None) is None:
             _log(item, reports[-1:], visit)
-        else:  # the teardown failed, which ended what was to be continued
+        else:  # the teardown failed: there is nothing to continue
             vars(reports[-2])["vperf_verdict"] = "inconclusive"
             _log(item, reports, visit)
         hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
 
     def _put_off(self, item: pytest.Item, visit: _Pending, claims: TestClaims) -> None:
-        """Say when the test is due again."""
+        """Set when the test is due again."""
         paused = claims.ledger.paused
         assert paused is not None
         visit.session = len(paused.sampling.sessions) + 1
@@ -267,20 +265,20 @@ class Visits:
 
 
 def _log(item: pytest.Item, reports: Iterable[pytest.TestReport], visit: _Pending) -> None:
-    """Log the reports of a test's last visit, with the time of all its visits."""
+    """Log the reports of a test's last visit, with the duration of all its visits."""
     for report in reports:
         report.duration += visit.durations.get(report.when, 0.0)
         item.ihook.pytest_runtest_logreport(report=report)
 
 
 def _restore_properties(item: pytest.Item, before: list[tuple[str, object]]) -> None:
-    """Take back what a visit recorded that is recorded anew in the next one: all but claims that have ended."""
+    """Remove the properties that the next visit records anew: all but those of claims that have ended."""
     new = [each for each in item.user_properties if each not in before]
     item.user_properties[:] = [*before, *(each for each in new if each[0].startswith("vperf."))]
 
 
 def _as_new(item: pytest.Item) -> None:
-    """Give a test that has run what it had before: a request, and an instance of its class that nobody has used."""
+    """Reset a test that has run: a new request, and a fresh instance of its class."""
     known: Any = item
     if getattr(known, "_request", None) is False:
         known._initrequest()
@@ -290,7 +288,7 @@ def _as_new(item: pytest.Item) -> None:
 
 
 def _left_to_others(item: pytest.Item) -> bool:
-    """Whether a test is run in another way than pytest's own."""
+    """Whether another plug-in runs this test in its own way."""
     option = item.config.getoption
     if any(option(name, None) for name in _OPTIONS):
         return True
