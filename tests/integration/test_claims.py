@@ -137,9 +137,9 @@ def test_two_targets_are_compared(project, pytester):
     result = project(
         """
         from pytest_vperf.quantity import Quantity
-        def test_order(claim, host, containers):
+        def test_order(claim, native, containers):
             claim("start.order").compares(
-                lambda: Quantity(host.run(["true"]).duration, "s"),
+                lambda: Quantity(native.run(["true"]).duration, "s"),
                 to=lambda: containers.start().startup_time,
             )
         """

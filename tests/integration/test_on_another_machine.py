@@ -93,16 +93,16 @@ def there(
 def test_a_pod_there_is_confined_too(there: There) -> None:
     said = there.pytest(
         """
-        def test_pod(pods_on, host, disks):
+        def test_pod(pods_on, native, disks):
             disk = disks.make("2 MiB")
             with pods_on("tcg").start(disks=[disk], replaceable=True) as pod:
-                status = host.run(["cat", f"/proc/{pod.pid}/status"]).text
+                status = native.run(["cat", f"/proc/{pod.pid}/status"]).text
                 found = dict(line.split(":", 1) for line in status.splitlines())
                 assert "0" not in found["Uid"].split() + found["Gid"].split()
                 assert found["Groups"].strip() == ""
                 assert int(found["CapEff"], 16) == int(found["CapPrm"], 16) == 0
                 assert (found["NoNewPrivs"].strip(), found["Seccomp"].strip()) == ("1", "2")
-                limits = host.run(["cat", f"/proc/{pod.pid}/limits"]).text
+                limits = native.run(["cat", f"/proc/{pod.pid}/limits"]).text
                 assert " ".join(limits.split("core file size")[1].split()[:2]) == "0 0"
                 assert pod.facts().details["sandbox"] == "seccomp, a user of its own"
                 write = f"dd if=/dev/zero of={disk.where(pod)} bs=64k count=8 conv=fsync"
@@ -130,12 +130,12 @@ def test_every_target_is_there(there: There) -> None:
                 used = pod.usage()
                 assert used.cpu_time > 0 and used.memory > 50e6
 
-        def test_host(host):
-            assert host.name == "host ({where})"
-            program = host.program("busybox")
-            assert host.run([*program.argv, "echo", "hello"]).text == "hello\\n"
+        def test_host(native):
+            assert native.name == "host ({where})"
+            program = native.program("busybox")
+            assert native.run([*program.argv, "echo", "hello"]).text == "hello\\n"
             assert program.argv[0].startswith("/var/tmp/vperf-")
-            assert host.facts().details["on"] == "{where}"
+            assert native.facts().details["on"] == "{where}"
 
         def test_container(containers):
             with containers.start(cpu_shares=512, memory="64 MiB") as container:
@@ -147,12 +147,12 @@ def test_every_target_is_there(there: There) -> None:
                 assert container.run(["cat"], input=b"y" * 300_000).stdout == b"y" * 300_000
                 assert container.usage().memory > 0
 
-        def test_disk(disks, containers, host):
+        def test_disk(disks, containers, native):
             disk = disks.make("8 MiB", format="ext4")
             with containers.start(disks=[disk]) as container:
                 assert "lost+found" in container.run(["ls", disk.where(container)]).text
                 container.run(["touch", disk.where(container) + "/made"])
-                assert "made" in host.run(["ls", disk.where(host)]).text
+                assert "made" in native.run(["ls", disk.where(native)]).text
 
         def test_raw_disk(disks, pods_on):
             disk = disks.make("8 MiB")
@@ -227,8 +227,8 @@ def test_a_lock_that_is_lost_ends_the_measurement(there: There) -> None:
         import time
         import psutil
 
-        def test_it(host):
-            host.run(["true"])
+        def test_it(native):
+            native.run(["true"])
             for process in psutil.Process({there.server.process.pid}).children(recursive=True):
                 try:
                     words = process.cmdline() or [""]
@@ -239,7 +239,7 @@ def test_a_lock_that_is_lost_ends_the_measurement(there: There) -> None:
             deadline = time.monotonic() + 60
             while time.monotonic() < deadline:
                 time.sleep(0.1)
-                host.run(["true"])
+                native.run(["true"])
         """.replace("\n        ", "\n"),
     )
     assert re.search(
@@ -257,7 +257,7 @@ def test_several_at_a_time_are_refused(there: There) -> None:
 
 
 def test_nobody_lets_us_in(there: There) -> None:
-    text = "def test_host(host):\n    pass\n"
+    text = "def test_host(native):\n    pass\n"
     said = there.pytest(text, "--vperf-on=ssh://root@127.0.0.1:1")
     assert "127.0.0.1:1: ssh cannot reach 127.0.0.1: " in said, said
     assert "Connection refused" in said
