@@ -265,7 +265,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 def _tune(arguments: argparse.Namespace) -> int:
     from pytest_vperf.commands import tune
-    from pytest_vperf.machine.tuning_knobs import ASKED
+    from pytest_vperf.machine.tuning import ASKED
 
     also = [name for text in arguments.also or () for name in text.split(",") if name]
     if arguments.names or arguments.json or arguments.guest_kernel or arguments.container_runtime:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vperf.fixtures import core, kernels, machines, network, places, pods, tools
+from pytest_vperf.fixtures import core, kernels, machines, network, pods, tools
 from pytest_vperf.run import options
 from pytest_vperf.run.stash import RUNNING, begun_session, claims_session
 
@@ -28,7 +28,6 @@ _FIXTURES = (
     network,
     machines,
     kernels,
-    places,
     pods,
 )
 
@@ -57,9 +56,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if options.given_on_command_line(config) or options.given_in_ini(config):
         _ = claims_session(config).settings
     if os.environ.get("VPERF_REQUIRE"):
-        from pytest_vperf.results import require
+        from pytest_vperf.results import run
 
-        require.check()
+        run.check()
 
 
 @pytest.hookimpl(trylast=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pytest_vperf.targets.container import preflight
+from pytest_vperf.commands import doctor
 
 # Begins a run, starts a process for it, says both numbers, and waits to be killed.
 A_RUN = """
@@ -123,7 +123,7 @@ def test_clean_shows_and_removes_what_a_killed_run_left(
 
 def test_doctor_says_of_containers_what_their_own_check_says(vperf: Vperf) -> None:
     done = vperf("doctor", "container", "--json")
-    own = {answer.name: answer for answer in preflight.check(("runc",))}
+    own = {answer.name: answer for answer in doctor.check(("runc",))}
     told = {answer["name"]: answer for answer in json.loads(done.stdout)["checks"]}
     assert told.keys() == {"container", "container runc"}
     for name, answer in told.items():

@@ -6,8 +6,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from pytest_vperf.quantity import Quantity, format_number
-from pytest_vperf.results.load import WHOLE, Load
-from pytest_vperf.results.record import LoadFacts, LoadRow, SweepRecord
+from pytest_vperf.results.record import WHOLE, Load, LoadFacts, LoadRow, SweepRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -6,6 +6,7 @@ doctor's. Only the checks that were asked for are made.
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import sys
 from dataclasses import asdict, dataclass
@@ -15,11 +16,99 @@ from pytest_vperf import foreign_text
 from pytest_vperf.machine import cache
 from pytest_vperf.machine import checks as hazards
 from pytest_vperf.machine import checks as tools
+from pytest_vperf.machine.lock import LockTimeout, measuring
 from pytest_vperf.machine.preflight import Readiness
+from pytest_vperf.machine.runs import Run
+from pytest_vperf.targets.base import TargetError, Unavailable
+from pytest_vperf.targets.container import engine as engines
+from pytest_vperf.targets.container.containers import Containers
+from pytest_vperf.targets.image import rootfs as image
+from pytest_vperf.targets.scope import Scope
+from pytest_vperf.targets.xen.domus import need_mode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
+
+    from pytest_vperf.targets.container.engine import Engine
+
+
+# What ``vperf doctor`` says about containers: one is started with each runtime.
+#
+# That a runtime is installed proves little: one that does not like this host's control groups, say, refuses
+# when it is to start something.
+
+
+def check(runtimes: Sequence[str] = ("runc",)) -> list[Readiness]:
+    """Whether containers can be started here, and with which runtimes; where none answers, in a private engine.
+
+    Waits for a measurement that goes on.
+
+    Returns:
+        ``container`` for the engine, then ``container RUNTIME`` for each.
+    """
+    quick = engines.check(runtimes)
+    if not quick[0].usable:
+        return quick
+    try:
+        # What is started here would disturb a measurement that goes on.
+        with measuring(), Run.begin() as run, engines.Engine.connect(run) as engine:
+            rootfs = image.import_into(engine.client, image.default_rootfs())
+            why = quick[0].why if engine.private else engine.description
+            return [
+                Readiness("container", True, why),
+                *(_started(engine, run, rootfs, answer) for answer in quick[1:]),
+            ]
+    except (TargetError, LockTimeout) as error:
+        missing = _refusal("container", error)
+        return [missing, *(dataclasses.replace(missing, name=each.name) for each in quick[1:])]
+
+
+def _started(engine: Engine, run: Run, rootfs: str, quick: Readiness) -> Readiness:
+    """The answer for one runtime, whose quick check said ``quick``."""
+    if not quick.usable:
+        return quick
+    runtime = quick.name.removeprefix("container ")
+    scope = Scope()
+    try:
+        Containers(lambda: engine, run, scope, runtime=runtime, rootfs=lambda _: rootfs).start()
+    except TargetError as error:
+        return _refusal(quick.name, error)
+    finally:
+        scope.close_since()
+    return quick
+
+
+def _refusal(name: str, error: TargetError | LockTimeout) -> Readiness:
+    if isinstance(error, Unavailable):
+        return Readiness(name, False, error.reason, error.remedy)
+    return Readiness(name, False, " ".join(str(error).split()))
+
+
+# What ``vperf doctor`` says about domUs: whether this machine is a Xen host with libvirt. Nothing is started.
+
+NAME = "domu"
+
+
+def preflight_check() -> Readiness:
+    """Whether domUs can be started on this machine."""
+    from pytest_vperf.targets.libvirt import connect
+    from pytest_vperf.targets.libvirt.connection import Connection
+
+    try:
+        connect.need_dom0()
+        connection = Connection.open(connect.XEN)
+        try:
+            need_mode(connection, "pv")
+            hypervisor = connection.versions()["hypervisor"]
+        finally:
+            connection.close()
+    except Unavailable as error:
+        return Readiness(NAME, False, error.reason, error.remedy)
+    except TargetError as error:
+        return Readiness(NAME, False, str(error), "start libvirtd, as root")
+    return Readiness(NAME, True, f"{hypervisor}, libvirt answers")
+
 
 USABLE, NOT_USABLE, USAGE_ERROR = 0, 1, 2
 #: The runtimes that are always asked about; others are where they are installed.
@@ -133,9 +222,8 @@ def _containers(runtimes: tuple[str, ...]) -> Check:
     asked = runtimes or tuple(dict.fromkeys((*USUAL_RUNTIMES, *oci_runtimes.installed())))
 
     def make() -> list[Readiness]:
-        from pytest_vperf.targets.container import preflight as container_preflight
 
-        return container_preflight.check(asked)
+        return check(asked)
 
     names = ("container", *(f"container {runtime}" for runtime in asked))
     return Check(names, make, "probing containers …")
@@ -148,9 +236,8 @@ def _pods(guest_kernel: Path | None) -> list[Readiness]:
 
 
 def _domus() -> list[Readiness]:
-    from pytest_vperf.targets.xen import preflight
 
-    return [preflight.check()]
+    return [preflight_check()]
 
 
 def _labs() -> list[Readiness]:

@@ -14,7 +14,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_vperf.machine import noise_settings, noise_warnings, tuning, tuning_knobs
+from pytest_vperf.machine import noise_settings, noise_warnings, tuning
 from pytest_vperf.machine.tuning import Busy, TuningError
 from pytest_vperf.reporting.console import say, tell
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from pytest_vperf.machine.noise_warnings import NoiseWarning
-    from pytest_vperf.machine.tuning_knobs import Change
+    from pytest_vperf.machine.tuning import Change
 
 OK, FAILED = 0, 1
 CANNOT_EXECUTE, NOT_FOUND = 126, 127  # as a shell has it
@@ -58,7 +58,7 @@ def run(
     if done:
         say("vperf", f"{done}")
     settings = noise_settings.settings(root)
-    planned = tuning_knobs.changes(root, settings, also)
+    planned = tuning.changes(root, settings, also)
     # With a command its output is what is wanted.
     if not command:
         _show(settings, noise_warnings.look(root), planned, root)
@@ -94,7 +94,7 @@ def _as_it_is() -> contextlib.AbstractContextManager[None]:
 
 
 def _counted(planned: Sequence[Change]) -> str:
-    titles = {knob.key: knob.title for knob in tuning_knobs.KNOBS}
+    titles = {knob.key: knob.title for knob in tuning.KNOBS}
     return ", ".join(titles[key] for key in dict.fromkeys(change.key for change in planned))
 
 
@@ -120,7 +120,7 @@ def _show(
         )
     else:
         tell("nothing was found that makes this machine noisy")
-    commands = tuning_knobs.commands(planned, root)
+    commands = tuning.commands(planned, root)
     if commands:
         tell("\nas root, until the next boot (or with --apply, for a while):")
         for line in commands:
@@ -129,10 +129,10 @@ def _show(
 
 def _show_asked(settings: dict[str, str], also: Collection[str], root: Path) -> None:
     """What could be changed too, but does more than make noise."""
-    for knob in tuning_knobs.KNOBS:
+    for knob in tuning.KNOBS:
         if not knob.asked or knob.key in also or settings[knob.key].startswith("unknown"):
             continue
-        commands = tuning_knobs.commands(tuning_knobs.changes_of(knob, root), root)
+        commands = tuning.commands(tuning.changes_of(knob, root), root)
         if commands:
             tell(f"\nonly if you want it (or with --also={knob.key}): {knob.why}")
             tell(f"  {'; '.join(commands)}")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pytest_vperf.machine import fingerprint
 from pytest_vperf.machine.noise_settings import CLOCK, UNKNOWN
 from pytest_vperf.machine.procfile import content
-from pytest_vperf.machine.tuning_knobs import KNOBS, changes_of, commands
+from pytest_vperf.machine.tuning import KNOBS, changes_of, commands
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -9,7 +9,7 @@ from pytest_vperf import foreign_text
 from pytest_vperf.quantity import format_number
 from pytest_vperf.reporting import words
 from pytest_vperf.reporting.words import CATEGORIES, OUTCOMES
-from pytest_vperf.results import require
+from pytest_vperf.results import run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -210,7 +210,7 @@ def write_summary(
     for name in unmet:
         asked = foreign_text.line(name)
         reporter.line(
-            f"claims: {require.VARIABLE} asks for {asked}, and no claim about it was measured",
+            f"claims: {run.VARIABLE} asks for {asked}, and no claim about it was measured",
             red=True,
         )
     if usage_error:

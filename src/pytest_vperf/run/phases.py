@@ -85,7 +85,7 @@ def _replace(call: pytest.CallInfo[None], conclude: Callable[[], None]) -> None:
 
 def _unavailable(item: pytest.Item, error: BaseException | None) -> None:
     """Record a claim as not measured because a target was unavailable outside any sampler."""
-    from pytest_vperf.results import require
+    from pytest_vperf.results import run
     from pytest_vperf.results.record import unmeasured
     from pytest_vperf.results.run import now
 
@@ -93,7 +93,7 @@ def _unavailable(item: pytest.Item, error: BaseException | None) -> None:
     target = str(getattr(error, "target", ""))
     strict = session.settings.mode == "strict"
     if item not in session.claiming:
-        strict = strict or require.names(target)
+        strict = strict or run.names(target)
         outcomes.not_proven(f"not measured: {reason}", strict=strict, name=item.name)
     claims = item.stash.setdefault(TEST_CLAIMS, outcomes.TestClaims())
     if claims.records and not claims.named:

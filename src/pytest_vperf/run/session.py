@@ -407,7 +407,7 @@ class ClaimsSession:
         """What ``VPERF_REQUIRE`` names and no claim could measure."""
         if not self.has_claims:
             return []
-        from pytest_vperf.results import require
+        from pytest_vperf.results import run as require
 
         return require.unmet(self.run.claims)
 

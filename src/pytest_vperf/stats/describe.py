@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from pytest_vperf.stats.interval import quantile_interval
+from pytest_vperf.stats.evidence import quantile_interval
 from pytest_vperf.stats.limit import WARM_UP, WARM_UP_LATER
 from pytest_vperf.stats.pair import PairedSamples
 from pytest_vperf.stats.rule import Arm, Cause, Ending, State, check_number, check_whole, suspicion

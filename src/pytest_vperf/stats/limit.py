@@ -6,8 +6,7 @@ import math
 from bisect import insort
 from typing import TYPE_CHECKING, Any
 
-from pytest_vperf.stats.evidence import SignEvidence
-from pytest_vperf.stats.interval import Interval, sample_quantile, sequential_interval
+from pytest_vperf.stats.evidence import Interval, SignEvidence, sample_quantile, sequential_interval
 from pytest_vperf.stats.rule import (
     Ending,
     State,

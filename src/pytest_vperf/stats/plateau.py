@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import NormalDist, median
 from typing import TYPE_CHECKING, Literal
 
-from pytest_vperf.stats.interval import Interval, quantile_interval, sample_quantile
+from pytest_vperf.stats.evidence import Interval, quantile_interval, sample_quantile
 from pytest_vperf.stats.rule import (
     Ending,
     State,

@@ -12,7 +12,7 @@ import statistics
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Literal
 
-from pytest_vperf.stats.interval import Interval, quantile_interval, sample_quantile
+from pytest_vperf.stats.evidence import Interval, quantile_interval, sample_quantile
 from pytest_vperf.stats.rule import check_error, check_number, check_positive
 
 if TYPE_CHECKING:

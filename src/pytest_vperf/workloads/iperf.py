@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from pytest_vperf.quantity import Quantity, amount
-from pytest_vperf.results.load import Load
+from pytest_vperf.results.record import Load
 from pytest_vperf.workloads.base import (
     TOKEN,
     Output,

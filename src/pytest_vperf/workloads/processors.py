@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from pytest_vperf.quantity import Quantity
-from pytest_vperf.results.load import Busy
+from pytest_vperf.results.record import Busy
 from pytest_vperf.targets.base import TargetError, Unavailable
 from pytest_vperf.workloads.base import Output, ParseError, Reader
 

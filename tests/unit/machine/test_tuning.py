@@ -18,14 +18,21 @@ from pytest_vperf.machine import leftovers
 from pytest_vperf.machine.noise_settings import settings
 from pytest_vperf.machine.processes import wait_gone
 from pytest_vperf.machine.restore_settings import JournalError, load, state
-from pytest_vperf.machine.tuning import Busy, TuningError, journal_path, left_over, recover, tuned
-from pytest_vperf.machine.tuning_knobs import changes
+from pytest_vperf.machine.tuning import (
+    Busy,
+    TuningError,
+    changes,
+    journal_path,
+    left_over,
+    recover,
+    tuned,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from pytest_vperf.machine.tuning_knobs import Change
+    from pytest_vperf.machine.tuning import Change
 
     Put = Callable[[Mapping[str, str | None]], Path]
 
@@ -170,7 +177,7 @@ import os, signal, sys, time
 from pathlib import Path
 from pytest_vperf.machine.noise_settings import settings
 from pytest_vperf.machine.tuning import tuned
-from pytest_vperf.machine.tuning_knobs import changes
+from pytest_vperf.machine.tuning import changes
 root = Path(sys.argv[1])
 with tuned(root, changes(root, settings(root))):
     print("tuned", flush=True)

@@ -19,8 +19,7 @@ from pytest_vperf.results.record import (
     pair_ratios,
     unmeasured,
 )
-from pytest_vperf.results.require import check, unmet
-from pytest_vperf.results.run import RunRecord, properties
+from pytest_vperf.results.run import RunRecord, check, properties, unmet
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,7 +23,6 @@ for name in (
         "reporting.terminal",
         "reporting.summary",
         "reporting.tables",
-        "results.require",
         "results.run",
     ),
     *("results.run", "run.session", "run.settings", "targets.base", "targets.scope"),

@@ -34,7 +34,6 @@ def test_what_is_imported_without_a_claim(tmp_path: Path) -> None:
         "pytest_vperf.fixtures.kernels",
         "pytest_vperf.fixtures.machines",
         "pytest_vperf.fixtures.network",
-        "pytest_vperf.fixtures.places",
         "pytest_vperf.fixtures.pods",
         "pytest_vperf.fixtures.tools",
         "pytest_vperf.plugin",

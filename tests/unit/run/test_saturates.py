@@ -11,7 +11,7 @@ LOADS = """
 import itertools
 
 import pytest
-from pytest_vperf.results.load import Busy, Load
+from pytest_vperf.results.record import Busy, Load
 from pytest_vperf.quantity import Quantity
 
 noise = itertools.cycle([1, 1.002, 0.998, 1.001, 0.999, 1.003, 0.997])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from pytest_vperf.stats.interval import quantile_interval, sample_quantile
+from pytest_vperf.stats.evidence import quantile_interval, sample_quantile
 
 values = st.lists(st.floats(-1e100, 1e100), min_size=1, max_size=40)
 quantiles = st.floats(0.01, 0.99)

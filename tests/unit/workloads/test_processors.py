@@ -13,7 +13,7 @@ import pytest
 from passing_time import Clock
 
 from pytest_vperf.quantity import Quantity
-from pytest_vperf.results.load import Busy, Load
+from pytest_vperf.results.record import Busy, Load
 from pytest_vperf.targets.base import Completed, TargetError, Unavailable
 from pytest_vperf.workloads import processors
 from pytest_vperf.workloads.base import Output, ParseError

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 
 from pytest_vperf.machine import cache, fingerprint
 from pytest_vperf.targets.base import ON, CannotConnect, TargetError, Unavailable
+from pytest_vperf.targets.pod.disk import build_disk
 from pytest_vperf.targets.remote.connection import Hold, SshConnection
-from pytest_vperf.targets.remote.ssh import SshHost
+from pytest_vperf.targets.remote.ssh import ImageHost, SshHost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.base import Target
+    from pytest_vperf.targets.image.rootfs import Rootfs
     from pytest_vperf.targets.remote.address import Address
 
 
@@ -294,3 +296,32 @@ class RemoteMachine:
                 " image and kernel it would run",
                 remedy=f"call pytest-vperf on a machine of the kind {there}",
             )
+
+
+def host_of(machine: RemoteMachine, run: Run, rootfs: Callable[[], Rootfs] | None) -> SshHost:
+    """The machine as the host of what runs on it; ended by the caller, which leaves the machine's connection open.
+
+    Args:
+        machine: the machine.
+        run: owns what is mounted there.
+        rootfs: gives the image; called when its first program is wanted. ``None``: it runs its own programs.
+    """
+    name, shared = f"host{machine.mark}", machine.ssh.connection
+    if rootfs is None:
+        return SshHost(
+            machine.address.url, run, name=name, connection=shared, details=machine.details
+        )
+
+    def disk(image: Rootfs) -> str:
+        return machine.sent.keep(build_disk(image.path, image.sha256), "image")
+
+    return ImageHost(
+        machine.address.url,
+        run,
+        rootfs=rootfs,
+        disk=disk,
+        name=name,
+        details=machine.details,
+        connection=shared,
+        folder=machine.folder,
+    )

@@ -15,8 +15,8 @@ import pytest
 
 from pytest_vperf.commands.calibrate import runs
 from pytest_vperf.commands.calibrate import runs as quiet
+from pytest_vperf.commands.calibrate.command import differences
 from pytest_vperf.commands.calibrate.limits import Gathered, print_limits
-from pytest_vperf.commands.calibrate.machine import differences
 from pytest_vperf.commands.calibrate.runs import Runs, RunsProblem
 from pytest_vperf.commands.calibrate.survey import MEASURED
 from pytest_vperf.machine import fingerprint, noise

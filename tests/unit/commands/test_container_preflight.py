@@ -6,10 +6,10 @@ import fcntl
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pytest_vperf.commands import doctor
 from pytest_vperf.machine import lock
 from pytest_vperf.machine.preflight import Readiness
 from pytest_vperf.targets.container import engine as engines
-from pytest_vperf.targets.container import preflight
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,14 +23,14 @@ def test_it_waits_for_a_measurement_and_says_if_that_does_not_end(
     path = tmp_path / "lock"
     monkeypatch.setenv("VPERF_LOCK", str(path))
     monkeypatch.setenv("VPERF_RUNS_DIR", str(tmp_path / "runs"))
-    monkeypatch.setattr(preflight, "measuring", partial(lock.measuring, limit=0))
+    monkeypatch.setattr(doctor, "measuring", partial(lock.measuring, limit=0))
     quick = [Readiness("container", True, "there"), Readiness("container runc", True, "1.1")]
     monkeypatch.setattr(engines, "check", lambda runtimes: quick)
     with path.open("w+") as held:
         held.write("process 7 of user 0: pytest")
         held.flush()
         fcntl.flock(held, fcntl.LOCK_EX)
-        answers = preflight.check(("runc",))
+        answers = doctor.check(("runc",))
     why = "another measurement (process 7 of user 0: pytest) held this machine for 0 s"
     assert answers == [
         Readiness("container", False, why),
