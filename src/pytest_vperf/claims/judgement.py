@@ -1,4 +1,7 @@
-"""The way of one claim from its first sample to its record, in one visit to its test or in several."""
+"""The way of one claim from its first sample to its record, in one visit to its test or in several.
+
+From what was sampled and judged to the plain record of it.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +47,6 @@ if TYPE_CHECKING:
     from pytest_vperf.thresholds.criterion import Criterion
     from pytest_vperf.thresholds.profile import Threshold
 
-
-# From what was sampled and judged to the plain record of it.
 
 #: Sessions that begin within fewer seconds than this saw one mood of the machine; a reader should know.
 SPAN = 60.0

@@ -2,6 +2,8 @@
 
 One small file for each claim, under the cache folder, named by the claim and the machine's whole fingerprint: after
 another kernel, microcode or processor it counts no more, since it is not found.
+
+The result of a self-check as plain data: what the command shows, `--json` writes, and a mark keeps.
 """
 
 from __future__ import annotations
@@ -18,9 +20,6 @@ from pytest_vperf.stats.self_check import Tally
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
-
-
-# The result of a self-check as plain data: what the command shows, `--json` writes, and a mark keeps.
 
 
 class Decided(TypedDict):

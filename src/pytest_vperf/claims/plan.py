@@ -3,6 +3,10 @@
 Of two sources of a setting the more specific wins: the claim's entry in the threshold file, then the ``vperf``
 marker of the test, then the option, then the ini setting, then the default. A budget on the command line comes before
 all: it is what somebody waits for now, and changes no verdict but to inconclusive.
+
+Which judge a criterion gets.
+
+How a claim can end.
 """
 
 from __future__ import annotations
@@ -30,9 +34,6 @@ if TYPE_CHECKING:
     from pytest_vperf.stats.rule import Rule
     from pytest_vperf.thresholds.criterion import Criterion
     from pytest_vperf.thresholds.profile import Threshold
-
-
-# Which judge a criterion gets.
 
 
 def rule_for(
@@ -94,9 +95,6 @@ def rule_for_sweep(
         seed=seed,
     )
     return sweep.rule
-
-
-# How a claim can end.
 
 
 class Verdict(str, Enum):

@@ -1,6 +1,10 @@
 """The sampling loop: take samples until the rule has decided, or pauses, or the time is over, and keep every one.
 
 What is measured stays in the `Sampling`, also when a sampler raises or Ctrl-C ends it (design rule 10).
+
+Whether samples may be held against a criterion, and two arms against each other.
+
+How long a claim is expected to take, from the pace so far; a forecast is noisy, and treated as such.
 """
 
 from __future__ import annotations
@@ -27,9 +31,6 @@ if TYPE_CHECKING:
     from pytest_vperf.thresholds.criterion import Criterion
 
     Sampler = Callable[[], Quantity]
-
-
-# Whether samples may be held against a criterion, and two arms against each other.
 
 
 class NotComparable(TypeError):
@@ -115,8 +116,6 @@ def _build(use: ToolUse) -> str:
     program = use.program
     return f"{use.version} with sha256 {program.sha256[:12]} in {use.target} ({program.origin}: {program.path})"
 
-
-# How long a claim is expected to take, from the pace so far; a forecast is noisy, and treated as such.
 
 #: From this many samples (of a comparison: pairs) on a forecast is shown, and from twice as many it may end a claim.
 SHOWN_FROM = 8

@@ -2,6 +2,13 @@
 
 Every answer comes from the part that would use the thing: a target's own check, never a guess of the
 doctor's. Only the checks that were asked for are made.
+
+What ``vperf doctor`` says about containers: one is started with each runtime.
+
+That a runtime is installed proves little: one that does not like this host's control groups, say, refuses when it is
+to start something.
+
+What ``vperf doctor`` says about domUs: whether this machine is a Xen host with libvirt. Nothing is started.
 """
 
 from __future__ import annotations
@@ -31,12 +38,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_vperf.targets.container.engine import Engine
-
-
-# What ``vperf doctor`` says about containers: one is started with each runtime.
-#
-# That a runtime is installed proves little: one that does not like this host's control groups, say, refuses
-# when it is to start something.
 
 
 def check(runtimes: Sequence[str] = ("runc",)) -> list[Readiness]:
@@ -84,8 +85,6 @@ def _refusal(name: str, error: TargetError | LockTimeout) -> Readiness:
         return Readiness(name, False, error.reason, error.remedy)
     return Readiness(name, False, " ".join(str(error).split()))
 
-
-# What ``vperf doctor`` says about domUs: whether this machine is a Xen host with libvirt. Nothing is started.
 
 NAME = "domu"
 

@@ -1,4 +1,7 @@
-"""How far a host may be filled: so many, so much memory, and what it keeps for itself."""
+"""How far a host may be filled: so many, so much memory, and what it keeps for itself.
+
+Why a host was filled no further: what an error of a start, or the watch over the host's memory, says.
+"""
 
 from __future__ import annotations
 
@@ -74,8 +77,6 @@ def _meminfo(name: str) -> int:
             return int(value.split()[0]) * 1024
     raise TargetError(f"/proc/meminfo has no {name}")
 
-
-# Why a host was filled no further: what an error of a start, or the watch over the host's memory, says.
 
 #: What ends a filling:
 #:

@@ -1,4 +1,7 @@
-"""A host that is filled: how many run, why no more, what each of them costs; and their end."""
+"""A host that is filled: how many run, why no more, what each of them costs; and their end.
+
+The targets of a filling: owned while others start, found to be alive, and ended several at a time.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,6 @@ if TYPE_CHECKING:
     from pytest_vperf.results.record import FillingRecord
     from pytest_vperf.targets.base import Facts, Target
 
-
-# The targets of a filling: owned while others start, found to be alive, and ended several at a time.
 
 if TYPE_CHECKING:
     T = TypeVar("T", bound=Target)

@@ -2,6 +2,8 @@
 
 It is kept by what is in it: the packages and versions that apt resolves from the machine's own sources, and our own
 files. There is no key and no identity in it: those come with each start.
+
+What the disk of a host of a lab has besides its packages, and what it does without.
 """
 
 from __future__ import annotations
@@ -36,8 +38,6 @@ if TYPE_CHECKING:
 
     Say = Callable[[str], None]
 
-
-# What the disk of a host of a lab has besides its packages, and what it does without.
 
 #: Changes with the patterns below; our own files are part of the key by their content.
 _NAME = "lab host 1"

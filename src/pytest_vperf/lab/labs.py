@@ -1,4 +1,12 @@
-"""The hosts of a lab: started, found, ended. ``up("kvm")`` is all that most callers need."""
+"""The hosts of a lab: started, found, ended. ``up("kvm")`` is all that most callers need.
+
+The user's labs that are broken: found, shown and removed like what killed runs left.
+
+A lab of a run is the run's, and found by the run's marks. The user's own lab has no owner that lives: it is left
+alone as long as it answers, or is being started.
+
+What ``vperf lab status`` shows: which hosts are built, and which are up.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +40,6 @@ if TYPE_CHECKING:
     from pytest_vperf.machine.runs import Run
 
     Say = Callable[[str], None]
-
-
-# The user's labs that are broken: found, shown and removed like what killed runs left.
-#
-# A lab of a run is the run's, and found by the run's marks. The user's own lab has no owner that lives: it is left
-# alone as long as it answers, or is being started.
 
 
 def find_leftovers() -> list[Leftover]:
@@ -91,8 +93,6 @@ def _remove(folder: Path) -> str:
         shutil.rmtree(folder)
     return ""
 
-
-# What ``vperf lab status`` shows: which hosts are built, and which are up.
 
 COLUMNS = ("lab", "built", "state", "process", "port")
 

@@ -1,4 +1,7 @@
-"""Starts a host of a lab: launches its QEMU, and waits until it reports ready and libvirt answers."""
+"""Starts a host of a lab: launches its QEMU, and waits until it reports ready and libvirt answers.
+
+Whether a host of a lab is emulated, or has the machine's own virtualisation.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +37,6 @@ if TYPE_CHECKING:
     from pytest_vperf.lab.kinds import Kind
     from pytest_vperf.lab.state import LabHost
 
-
-# Whether a host of a lab is emulated, or has the machine's own virtualisation.
 
 _NESTED = tuple(Path(f"/sys/module/kvm_{maker}/parameters/nested") for maker in ("intel", "amd"))
 #: Characters of a reason that fits into a line about something else.

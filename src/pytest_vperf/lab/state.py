@@ -2,6 +2,8 @@
 
 The user's own lab, which stays up, has the folder ``lab-KIND`` beside the folders of the runs. A lab of a run has one
 inside the run's, and goes with it.
+
+A host of a lab that is up: how it is reached, and what it is.
 """
 
 from __future__ import annotations
@@ -31,9 +33,6 @@ from pytest_vperf.targets.pod.qmp import Qmp, QmpError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
-
-
-# A host of a lab that is up: how it is reached, and what it is.
 
 
 @dataclass(frozen=True)

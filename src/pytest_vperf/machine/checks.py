@@ -1,4 +1,7 @@
-"""Which the measuring tools are, and whether libvirt and the Python packages are here."""
+"""Which the measuring tools are, and whether libvirt and the Python packages are here.
+
+What makes measurements go wrong without making them fail.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,6 @@ from pytest_vperf.machine.preflight import Readiness, find_program
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-
-# What makes measurements go wrong without making them fail.
 
 KVM = Path("/dev/kvm")
 #: The name under which `check_kvm_device` answers.

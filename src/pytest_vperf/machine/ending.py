@@ -1,4 +1,16 @@
-"""Ending a process of ours that waits for the end of its input."""
+"""Ending a process of ours that waits for the end of its input.
+
+Ctrl-C, SIGTERM and SIGHUP end a run in order, and once: what was started is stopped, what was measured is kept.
+
+SIGHUP is what a closed terminal or a lost SSH connection sends (signal(7)); under nohup(1) it stays ignored. One end
+often tells more than one signal: the kernel and the shell both send SIGHUP, timeout(1) signals the process and then
+its group. So nothing but an impatient Ctrl-C cuts short an ending that is under way.
+
+Processes that the kernel ends with the one that started them, however that dies (prctl(2), PR_SET_PDEATHSIG).
+
+The signal comes when the *thread* that forked ends, and the wish is lost where a process changes its user or executes
+a set-user-ID program. So what is to live as long as this process is forked by a thread that does.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +33,6 @@ if TYPE_CHECKING:
     from signal import Signals
     from types import FrameType
 
-
-# Ctrl-C, SIGTERM and SIGHUP end a run in order, and once: what was started is stopped, what was measured is kept.
-#
-# SIGHUP is what a closed terminal or a lost SSH connection sends (signal(7)); under nohup(1) it stays ignored. One
-# end often tells more than one signal: the kernel and the shell both send SIGHUP, timeout(1) signals the process
-# and then its group. So nothing but an impatient Ctrl-C cuts short an ending that is under way.
 
 #: What ends a run, and the handler that each has while nobody else has set one.
 _ENDING = {
@@ -151,11 +157,6 @@ def _leave_if_dead(descriptor: int, nowhere: int) -> None:
     if any(seen & select.POLLHUP for _, seen in poll.poll(0)):
         os.dup2(nowhere, descriptor, os.get_inheritable(descriptor))
 
-
-# Processes that the kernel ends with the one that started them, however that dies (prctl(2), PR_SET_PDEATHSIG).
-#
-# The signal comes when the *thread* that forked ends, and the wish is lost where a process changes its user or
-# executes a set-user-ID program. So what is to live as long as this process is forked by a thread that does.
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 

@@ -2,6 +2,8 @@
 
 Everything is read from files of the kernel and of the distribution; no program is called, nothing needs root.
 What a machine does not tell is ``unknown``, never a guess.
+
+Under which hypervisor this machine runs, from what the kernel shows in files: no program is called.
 """
 
 from __future__ import annotations
@@ -17,8 +19,6 @@ from pytest_vperf.quantity import Quantity
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-
-# Under which hypervisor this machine runs, from what the kernel shows in files: no program is called.
 
 #: What a guest's kernel uses for time; it is offered under one hypervisor only.
 _CLOCKS = {"kvm-clock": "kvm", "xen": "xen", "hyperv": "hyperv"}

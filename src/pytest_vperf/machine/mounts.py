@@ -1,4 +1,7 @@
-"""What is mounted below a folder, and taking it away."""
+"""What is mounted below a folder, and taking it away.
+
+Loop devices: attached to a file, found by it, and detached (loop(4), losetup(8)).
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,6 @@ from pytest_vperf.machine.procfile import text
 if TYPE_CHECKING:
     from pytest_vperf.machine.procfile import Read
 
-
-# Loop devices: attached to a file, found by it, and detached (loop(4), losetup(8)).
 
 _SYSTEM = Path("/sys/block")
 

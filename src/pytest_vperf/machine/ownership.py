@@ -1,4 +1,12 @@
-"""Whose a folder is: in what another user may change, nothing of ours is safe, and nothing there is ours to run."""
+"""Whose a folder is: in what another user may change, nothing of ours is safe, and nothing there is ours to run.
+
+User IDs for processes that root starts and does not trust: one for each, and nobody else's.
+
+A user ID costs nothing where it has no name, so none is needed in /etc/passwd. Those here are in a range that
+systemd's list (https://systemd.io/UIDS-GIDS/) calls unused, and that the defaults of SSSD and of subuid(5) do not
+reach. Where a user namespace does not have it, as in most unprivileged containers, it is a small one below 65536 that
+is unused there too. One that has a name, or that a process has, is not taken.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +20,6 @@ import secrets
 import stat
 import threading
 from pathlib import Path
-
-# User IDs for processes that root starts and does not trust: one for each, and nobody else's.
-#
-# A user ID costs nothing where it has no name, so none is needed in /etc/passwd. Those here are in a range that
-# systemd's list (https://systemd.io/UIDS-GIDS/) calls unused, and that the defaults of SSSD and of subuid(5) do not
-# reach. Where a user namespace does not have it, as in most unprivileged containers, it is a small one below 65536
-# that is unused there too. One that has a name, or that a process has, is not taken.
 
 #: User IDs, each its own group's too; the first range that this user namespace has is used.
 RANGES = (range(2_080_000_000, 2_080_000_000 + (1 << 24)), range(60_706, 61_184))

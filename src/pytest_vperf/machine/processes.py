@@ -1,4 +1,7 @@
-"""Which processes carry a mark: a variable in the environment they were started with."""
+"""Which processes carry a mark: a variable in the environment they were started with.
+
+The processes of a run, or of a part of one: by their environment, their folder, or their control group.
+"""
 
 from __future__ import annotations
 
@@ -73,9 +76,6 @@ def end(processes: Iterable[psutil.Process], *, timeout: float = 5.0) -> list[ps
         with contextlib.suppress(psutil.Error):
             process.kill()
     return wait_gone(victims, timeout)
-
-
-# The processes of a run, or of a part of one: by their environment, their folder, or their control group.
 
 
 def owned_by(mark: str, folder: Path, cgroup: str) -> list[psutil.Process]:

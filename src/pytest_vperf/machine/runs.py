@@ -5,6 +5,8 @@ that its owner holds while alive. The kernel drops the lock with the owner, howe
 whose lock is free is left over: `pytest_vperf.machine.leftovers` ends what is marked with its ID, and
 removes it. Every process started for a run carries `Run.environment`; what lives in an engine that is not
 ours carries `Run.labels`; control groups are named after `Run.cgroup`.
+
+Whose something is that lives at a daemon that is not ours: what its labels say of the run that made it.
 """
 
 from __future__ import annotations
@@ -193,9 +195,6 @@ def remove_tree(folder: Path) -> None:
         elif path.exists():
             shutil.rmtree(path)  # once more, for its error
     shutil.rmtree(folder)
-
-
-# Whose something is that lives at a daemon that is not ours: what its labels say of the run that made it.
 
 
 def dead_run(labels: Mapping[str, str]) -> str:

@@ -1,8 +1,18 @@
 """Changing settings of the kernel for a while: whoever changes them holds a lock, and leaves a way back.
 
 The earlier state is in the *journal*, on disk, before anything is changed, and goes when it is restored. A child
-process, the *guardian*, restores it when this process dies; if that was killed as well, `tuning_journal.recover`
+process, the *guardian*, restores it when this process dies; if that was killed as well, `recover`
 does, which ``vperf clean`` and the next ``vperf doctor --tune`` call.
+
+The settings that add noise and can be changed while the kernel runs: which files, which value, and why.
+
+Who may change this machine's settings: one process at a time, until they are as they were.
+
+The lock is one open file that the process and its guardian share, so it is free only when both have ended.
+
+The way back: the earlier state of settings, on disk while they are changed, and gone when they are restored.
+
+What is still there although nobody holds the lock was left by a process that was killed together with its guardian.
 """
 
 from __future__ import annotations
@@ -28,9 +38,6 @@ from pytest_vperf.machine.runs import runs_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-
-
-# The settings that add noise and can be changed while the kernel runs: which files, which value, and why.
 
 
 @dataclass(frozen=True)
@@ -277,10 +284,6 @@ def commands(planned: Sequence[Change], root: Path) -> list[str]:
     return found
 
 
-# Who may change this machine's settings: one process at a time, until they are as they were.
-#
-# The lock is one open file that the process and its guardian share, so it is free only when both have ended.
-
 #: How long the guardian of a process that died may take to restore, before it is waited for no more, in s.
 PATIENCE = 5.0
 
@@ -365,12 +368,6 @@ def is_held() -> bool:
     finally:
         os.close(descriptor)
     return False
-
-
-# The way back: the earlier state of settings, on disk while they are changed, and gone when they are restored.
-#
-# What is still there although nobody holds the lock was left by a process that was killed together with its
-# guardian.
 
 
 def journal_path() -> Path:

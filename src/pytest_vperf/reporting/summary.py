@@ -1,4 +1,11 @@
-"""What pytest's terminal shows of the claims at the end of a run."""
+"""What pytest's terminal shows of the claims at the end of a run.
+
+The text of a refuted claim: a short table that says all, so that nobody has to look further.
+
+The lines that say by what this run judges.
+
+A line for whoever waits at the terminal, or reads a log of it: something takes long, once.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +30,6 @@ if TYPE_CHECKING:
     from pytest_vperf.results.record import ClaimRecord, FillingRecord
     from pytest_vperf.thresholds.hardware import Selection
 
-
-# The text of a refuted claim: a short table that says all, so that nobody has to look further.
 
 #: At most this many samples are printed; all are in the JSON file.
 _SHOWN = 12
@@ -93,8 +98,6 @@ def machine_line(fingerprint: Mapping[str, Any]) -> str:
     return ", ".join([*known, *(["emulated"] if fingerprint.get("emulated") == "yes" else [])])
 
 
-# The lines that say by what this run judges.
-
 #: How many things that make noise the header names; the doctor names them all.
 NAMED = 4
 
@@ -141,9 +144,6 @@ def noise_line(noise: Sequence[NoiseWarning]) -> str:
     more = f", and {len(noise) - NAMED} more" if len(noise) > NAMED else ""
     told = "prints the commands" if any(each.by_command for each in noise) else "says why"
     return f"claims: noisy machine: {named}{more}; `vperf doctor --tune` {told}"
-
-
-# A line for whoever waits at the terminal, or reads a log of it: something takes long, once.
 
 
 def say_notice(config: pytest.Config, text: str) -> None:

@@ -1,4 +1,7 @@
-"""The tables of a run, as text: every claim on one row, and the phases of what was started."""
+"""The tables of a run, as text: every claim on one row, and the phases of what was started.
+
+What was measured along with the samples, as tables: percentiles of a response time, how fair a hundred shared.
+"""
 
 from __future__ import annotations
 
@@ -136,8 +139,6 @@ def render(tables: Sequence[Table], *, width: int, colour: bool) -> list[str]:
         console.print(table)
     return [line.rstrip() for line in stream.getvalue().splitlines()]
 
-
-# What was measured along with the samples, as tables: percentiles of a response time, how fair a hundred shared.
 
 #: Of the arms of a comparison.
 _ARMS = {"a": ", first arm", "b": ", second arm"}

@@ -2,6 +2,10 @@
 
 It is written below the line that pytest is writing, and the cursor is put back to where it was, so that
 pytest's own lines come out as if nothing had been there.
+
+The colour of pytest's last line, which knows no categories but pytest's own: all others make it yellow.
+
+What pytest itself prints of a test, or a worker sends: texts of errors and skips come from tools and guests.
 """
 
 from __future__ import annotations
@@ -29,8 +33,6 @@ if TYPE_CHECKING:
 
     from pytest_vperf.claims.sampling import Progress, Standing
 
-
-# The colour of pytest's last line, which knows no categories but pytest's own: all others make it yellow.
 
 Part = tuple[str, dict[str, bool]]
 
@@ -81,8 +83,6 @@ def _recolour(part: Part, main: str, reporter: TerminalReporter) -> Part:
     colour = "red" if _failed(reporter, category) else "green" if category == "held" else "yellow"
     return text, {colour: True, "bold": colour == main}
 
-
-# What pytest itself prints of a test, or a worker sends: texts of errors and skips come from tools and guests.
 
 #: As deep as an error's representation is; what it is raised from lies side by side in it.
 _DEEPEST = 12

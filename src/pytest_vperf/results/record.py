@@ -2,6 +2,15 @@
 
 A record is made of what JSON can say and nothing else, so it needs no conversion on any of these ways.
 `docs/results.md` describes every key for readers of the file.
+
+What becomes of a load: what was asked for, what the sender offered, what came through, and who was busy meanwhile.
+
+Both ends' accounts are needed: a rate that does not grow any more may be the path's, the receiver's, or that of a
+sender which cannot do more. The latter says nothing about what lies behind the sender.
+
+The record of one filling of a host, as plain data: `docs/density.md` describes every key.
+
+What the record of a claim about a sweep has besides; ``docs/results.md`` describes every key.
 """
 
 from __future__ import annotations
@@ -15,12 +24,6 @@ if TYPE_CHECKING:
     from pytest_vperf.machine.noise import NoiseEvidence
     from pytest_vperf.quantity import Quantity
 
-
-# What becomes of a load: what was asked for, what the sender offered, what came through, and who was busy
-# meanwhile.
-#
-# Both ends' accounts are needed: a rate that does not grow any more may be the path's, the receiver's, or that of a
-# sender which cannot do more. The latter says nothing about what lies behind the sender.
 
 #: A sender that offers less than this share of what it was asked for could not, or was held back.
 IN_FULL = 0.95
@@ -97,9 +100,6 @@ class Load:
         return self.in_full or self.held_back or self.overrun
 
 
-# The record of one filling of a host, as plain data: `docs/density.md` describes every key.
-
-
 class Reading(TypedDict):
     """What the host had when ``n`` targets ran, ``at_s`` seconds after the begin.
 
@@ -161,9 +161,6 @@ class FillingRecord(TypedDict):
 def spread(values: list[float]) -> Spread:
     """The least, the mean and the greatest of some values, at least one."""
     return Spread(min=min(values), mean=sum(values) / len(values), max=max(values))
-
-
-# What the record of a claim about a sweep has besides; ``docs/results.md`` describes every key.
 
 
 class LoadFacts(TypedDict):

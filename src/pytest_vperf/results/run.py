@@ -1,4 +1,9 @@
-"""The record of a run: its claims in the order they ended, and the file they are kept in."""
+"""The record of a run: its claims in the order they ended, and the file they are kept in.
+
+``VPERF_REQUIRE=container,pod``: what must not be missing here, so that a gate cannot pass by measuring nothing.
+
+What of a claim goes into JUnit XML: properties of its test case.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +26,6 @@ if TYPE_CHECKING:
 
     from pytest_vperf.results.record import ClaimRecord, FillingRecord
 
-
-# ``VPERF_REQUIRE=container,pod``: what must not be missing here, so that a gate cannot pass by measuring nothing.
 
 VARIABLE = "VPERF_REQUIRE"
 #: The kinds of targets, which are the first words of their names.
@@ -83,9 +86,6 @@ def unmet(records: Iterable[ClaimRecord]) -> list[str]:
         elif not measured(name) and (unknown or measured(name) is False):
             missing.append(name)
     return list(dict.fromkeys(missing))
-
-
-# What of a claim goes into JUnit XML: properties of its test case.
 
 
 def properties(record: ClaimRecord) -> Iterator[tuple[str, object]]:

@@ -3,6 +3,10 @@
 It takes its samples where `pytest_vperf.stats.limit` takes them, with the same warm-up, so that what it finds is
 what a limit is held against later. How many there are does not depend on what they are: a number that did would
 shift their median.
+
+The samples of one arm: warm-up set apart, every value checked.
+
+Rules without a threshold: a fixed number of samples, described and judged by nothing.
 """
 
 from __future__ import annotations
@@ -17,9 +21,6 @@ from pytest_vperf.stats.rule import Arm, Cause, Ending, State, check_number, che
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-# The samples of one arm: warm-up set apart, every value checked.
 
 
 class SingleSamples:
@@ -51,8 +52,6 @@ class SingleSamples:
         else:
             self.judged.append(value)
 
-
-# Rules without a threshold: a fixed number of samples, described and judged by nothing.
 
 #: The fewest whose smallest and greatest enclose the median with 99 %: 2 * 0.5**8 is 0.8 %.
 _DESCRIBED_SAMPLES = 8

@@ -16,6 +16,31 @@ the second of a pair is always the slower one.
 How quickly the capital grows depends on the stakes. Several gamblers play with stakes of their own, and the mean of
 their capitals is again such a martingale (Shafer 2021, Testing by betting, section 3; Waudby-Smith and Ramdas 2024,
 Estimating means of bounded random variables by betting).
+
+The values of the last pairs, in order of size: where does a new value stand among them?
+
+What the pairs so far teach about the noise: its level, its scale, and what the order inside a pair does.
+
+Everything here is a function of *earlier* pairs when a new one is judged. That is what makes it free: however wrong
+an estimate is, the judgement of the next pair stays valid, it only finds out more slowly.
+
+Evidence about a quantile, from the signs of "sample minus limit" alone.
+
+Say the q-quantile is exactly the limit: a sample lies above it with probability 1 - q. A gambler who expects a
+probability p instead multiplies his capital by p / (1 - q) for a sample above, and by (1 - p) / q for one at or
+below. The mean of that is 1, so the capital is a martingale and reaches 1/alpha with probability at most alpha (Ville
+1939); it is the likelihood ratio of Wald's sequential test (Wald 1945) for a coin. For the median the factors are 1 ±
+k. As for pairs, several gamblers play and their mean capital counts.
+
+The samples' size is not used: one of a thousand times the median weighs as much as one just above.
+
+What the samples must be: each, whatever came before, above the limit with at least that probability. Samples close in
+time share the level of their moment and are not so, which is why a verdict needs several sessions.
+
+Intervals of a quantile, between two order statistics: for a number of samples fixed before, or for any.
+
+An interval is given by the errors of its ends: the probability that the true figure lies below ``low`` is at most
+``low_error``, that it lies above ``high`` at most ``high_error``.
 """
 
 from __future__ import annotations
@@ -28,9 +53,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-# The values of the last pairs, in order of size: where does a new value stand among them?
 
 
 class Neighbourhood:
@@ -58,11 +80,6 @@ class Neighbourhood:
             return (left + bisect_right(ordered, value, lo=left)) / 2
         return left
 
-
-# What the pairs so far teach about the noise: its level, its scale, and what the order inside a pair does.
-#
-# Everything here is a function of *earlier* pairs when a new one is judged. That is what makes it free: however
-# wrong an estimate is, the judgement of the next pair stays valid, it only finds out more slowly.
 
 #: Pairs whose values a new value is ranked among. The few follow a level that moves (a burst, a clock that steps),
 #: the many tell the noise's shape; the mean of both scores does better than either on noise of every kind tried.
@@ -205,19 +222,6 @@ def _normal_scale(ordered: Sequence[float]) -> float:
         return 0.0
     return (ordered[3 * size // 4] - ordered[size // 4]) / 1.349
 
-
-# Evidence about a quantile, from the signs of "sample minus limit" alone.
-#
-# Say the q-quantile is exactly the limit: a sample lies above it with probability 1 - q. A gambler who expects a
-# probability p instead multiplies his capital by p / (1 - q) for a sample above, and by (1 - p) / q for one at or
-# below. The mean of that is 1, so the capital is a martingale and reaches 1/alpha with probability at most alpha
-# (Ville 1939); it is the likelihood ratio of Wald's sequential test (Wald 1945) for a coin. For the median the
-# factors are 1 ± k. As for pairs, several gamblers play and their mean capital counts.
-#
-# The samples' size is not used: one of a thousand times the median weighs as much as one just above.
-#
-# What the samples must be: each, whatever came before, above the limit with at least that probability. Samples
-# close in time share the level of their moment and are not so, which is why a verdict needs several sessions.
 
 #: How far the gamblers' probabilities lie from that of the limit, as a share of the way to certainty.
 _BOLDNESS = (0.3, 0.6, 0.85, 0.99)
@@ -366,12 +370,6 @@ class Evidence:
         self.below.bet(-won, background.scale)
 
 
-# Intervals of a quantile, between two order statistics: for a number of samples fixed before, or for any.
-#
-# An interval is given by the errors of its ends: the probability that the true figure lies below ``low`` is at most
-# ``low_error``, that it lies above ``high`` at most ``high_error``.
-
-
 @dataclass(frozen=True)
 class Interval:
     """An estimate between two bounds.
@@ -418,7 +416,7 @@ def sequential_interval(
 ) -> Interval:
     """The interval for a quantile, valid whenever the sampling stopped and for whatever reason.
 
-    The values that the evidence of `pytest_vperf.stats.evidence` does not reject as the quantile.
+    The values that the evidence does not reject as the quantile.
 
     Args:
         ordered: at least one value, finite, in order of size.

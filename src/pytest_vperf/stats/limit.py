@@ -1,4 +1,7 @@
-"""The judge of one arm against an absolute limit, in sessions spread over the run."""
+"""The judge of one arm against an absolute limit, in sessions spread over the run.
+
+One session of samples against a limit, or two.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +28,6 @@ if TYPE_CHECKING:
 
     from pytest_vperf.stats.rule import Arm, Decision, Side
 
-
-# One session of samples against a limit, or two.
 
 #: A level moves by up to 37 % between sessions minutes apart. Samples below two thirds of the limit, or above one and
 #: a half of it, are far enough from it for a short session.

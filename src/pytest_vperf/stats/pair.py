@@ -1,4 +1,15 @@
-"""The judge of two arms against each other, by the ratio a/b of interleaved pairs."""
+"""The judge of two arms against each other, by the ratio a/b of interleaved pairs.
+
+How many pairs a comparison is going to need.
+
+Interleaved pairs of two arms; a fair coin says which arm goes first.
+
+Neighbours in time share most of the noise, so the arms are sampled in turn. Which one goes first matters where the
+first of two leaves something behind (a warm cache, a busy host), and the coin is what the judgement stands on: see
+`pytest_vperf.stats.evidence`.
+
+What else a row of pairs shows: the same evidence, gathered again for other ratios than the threshold.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +37,6 @@ if TYPE_CHECKING:
 
     from pytest_vperf.stats.rule import Arm, Side
 
-
-# How many pairs a comparison is going to need.
 
 #: Pairs before which nothing is said: the spread of fewer says too little.
 FORECAST_FROM = 8
@@ -84,13 +93,6 @@ def _farther(count: int, spread: float, distance: float, errors: float) -> float
     Each is 1.25 spread / sqrt(count) (for normal noise: Kendall and Stuart, The Advanced Theory of Statistics, 14.6).
     """
     return distance + errors * 1.25 * spread / math.sqrt(count)
-
-
-# Interleaved pairs of two arms; a fair coin says which arm goes first.
-#
-# Neighbours in time share most of the noise, so the arms are sampled in turn. Which one goes first matters where
-# the first of two leaves something behind (a warm cache, a busy host), and the coin is what the judgement stands
-# on: see `pytest_vperf.stats.evidence`.
 
 
 class PairedSamples:
@@ -157,8 +159,6 @@ class PairedSamples:
     def _toss(self) -> bool:
         return bool(self._random.getrandbits(1))
 
-
-# What else a row of pairs shows: the same evidence, gathered again for other ratios than the threshold.
 
 #: How often the distance between a rejected and a possible ratio is halved.
 _HALVINGS = 8

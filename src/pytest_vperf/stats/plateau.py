@@ -1,4 +1,19 @@
-"""The judge of a sweep of loads: whether what comes through becomes flat, and near a value."""
+"""The judge of a sweep of loads: whether what comes through becomes flat, and near a value.
+
+What a sweep of loads shows: a line that becomes flat, one that still rises, or one that falls again.
+
+The model has two phases and is continuous: log y = level - slope * max(0, knee - log x) (Hudson 1966, Fitting
+segmented curves whose join points have to be estimated; Hinkley 1971, Inference in two-phase regression). In
+logarithms a line through the origin has the slope 1, and noise that grows with the value is the same everywhere. The
+slope is free where at least two loads lie below the knee; one alone does not tell it from the knee, and it is 1 then.
+
+The knee is found by least squares of the medians of the loads, over a grid of places between them; the knees whose
+sum of squares is not significantly greater are its interval (the profile of the likelihood, as in Hinkley, section
+3). What is said of the flat part then holds for each of these knees. Its height is the median of its samples, between
+order statistics, which no outlier moves far. Whether it is flat is asked of the rank correlation (Sen 1968, Estimates
+of the regression coefficient based on Kendall's tau): the share by which y still grows with x, d log y / d log x, is
+1 of a line through the origin and 0 of a plateau.
+"""
 
 from __future__ import annotations
 
@@ -24,21 +39,6 @@ if TYPE_CHECKING:
 
     from pytest_vperf.stats.rule import Arm, Cause, Decision
 
-
-# What a sweep of loads shows: a line that becomes flat, one that still rises, or one that falls again.
-#
-# The model has two phases and is continuous: log y = level - slope * max(0, knee - log x) (Hudson 1966, Fitting
-# segmented curves whose join points have to be estimated; Hinkley 1971, Inference in two-phase regression). In
-# logarithms a line through the origin has the slope 1, and noise that grows with the value is the same everywhere.
-# The slope is free where at least two loads lie below the knee; one alone does not tell it from the knee, and it is
-# 1 then.
-#
-# The knee is found by least squares of the medians of the loads, over a grid of places between them; the knees
-# whose sum of squares is not significantly greater are its interval (the profile of the likelihood, as in Hinkley,
-# section 3). What is said of the flat part then holds for each of these knees. Its height is the median of its
-# samples, between order statistics, which no outlier moves far. Whether it is flat is asked of the rank correlation
-# (Sen 1968, Estimates of the regression coefficient based on Kendall's tau): the share by which y still grows with
-# x, d log y / d log x, is 1 of a line through the origin and 0 of a plateau.
 
 Shape = Literal["plateau", "rises", "falls", "undecided"]
 

@@ -2,6 +2,10 @@
 
 A rule says which arm to sample next, takes the value, and after each one has a `State`. It reads no clock
 and no file; equal seeds and equal values give equal states.
+
+How the sampling of a judge ends: what every rule has of it.
+
+Words and checks that the judges share.
 """
 
 from __future__ import annotations
@@ -14,9 +18,6 @@ from typing import TYPE_CHECKING, Literal, Protocol, SupportsIndex, cast
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-# How the sampling of a judge ends: what every rule has of it.
 
 
 class Ending:
@@ -50,9 +51,6 @@ class Ending:
     def _end(self, decision: Decision, cause: Cause, why: str) -> None:
         self.decided = True
         self.decision, self.cause, self._why = decision, cause, why
-
-
-# Words and checks that the judges share.
 
 
 def check_number(name: str, value: object) -> float:

@@ -3,6 +3,23 @@
 Sources: R. Jain, D. Chiu, W. Hawe, "A Quantitative Measure of Fairness and Discrimination for Resource Allocation in
 Shared Computer Systems", DEC-TR-301, 1984, for the index; J. W. Tukey, "Exploratory Data Analysis", 1977, section 2E,
 for the fences.
+
+What one further of something costs, from a figure that was read as their number grew: a slope with its interval.
+
+What a host has lost to n machines is a sum: each one adds its own share, so what one of them takes too much stays in
+all later readings. The errors of such a series are those of a random walk, and added to them is what others on the
+host take and give back meanwhile. An interval that believes the readings to be independent (that of least squares,
+and Sen's own, 1968) is then far too narrow. So the series is cut into blocks that share no reading. Each block has a
+slope of its own, and these are independent under both kinds of errors:
+
+- the slope of a block is the median of the slopes of all its pairs of readings (Theil 1950; Sen, JASA 63, 1968),
+  which a reading that is off does not move;
+- the estimate is the median of the blocks' slopes, as in the median of means (Nemirovsky and Yudin 1983; Lugosi and
+  Mendelson, Foundations of Computational Mathematics 19, 2019): what somebody else takes once, and keeps, spoils
+  one;
+- the interval lies between two of the blocks' slopes in order of size, and needs nothing of their law but one
+median
+  (David and Nagaraja, Order Statistics, 7.1).
 """
 
 from __future__ import annotations
@@ -18,23 +35,6 @@ from pytest_vperf.stats.rule import check_error, check_number, check_positive
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-
-# What one further of something costs, from a figure that was read as their number grew: a slope with its interval.
-#
-# What a host has lost to n machines is a sum: each one adds its own share, so what one of them takes too much stays
-# in all later readings. The errors of such a series are those of a random walk, and added to them is what others on
-# the host take and give back meanwhile. An interval that believes the readings to be independent (that of least
-# squares, and Sen's own, 1968) is then far too narrow. So the series is cut into blocks that share no reading. Each
-# block has a slope of its own, and these are independent under both kinds of errors:
-#
-# - the slope of a block is the median of the slopes of all its pairs of readings (Theil 1950; Sen, JASA 63, 1968),
-#   which a reading that is off does not move;
-# - the estimate is the median of the blocks' slopes, as in the median of means (Nemirovsky and Yudin 1983; Lugosi and
-#   Mendelson, Foundations of Computational Mathematics 19, 2019): what somebody else takes once, and keeps, spoils
-#   one;
-# - the interval lies between two of the blocks' slopes in order of size, and needs nothing of their law but one
-# median
-#   (David and Nagaraja, Order Statistics, 7.1).
 
 #: Blocks at most: with more of them the noise of a reading, which the length of a block divides, counts for more.
 _BLOCKS = 12

@@ -4,6 +4,18 @@ A workload and a claim know a target by this Protocol alone. The errors tell fou
 each asks something else of the reader: start it another way, look at the connection, read the command's
 output, or give it more time. A fifth, `Unavailable`, is not a failure at all: this machine cannot have such
 a target, and the claim is *not measured*.
+
+Ending a command where processes are seen from inside alone: by the mark that all it started carries.
+
+The end of a daemon's log, for the message that it did not start.
+
+The phases of a start as a quantity: borders between them, on one clock, become parts that add up.
+
+A program in a target: how it is called there, and which bytes it is.
+
+Says of what cannot be had which target wanted it.
+
+Something costly that many tests share: made when it is first wanted, and made again where it died.
 """
 
 from __future__ import annotations
@@ -21,8 +33,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-
-# Ending a command where processes are seen from inside alone: by the mark that all it started carries.
 
 #: Again until nothing is found: a process may be made between the look and the signal. Any shell with grep will do.
 _SCRIPT = (
@@ -43,8 +53,6 @@ def end_marked(variable: str, mark: str) -> list[str]:
     return ["sh", "-c", _SCRIPT.format(variable=variable), "sh", mark]
 
 
-# The end of a daemon's log, for the message that it did not start.
-
 #: Lines that are shown, and characters of each.
 _COUNT, _WIDTH = 8, 400
 
@@ -57,9 +65,6 @@ def last_lines(log: Path) -> str:
     """
     lines = log.read_text(errors="replace").strip().splitlines()[-_COUNT:]
     return "\n".join(line[:_WIDTH] for line in lines) or "(none)"
-
-
-# The phases of a start as a quantity: borders between them, on one clock, become parts that add up.
 
 
 def startup_quantity(began: float, marks: Mapping[str, float], phases: Iterable[str]) -> Quantity:
@@ -81,9 +86,6 @@ def startup_quantity(began: float, marks: Mapping[str, float], phases: Iterable[
             parts.append(("+".join(waiting), (ended - began) * 1e3))
             began, waiting = ended, []
     return Quantity(sum(value for _, value in parts), "ms", tuple(parts), better="lower")
-
-
-# A program in a target: how it is called there, and which bytes it is.
 
 
 @dataclass(frozen=True)
@@ -485,9 +487,6 @@ class Started(Target, Protocol):
         ...
 
 
-# Says of what cannot be had which target wanted it.
-
-
 @contextlib.contextmanager
 def named(target: str) -> Iterator[None]:
     """Say of what cannot be had which container wanted it: engine and image know none, and are kept for several."""
@@ -497,8 +496,6 @@ def named(target: str) -> Iterator[None]:
         error.target = target
         raise
 
-
-# Something costly that many tests share: made when it is first wanted, and made again where it died.
 
 T = TypeVar("T")
 

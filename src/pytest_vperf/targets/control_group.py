@@ -2,6 +2,16 @@
 
 The group is ``vperf-RUN/NAME`` in each hierarchy that its limits need, of version 1 where the controller is in one,
 else of version 2. A process is put into it before it executes its program. Everything is read back.
+
+A control group that many targets share, with one limit of memory for all of them.
+
+What they take beyond it is refused to them, and to nobody else: the kernel ends one of *their* processes. Which one
+is said beforehand, by the score that every process has (proc(5), ``oom_score_adj``): one that has just started before
+one that has settled, and each of them before everything else on the host, should that run out of memory too.
+
+The group is ``/vperf-RUN.densityN``, of version 1 or 2. libvirt, which makes groups for machines itself, takes it as
+a partition: the point in its name keeps libvirt from adding ``.partition`` to it, and it then has to be there in
+every hierarchy (https://libvirt.org/cgroups.html).
 """
 
 from __future__ import annotations
@@ -231,17 +241,6 @@ def _make(point: Path, name: str, controller: str, version: int) -> None:
                 if not (folder / file).read_text().strip():
                     (folder / file).write_text((folder.parent / file).read_text())
 
-
-# A control group that many targets share, with one limit of memory for all of them.
-#
-# What they take beyond it is refused to them, and to nobody else: the kernel ends one of *their* processes. Which
-# one is said beforehand, by the score that every process has (proc(5), ``oom_score_adj``): one that has just
-# started before one that has settled, and each of them before everything else on the host, should that run out of
-# memory too.
-#
-# The group is ``/vperf-RUN.densityN``, of version 1 or 2. libvirt, which makes groups for machines itself, takes it
-# as a partition: the point in its name keeps libvirt from adding ``.partition`` to it, and it then has to be there
-# in every hierarchy (https://libvirt.org/cgroups.html).
 
 _memory_group_numbers = itertools.count(1)
 #: The scores of processes (proc(5)): from -1000, never chosen, to 1000, before all others.

@@ -4,6 +4,8 @@ A disk is a loop device, so that it can be written over, capped and thrown away.
 because blocks that were only allocated are read as zeros without asking the disk below. The loop device does direct
 I/O where the file system below lets it (loop(4), LO_FLAGS_DIRECT_IO), which leaves the page cache out; the facts
 say whether it does. Caps are the target's, not the disk's: see `Disk.capped`.
+
+The programs that disks are made and mounted with, and how a machine is told that it cannot have disks.
 """
 
 from __future__ import annotations
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.base import Target
     from pytest_vperf.targets.scope import Scope
 
-
-# The programs that disks are made and mounted with, and how a machine is told that it cannot have disks.
 
 _CONTROL = Path("/dev/loop-control")
 _MAKE = "mkfs.ext4"

@@ -1,4 +1,11 @@
-"""The host target: this machine, without anything between."""
+"""The host target: this machine, without anything between.
+
+Another host: where a server, or the client that loads one, runs apart from what is measured.
+
+By default it is *embedded*: a network namespace of its own on this machine, on the run's own switch. It has an
+address and links of its own, and shares this machine's CPUs and memory; the record says so. A machine reached by SSH
+is in `pytest_vperf.targets.remote.ssh`.
+"""
 
 from __future__ import annotations
 
@@ -245,13 +252,6 @@ class Host(RunsCommands):
 
 def _describe(images: Sequence[Rootfs]) -> dict[str, str]:
     return {"rootfs": images[0].name, "rootfs_sha256": images[0].sha256} if images else {}
-
-
-# Another host: where a server, or the client that loads one, runs apart from what is measured.
-#
-# By default it is *embedded*: a network namespace of its own on this machine, on the run's own switch. It has an
-# address and links of its own, and shares this machine's CPUs and memory; the record says so. A machine reached by
-# SSH is in `pytest_vperf.targets.remote.ssh`.
 
 
 class EmbeddedHost(Host):

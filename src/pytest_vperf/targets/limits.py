@@ -1,8 +1,13 @@
 """Resource control, by one set of names on every kind of target: what of it is in which file of a control group.
 
-A limit that was asked for is read back before the target is used, see `pytest_vperf.targets.limits`. Files and their
+A limit that was asked for is read back before the target is used. Files and their
 meaning: kernel documentation, admin-guide/cgroup-v1 (cpusets, memory, blkio-controller, pids), scheduler/sched-bwc,
 admin-guide/cgroup-v2.
+
+One file of a control group: what is written to it, and whether what it then says is what was asked for.
+
+A limit is read back before the target is used (design rule 11): the engine of a container, and even a kernel, may
+take a request and not enforce it.
 """
 
 from __future__ import annotations
@@ -22,12 +27,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_vperf.machine.procfile import Read
-
-
-# One file of a control group: what is written to it, and whether what it then says is what was asked for.
-#
-# A limit is read back before the target is used (design rule 11): the engine of a container, and even a kernel, may
-# take a request and not enforce it.
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,11 @@
-"""A process of the host, run to its end within a time limit, with everything that it started."""
+"""A process of the host, run to its end within a time limit, with everything that it started.
+
+Waits for sockets, also where the process has so many that select(2), which knows 1024, cannot.
+
+What a target sends: a command's output, and a file. Neither may fill this machine's memory or its disk.
+
+Who prints or sends without end is ended as soon as there is more than was asked for, and not when the time is up.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +33,6 @@ if TYPE_CHECKING:
 
     import psutil
 
-
-# Waits for sockets, also where the process has so many that select(2), which knows 1024, cannot.
 
 #: Milliseconds that poll(2) takes: an int.
 _LONGEST = (1 << 31) - 1
@@ -58,10 +63,6 @@ def ready(
         [each for each in writers if found.get(each.fileno(), 0) & _WRITABLE],
     )
 
-
-# What a target sends: a command's output, and a file. Neither may fill this machine's memory or its disk.
-#
-# Who prints or sends without end is ended as soon as there is more than was asked for, and not when the time is up.
 
 #: Bits of its mode that a file may bring: it is ours now, so nobody else writes to it, and it gives no privilege.
 _MODE = 0o755

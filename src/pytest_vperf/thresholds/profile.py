@@ -1,6 +1,8 @@
 """Threshold files, ``NAME.yaml``: what a claim is held against on one kind of hardware, and where that comes from.
 
 A file is right as a whole or refused as a whole, with all that is wrong with it (design rule 2).
+
+Where a threshold comes from: a document that publishes it, or a calibration.
 """
 
 from __future__ import annotations
@@ -47,9 +49,6 @@ __all__ = [
     "load_profiles",
     "shipped_folder",
 ]
-
-
-# Where a threshold comes from: a document that publishes it, or a calibration.
 
 
 @dataclass(frozen=True)

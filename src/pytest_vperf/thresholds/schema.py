@@ -1,4 +1,9 @@
-"""The format of a threshold file: one description, for the check of a file and for the JSON Schema of editors."""
+"""The format of a threshold file: one description, for the check of a file and for the JSON Schema of editors.
+
+The mappings inside a claim's entry: of the criteria that need more than one value, and of how it is judged.
+
+The mapping ``source`` of a claim: the document that publishes its figure, or the runs its limit was made from.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +41,6 @@ from pytest_vperf.thresholds.text_file import DataPath, Problem, nearest, shown
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-
-# The mappings inside a claim's entry: of the criteria that need more than one value, and of how it is judged.
 
 _DIRECTIONS = ("lower_is_better", "higher_is_better")
 _PLAIN = r"^\s*\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?\s*"
@@ -188,8 +191,6 @@ class JudgePart(Part):
     )
     budget: Seconds | None = Field(None, description="The time the claim may sample.")
 
-
-# The mapping ``source`` of a claim: the document that publishes its figure, or the runs its limit was made from.
 
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 

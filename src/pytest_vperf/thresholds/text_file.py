@@ -1,4 +1,7 @@
-"""A text file from a stranger: read without waiting, without filling the memory, and only if it is text."""
+"""A text file from a stranger: read without waiting, without filling the memory, and only if it is text.
+
+What is wrong with a threshold file, and where; one line each.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-
-# What is wrong with a threshold file, and where; one line each.
 
 #: A place in the data: the keys, and indices of lists, that lead there.
 DataPath = tuple["str | int", ...]

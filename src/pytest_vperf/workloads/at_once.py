@@ -6,6 +6,16 @@ command: nothing but sleepers is there until the barrier opens. The moment is on
 it by ``/proc/uptime`` of its own kernel: in containers that is the host's; of a machine of its own it is read
 beforehand, between two readings of the host's clock, and nothing is set or synchronised. Each shell says when it came
 and when it went on, so that how far apart they began is measured.
+
+A target that is another one in all but how it runs a command.
+
+The same work on two targets, begun at the same instant: what weights and shares are about.
+
+A clock in each target (NTP) and a job queue (``at``) are how such runs were once synchronised. Here both commands are
+begun by one process on one clock, the host's, and how far apart they began is part of the result. For many targets,
+where asking for a hundred commands takes longer than one runs, there is `Starter`.
+
+Two targets that do the same work at the same instant, as the two arms of a claim.
 """
 
 from __future__ import annotations
@@ -28,9 +38,6 @@ if TYPE_CHECKING:
     from pytest_vperf.workloads.bench import Bench
 
 
-# A target that is another one in all but how it runs a command.
-
-
 class StandIn:
     """Stands in for a target; what is known of the target is known of it.
 
@@ -51,13 +58,6 @@ class StandIn:
         """A target is the same whoever stands in for it."""
         return other is self or other is self._target
 
-
-# The same work on two targets, begun at the same instant: what weights and shares are about.
-#
-# A clock in each target (NTP) and a job queue (``at``) are how such runs were once synchronised. Here both commands
-# are begun by one process on one clock, the host's, and how far apart they began is part of the result. For many
-# targets, where asking for a hundred commands takes longer than one runs, there is
-# `pytest_vperf.workloads.at_once`.
 
 R = TypeVar("R")
 
@@ -150,9 +150,6 @@ def together(bench: Bench, work: Workload[R], first: Target, second: Target) -> 
 
 def _seconds(value: float) -> Quantity:
     return Quantity(value, "s", better="lower")
-
-
-# Two targets that do the same work at the same instant, as the two arms of a claim.
 
 
 class Race(Generic[R]):

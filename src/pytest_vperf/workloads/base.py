@@ -3,6 +3,13 @@
 A workload is a frozen dataclass: its fields are the tool's parameters. It starts nothing. `Bench` runs it in a
 target; the parser can be given any text, from any version of the tool and from hostile hands: it returns a result
 whose every figure was in the text, or raises `ParseError` (design rule 4).
+
+What the parameters of workloads have in common: numbers and addresses are checked before a tool sees them.
+
+Strict reading of a tool's figures: what is not surely the number that the tool meant is a `ParseError`.
+
+Python's `float()` reads ``inf``, ``nan``, ``1_000``, `` 7 `` and digits of every script, and rounds ``1e-400`` to a
+silent zero; a pattern that finds the first of two blocks hides that two runs were mixed. None of that happens here.
 """
 
 from __future__ import annotations
@@ -21,8 +28,6 @@ if TYPE_CHECKING:
 
     from pytest_vperf.targets.base import Completed
 
-
-# What the parameters of workloads have in common: numbers and addresses are checked before a tool sees them.
 
 #: Names, IPv4 and IPv6 addresses, with a zone; nothing that a tool could take for an option.
 _ADDRESS = re.compile(r"[0-9A-Za-z.:_%-]+")
@@ -171,12 +176,6 @@ class Workload(Protocol[R_co]):
         """
         ...
 
-
-# Strict reading of a tool's figures: what is not surely the number that the tool meant is a `ParseError`.
-#
-# Python's `float()` reads ``inf``, ``nan``, ``1_000``, `` 7 `` and digits of every script, and rounds ``1e-400`` to
-# a silent zero; a pattern that finds the first of two blocks hides that two runs were mixed. None of that happens
-# here.
 
 #: One decimal number, as C's printf("%d"), ("%f"), ("%e") and ("%g") print it in the C locale.
 NUMBER = r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?"

@@ -1,4 +1,10 @@
-"""Runs a workload in a target, and notes with which bytes it did."""
+"""Runs a workload in a target, and notes with which bytes it did.
+
+Whether a machine's own clock may be believed: the tools in it time themselves (design rule 7).
+
+An emulated or badly paravirtualised clock can run slow while the machine is busy or halted, and every rate measured
+with it is then wrong by as much. The clock is held against the host's monotonic one before the first tool runs.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +18,6 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.base import Program, Target
     from pytest_vperf.targets.scope import Scope
 
-
-# Whether a machine's own clock may be believed: the tools in it time themselves (design rule 7).
-#
-# An emulated or badly paravirtualised clock can run slow while the machine is busy or halted, and every rate
-# measured with it is then wrong by as much. The clock is held against the host's monotonic one before the first
-# tool runs.
 
 #: Kinds of targets with a clock of their own; containers have the host's.
 CLOCK_KINDS = frozenset({"pod", "guest", "domu"})
@@ -114,7 +114,7 @@ class Bench:
         return workload.parse(Output.of(completed, version))
 
     def check_clock(self, target: Target) -> None:
-        """Hold the clock of a machine against the host's, once; see `pytest_vperf.workloads.bench`.
+        """Hold the clock of a machine against the host's, once.
 
         Raises:
             WrongClock: it is off.

@@ -3,6 +3,16 @@
 A job is described by parameters and given on the command line, never by a file. It runs for a time, of which the
 first seconds (``ramp_time``) are not counted: a cache fills then, and a throttle with a burst lets more through.
 With direct I/O, the default, the caches of the kernel that runs fio are left out.
+
+What a job of fio measured, out of its JSON.
+
+Formats (stat.c of the versions named, and HOWTO): until 2.x latencies are in microseconds (``lat``, ``clat``), since
+3.0 in nanoseconds (``lat_ns``, ``clat_ns``); ``bw`` is KiB/s in all of them, also where a report says "KB/s" (2.x
+wrote KB for 1024 bytes), and ``bw_bytes`` stands beside it since 3.4. 2.0 and 2.1 cut ``iops`` to a whole number and
+do not count blocks (``total_ios``). Until 3.1 the list of percentiles ends with several keys ``0.00``. fio may print
+notes before and after the JSON.
+
+A job of fio: its parameters, and its command line.
 """
 
 from __future__ import annotations
@@ -35,14 +45,6 @@ __all__ = [
     "result",
 ]
 
-
-# What a job of fio measured, out of its JSON.
-#
-# Formats (stat.c of the versions named, and HOWTO): until 2.x latencies are in microseconds (``lat``, ``clat``),
-# since 3.0 in nanoseconds (``lat_ns``, ``clat_ns``); ``bw`` is KiB/s in all of them, also where a report says
-# "KB/s" (2.x wrote KB for 1024 bytes), and ``bw_bytes`` stands beside it since 3.4. 2.0 and 2.1 cut ``iops`` to a
-# whole number and do not count blocks (``total_ios``). Until 3.1 the list of percentiles ends with several keys
-# ``0.00``. fio may print notes before and after the JSON.
 
 #: What fio was told, which is not read: an option that may be given again, such as filename, is a key that is there
 #: again (issue 1571 of fio).
@@ -184,8 +186,6 @@ def _object(reader: Reader, parent: Mapping[str, Any], key: str, of: str) -> Map
         raise reader.error(f"there is no {key!r} in its {of}")
     return found
 
-
-# A job of fio: its parameters, and its command line.
 
 Mode = Literal["read", "write", "randread", "randwrite", "readwrite", "randrw"]
 

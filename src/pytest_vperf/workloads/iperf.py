@@ -2,6 +2,17 @@
 
 The client prints what it sent, and then, for each stream, the server's report of what arrived; that report is one UDP
 packet itself and may be lost, so that a test reads the figures of arrival from what the server printed (`Iperf.udp`).
+
+What iperf's client and server print of a test of UDP.
+
+Formats (ReportDefault.c and Locale.c of 2.0.x, Reporter output of 2.1.x): ``[ 3] Sent 893 datagrams``; the server's
+lines ``[ 3] 0.0-10.0 sec 1.25 MBytes 1.05 Mbits/sec 0.013 ms 0/ 893 (0%)``, in 2.1 with four decimals of the
+interval; late packets in a line of their own (``1 datagrams received out-of-order``). ``-P`` adds ``[SUM]`` lines, of
+which those with ``Sent`` are ``[SUM-2]`` in 2.1; they are passed over, since the streams' own lines say more. 2.1
+prints a header line between a report's title and its figures. ``-e`` adds writes, errors and packets per second to
+the client's line, and more behind the server's.
+
+iperf's test of UDP: its parameters, and its command line.
 """
 
 from __future__ import annotations
@@ -43,15 +54,6 @@ __all__ = [
     "UdpResult",
 ]
 
-
-# What iperf's client and server print of a test of UDP.
-#
-# Formats (ReportDefault.c and Locale.c of 2.0.x, Reporter output of 2.1.x): ``[  3] Sent 893 datagrams``; the
-# server's lines ``[  3]  0.0-10.0 sec  1.25 MBytes  1.05 Mbits/sec   0.013 ms    0/  893 (0%)``, in 2.1 with four
-# decimals of the interval; late packets in a line of their own (``1 datagrams received out-of-order``). ``-P`` adds
-# ``[SUM]`` lines, of which those with ``Sent`` are ``[SUM-2]`` in 2.1; they are passed over, since the streams' own
-# lines say more. 2.1 prints a header line between a report's title and its figures. ``-e`` adds writes, errors and
-# packets per second to the client's line, and more behind the server's.
 
 _STREAM = r"^\[ *([0-9]+)\] "
 _INTERVAL = rf" *0[.,]0+ *- *({TOKEN}) sec +"
@@ -254,8 +256,6 @@ class Report:
         if seconds < self.time / 2:
             raise self.reader.error(f"a stream lasted {seconds:g} s of {self.time} s")
 
-
-# iperf's test of UDP: its parameters, and its command line.
 
 _OLDEST = (2, 0)
 

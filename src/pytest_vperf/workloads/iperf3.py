@@ -2,6 +2,21 @@
 
 The client prints one JSON document at the end (``-J``), also when it fails: then with a key ``error``. What counts is
 what the *receiver* got: the server sends its figures to the client over the control connection.
+
+What every test of iperf3's client has in common: its parameters, and the one JSON document it prints (``-J``).
+
+It prints it at the end, also when it fails: then with a key ``error``. 3.12 and 3.13 print some fields twice where
+there are several streams (release notes of 3.14).
+
+iperf3's test of TCP.
+
+Formats (iperf_api.c, ``iperf_print_results``): ``end.sum_sent`` and ``end.sum_received`` in all versions;
+``retransmits`` is there where the sender's system counts them.
+
+iperf3's test of UDP.
+
+Formats (iperf_api.c, ``iperf_print_results``): ``end.sum`` alone until 3.10, whose ``packets`` are those sent, and
+``lost_packets`` those that the receiver missed; later versions keep it and add ``sum_sent`` and ``sum_received``.
 """
 
 from __future__ import annotations
@@ -39,11 +54,6 @@ __all__ = [
     "part_of",
 ]
 
-
-# What every test of iperf3's client has in common: its parameters, and the one JSON document it prints (``-J``).
-#
-# It prints it at the end, also when it fails: then with a key ``error``. 3.12 and 3.13 print some fields twice
-# where there are several streams (release notes of 3.14).
 
 _OLDEST = (3, 1)
 #: What 3.12 prints once for each stream into one object, whose keys would not be unique; none of it is read.
@@ -168,11 +178,6 @@ def part_of(reader: Reader, parent: object, key: str) -> Mapping[str, Any]:
     return found
 
 
-# iperf3's test of TCP.
-#
-# Formats (iperf_api.c, ``iperf_print_results``): ``end.sum_sent`` and ``end.sum_received`` in all versions;
-# ``retransmits`` is there where the sender's system counts them.
-
 #: How far two figures for the same thing may differ: they are printed from the same counters.
 _TCP_ROUNDING = 0.01
 
@@ -238,12 +243,6 @@ class Iperf3Tcp(Client):
             )
         return Quantity(said, "bit/s", better="higher")
 
-
-# iperf3's test of UDP.
-#
-# Formats (iperf_api.c, ``iperf_print_results``): ``end.sum`` alone until 3.10, whose ``packets`` are those sent,
-# and ``lost_packets`` those that the receiver missed; later versions keep it and add ``sum_sent`` and
-# ``sum_received``.
 
 #: How far two figures for the same thing may differ: a packet may come twice, or after the last count.
 _ROUNDING = 0.01

@@ -8,6 +8,23 @@ What *used* means has changed, so a result says what was printed, and by which v
 - procps 4: total minus available (procps-ng, NEWS of 4.0.0 and free(1)).
 
 A figure is printed in bytes, KiB or MiB as ``-b``, ``-k`` or ``-m`` ask; other units are refused.
+
+The memory of a process by the host's account: VmRSS and VmSize of proc(5), and Pss of its smaps_rollup.
+
+The kernel counts in "kB" of 1024 bytes; here it is MiB of 2^20, which is what pages mean that divide those kB by 1024
+and write MB.
+
+The memory that a machine has lost to its kernel, and what else runs, when it has just been started.
+
+    taken = memory given to the machine - MemAvailable
+
+MemTotal is not what the machine was given: it lacks what the firmware keeps and what the kernel takes before it
+counts (its code and data, a description of every page, the reserve for a crash kernel), which differs from kernel to
+kernel. Nor is MemFree what is left: pages of files can be dropped, and are no cost. MemAvailable is the kernel's
+estimate of what new programs can have without swapping (proc(5); since Linux 3.14).
+
+So the figure is what no workload can have, whoever has it: kernel, its modules, the agent or init, and the idle
+process of a container. The same image and the same memory given, a difference is the kernel's.
 """
 
 from __future__ import annotations
@@ -29,12 +46,6 @@ if TYPE_CHECKING:
 
     from pytest_vperf.targets.base import Target
     from pytest_vperf.workloads.bench import Bench
-
-
-# The memory of a process by the host's account: VmRSS and VmSize of proc(5), and Pss of its smaps_rollup.
-#
-# The kernel counts in "kB" of 1024 bytes; here it is MiB of 2^20, which is what pages mean that divide those kB by
-# 1024 and write MB.
 
 
 @dataclass(frozen=True)
@@ -324,19 +335,6 @@ class GuestMem:
     def meminfo(self, target: Target) -> MeminfoResult:
         """What ``/proc/meminfo`` says; see `Bench.run` for the errors."""
         return self._bench.run(target, Meminfo())
-
-
-# The memory that a machine has lost to its kernel, and what else runs, when it has just been started.
-#
-#     taken = memory given to the machine - MemAvailable
-#
-# MemTotal is not what the machine was given: it lacks what the firmware keeps and what the kernel takes before it
-# counts (its code and data, a description of every page, the reserve for a crash kernel), which differs from kernel
-# to kernel. Nor is MemFree what is left: pages of files can be dropped, and are no cost. MemAvailable is the
-# kernel's estimate of what new programs can have without swapping (proc(5); since Linux 3.14).
-#
-# So the figure is what no workload can have, whoever has it: kernel, its modules, the agent or init, and the idle
-# process of a container. The same image and the same memory given, a difference is the kernel's.
 
 
 class BootMem:

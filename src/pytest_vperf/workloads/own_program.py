@@ -1,4 +1,7 @@
-"""What the outputs of our own programs have in common: a name with a version first, ``checked: yes`` last."""
+"""What the outputs of our own programs have in common: a name with a version first, ``checked: yes`` last.
+
+How often a kernel does one small thing in a second: what the programs of system calls and switches print.
+"""
 
 from __future__ import annotations
 
@@ -98,9 +101,6 @@ class TimedProgram:
     def version_of(cls, output: Output) -> str:
         """See `Workload.version_of`."""
         return version_of(cls.tool, output)
-
-
-# How often a kernel does one small thing in a second: what the programs of system calls and switches print.
 
 
 def rate(reader: Reader, things: str) -> Quantity:

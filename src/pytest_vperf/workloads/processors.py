@@ -7,6 +7,13 @@ threads that want one, nobody has a whole one, and yet somebody has no time left
 
 All threads are looked at, by two commands on the host with a window between them, and named afterwards: who the
 bottleneck is need not be known before.
+
+The share of a processor that one thread takes: a machine's vCPU (``CPU 0/KVM``), a kernel thread (``vhost-1234``).
+
+From proc(5), ``/proc/PID/task/TID/stat``: user and system time in clock ticks, which are 10 ms in what Linux shows to
+programs on x86 (USER_HZ is 100), so that a share over a window of 1 s is right to about one per cent of a processor.
+A kernel thread is a process of its own, whose only thread has its number. Since Linux 6.4 the ``vhost-PID`` threads
+belong to the machine's process instead.
 """
 
 from __future__ import annotations
@@ -28,14 +35,6 @@ if TYPE_CHECKING:
 
     from pytest_vperf.targets.base import Target
 
-
-# The share of a processor that one thread takes: a machine's vCPU (``CPU 0/KVM``), a kernel thread
-# (``vhost-1234``).
-#
-# From proc(5), ``/proc/PID/task/TID/stat``: user and system time in clock ticks, which are 10 ms in what Linux
-# shows to programs on x86 (USER_HZ is 100), so that a share over a window of 1 s is right to about one per cent of
-# a processor. A kernel thread is a process of its own, whose only thread has its number. Since Linux 6.4 the
-# ``vhost-PID`` threads belong to the machine's process instead.
 
 #: Ticks per second in /proc; see above.
 USER_HZ = 100

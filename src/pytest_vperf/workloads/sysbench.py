@@ -6,6 +6,23 @@
 A run ends after a number of events (or bytes), and its time is the measure; or after a time, and its rate is. They
 are different metrics: the total time of a time-limited run is the limit itself, so asking for it is an error.
 0.4 and 0.5 end after 10 000 events by default, 1.0 after 10 s; here a default is never left to the tool.
+
+sysbench's command line and version, the same for every test.
+
+What every test of sysbench prints at its end: time, events, latency, and how evenly the threads shared the work.
+
+Formats (report_cumulative in sysbench.c of the versions named): 0.4 prints "per-request statistics:", 0.5 "response
+time:", the versions that led to 1.0 "Latency statistics:", each with the unit, ms or s, beside each figure; 1.0
+prints "Latency (ms):". ``--percentile`` chooses another percentile than the 95th, or none ("disabled").
+
+``sysbench cpu``: how fast CPUs divide.
+
+It tests every number up to ``max_prime`` for being prime by trial division; one such pass is an *event*.
+
+``sysbench memory``: how fast memory is written and read, in blocks until ``total_size`` is moved.
+
+A block is an *operation*. Units: 0.4 and 0.5 print "MB/sec" and mean 2^20 bytes per second (``megabyte = 1024.0 *
+1024.0`` in sysbench/tests/memory/sb_memory.c); later versions print the same figure as "MiB/sec".
 """
 
 from __future__ import annotations
@@ -39,8 +56,6 @@ __all__ = [
     "version_of",
 ]
 
-
-# sysbench's command line and version, the same for every test.
 
 #: More events than any run does, and the most that an option of 0.4 and 0.5 can hold.
 _MANY = 2**31 - 1
@@ -81,13 +96,6 @@ def version_of(output: Output) -> str:
         raise ParseError("sysbench", "there is no version in what --version printed", output)
     return match[1]
 
-
-# What every test of sysbench prints at its end: time, events, latency, and how evenly the threads shared the work.
-#
-# Formats (report_cumulative in sysbench.c of the versions named): 0.4 prints "per-request statistics:", 0.5
-# "response time:", the versions that led to 1.0 "Latency statistics:", each with the unit, ms or s, beside each
-# figure; 1.0 prints "Latency (ms):". ``--percentile`` chooses another percentile than the 95th, or none
-# ("disabled").
 
 #: Of another percentile than the 95th, the whole line; or the words instead of any.
 _OTHER_PERCENTILE = (
@@ -247,10 +255,6 @@ def _fairness(reader: Reader) -> Fairness:
     return Fairness(*events, Quantity(times[0], "s"), Quantity(times[1], "s"))
 
 
-# ``sysbench cpu``: how fast CPUs divide.
-#
-# It tests every number up to ``max_prime`` for being prime by trial division; one such pass is an *event*.
-
 #: What 0.4 and 0.5 do where no limit is named (general_args in sysbench/sysbench.c).
 EVENTS = 10_000
 
@@ -354,11 +358,6 @@ class SysbenchCpu:
         """See `Workload.version_of`."""
         return version_of(output)
 
-
-# ``sysbench memory``: how fast memory is written and read, in blocks until ``total_size`` is moved.
-#
-# A block is an *operation*. Units: 0.4 and 0.5 print "MB/sec" and mean 2^20 bytes per second (``megabyte = 1024.0 *
-# 1024.0`` in sysbench/tests/memory/sb_memory.c); later versions print the same figure as "MiB/sec".
 
 #: Bytes per second that memory blocks of 1 KiB have at least, also where emulated.
 _SLOWEST_MEMORY = 50 * 2**20

@@ -3,6 +3,12 @@
 Two processes on one processor hand a token to and fro through pipes, as in the ring of lmbench's lat_ctx(8) with two
 processes of size 0. A switch is counted with the write and the read that bring it about: lmbench takes their time off
 again, which is not done here, since the difference of two measured times is noisier than either.
+
+System calls: how often a program enters the kernel and comes back in a second.
+
+The call is getppid, lmbench's "null" system call (lat_syscall(8)): it does next to nothing, its answer may change, so
+that no library remembers it, and no vDSO answers it without the kernel. It is made through syscall(2), and every
+answer is checked. What is counted is calls; lmbench tells the time of one, which is one by the rate.
 """
 
 from __future__ import annotations
@@ -19,13 +25,6 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.base import Target
     from pytest_vperf.workloads.base import Output
     from pytest_vperf.workloads.bench import Bench
-
-
-# System calls: how often a program enters the kernel and comes back in a second.
-#
-# The call is getppid, lmbench's "null" system call (lat_syscall(8)): it does next to nothing, its answer may
-# change, so that no library remembers it, and no vDSO answers it without the kernel. It is made through syscall(2),
-# and every answer is checked. What is counted is calls; lmbench tells the time of one, which is one by the rate.
 
 
 @dataclass(frozen=True)

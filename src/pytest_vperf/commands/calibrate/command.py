@@ -1,6 +1,10 @@
 """``vperf calibrate``: a profile of this machine, from several runs of its tests.
 
 pytest runs the tests, each time in a process of its own, with the plug-in `pytest_vperf.commands.calibrate.plugin`.
+
+Whether a run was made on the machine of now: limits of two machines are limits of none.
+
+The beginning of a new threshold file: which machine it is for.
 """
 
 from __future__ import annotations
@@ -32,10 +36,6 @@ if TYPE_CHECKING:
     from pytest_vperf.machine.fingerprint import Fingerprint
     from pytest_vperf.thresholds.profile import HardwareProfile
 
-
-# Whether a run was made on the machine of now: limits of two machines are limits of none.
-
-# The beginning of a new threshold file: which machine it is for.
 
 #: The kernel's memory is a little more or less with each kernel.
 MEMORY_TOLERANCE = 0.05

@@ -1,4 +1,9 @@
-"""The limit of a claim as a threshold file has it: rounded away from the figures, with where it comes from."""
+"""The limit of a claim as a threshold file has it: rounded away from the figures, with where it comes from.
+
+From the records of several runs to one figure of each run, for every claim that was measured in all of them.
+
+What ``vperf calibrate`` prints of its limits: a table, and a line for each claim that there is more to say of.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +31,6 @@ if TYPE_CHECKING:
 
     from pytest_vperf.stats.rule import Side
 
-
-# From the records of several runs to one figure of each run, for every claim that was measured in all of them.
 
 #: Samples of a run below which its median is hardly more than one sample.
 LEAST_SAMPLES = 3
@@ -165,8 +168,6 @@ def _in_unit(record: Mapping[str, Any], unit: str) -> list[float]:
         raise Refused(f"its unit changes from run to run: {error}") from None
     return [value * factor for value in record["samples"]]
 
-
-# What ``vperf calibrate`` prints of its limits: a table, and a line for each claim that there is more to say of.
 
 _COLUMNS = ("claim", "figures of the runs", "limit", "margin")
 _SIGNS = {"at_most": "≤", "at_least": "≥"}

@@ -1,4 +1,10 @@
-"""The threshold file of a calibrated profile: its own claims are set, and everything else stays as it is."""
+"""The threshold file of a calibrated profile: its own claims are set, and everything else stays as it is.
+
+Where in the text of a threshold file a claim stands, in lines; everything else keeps every byte.
+
+A YAML library that keeps comments ties each to the value before it: the comment above a claim belongs to the last
+value of the claim before, and goes when that value is replaced. Lines have no such ties.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +27,6 @@ from pytest_vperf.thresholds.text_file import MAX_BYTES, read_bytes, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-
-# Where in the text of a threshold file a claim stands, in lines; everything else keeps every byte.
-#
-# A YAML library that keeps comments ties each to the value before it: the comment above a claim belongs to the last
-# value of the claim before, and goes when that value is replaced. Lines have no such ties.
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,12 @@
-"""The runs of a calibration: pytest several times, each with a record of its own, kept in a folder."""
+"""The runs of a calibration: pytest several times, each with a record of its own, kept in a folder.
+
+Whether this machine is quiet enough for a limit of its own to be measured on it.
+
+A comparison shares the noise between its arms; a limit has no other side. One that is measured beside other load is
+wide, or holds only while that load is there.
+
+The record of one run of a calibration, checked: its folder is the user's, and may be older than this version.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-
-# Whether this machine is quiet enough for a limit of its own to be measured on it.
-#
-# A comparison shares the noise between its arms; a limit has no other side. One that is measured beside other load
-# is wide, or holds only while that load is there.
 
 #: Seconds of sampling below which the kernel's ticks of 10 ms say too little of a share of 1 %.
 _LEAST_WINDOW = 5.0
@@ -77,9 +80,6 @@ def _disturbances(sessions: list[dict[str, Any]]) -> Iterator[str]:
     slowed = sum(sum(each.get("throttled", {}).values()) for each in sessions)
     if slowed:
         yield f"thermal throttling {slowed} times while it was measured"
-
-
-# The record of one run of a calibration, checked: its folder is the user's, and may be older than this version.
 
 
 class RunRecordProblem(Exception):

@@ -1,4 +1,7 @@
-"""What the ``claim`` fixture gives while ``vperf calibrate`` runs a test: limits are measured, none is judged."""
+"""What the ``claim`` fixture gives while ``vperf calibrate`` runs a test: limits are measured, none is judged.
+
+Which claims a calibration makes limits for, and which it leaves alone.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +28,6 @@ if TYPE_CHECKING:
     from pytest_vperf.stats.rule import Arm
     from pytest_vperf.thresholds.hardware import Selection
     from pytest_vperf.thresholds.profile import Threshold
-
-
-# Which claims a calibration makes limits for, and which it leaves alone.
 
 
 def why_left_alone(

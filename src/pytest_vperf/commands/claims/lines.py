@@ -1,4 +1,7 @@
-"""The lines of the table: each claim of each profile, with its test, and its last verdicts."""
+"""The lines of the table: each claim of each profile, with its test, and its last verdicts.
+
+The last verdict of a claim, out of many runs.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,6 @@ if TYPE_CHECKING:
     from pytest_vperf.commands.claims.tests import NamingTest
     from pytest_vperf.thresholds.criterion import Criterion
     from pytest_vperf.thresholds.profile import HardwareProfile, Threshold
-
-
-# The last verdict of a claim, out of many runs.
 
 
 @dataclass(frozen=True)

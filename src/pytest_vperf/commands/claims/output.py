@@ -1,4 +1,13 @@
-"""The table on a terminal, as Markdown and as JSON. Texts of records come from anywhere, and must stay texts."""
+"""The table on a terminal, as Markdown and as JSON. Texts of records come from anywhere, and must stay texts.
+
+The machines of a table's verdicts, and their numbers in it.
+
+The table on a terminal: nothing is cut, however narrow it is.
+
+Row by row and profile by profile: what was measured, on what and with which verdicts, and why the rest was not.
+
+The table as data for programs, and the small file in which last verdicts are kept.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +47,6 @@ if TYPE_CHECKING:
     from pytest_vperf.thresholds.profile import HardwareProfile
 
 
-# The machines of a table's verdicts, and their numbers in it.
-
-
 class Machines:
     """Numbers machines, the first of the table first.
 
@@ -73,8 +79,6 @@ class Machines:
             for number, name in enumerate(self._names.values(), 1)
         ]
 
-
-# The table on a terminal: nothing is cut, however narrow it is.
 
 _STYLES = {"holds": "green", "refuted": "bold red"}
 
@@ -137,8 +141,6 @@ def _row(line: Line, machines: Machines) -> tuple[Text, Text]:
         told.append(f"\n{one_line(text)}")
     return verdict, told
 
-
-# Row by row and profile by profile: what was measured, on what and with which verdicts, and why the rest was not.
 
 _ORDER = ("holds", "refuted", "inconclusive", "not comparable")
 
@@ -314,9 +316,6 @@ def _parts(parts: Sequence[Part]) -> list[str]:
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     lines = [columns, ["---"] * len(columns), *rows]
     return [f"| {' | '.join(cells)} |" for cells in lines]
-
-
-# The table as data for programs, and the small file in which last verdicts are kept.
 
 
 def document(lines: Iterable[Line]) -> str:

@@ -1,4 +1,9 @@
-"""Records of earlier runs, from files that may be broken, or something else altogether."""
+"""Records of earlier runs, from files that may be broken, or something else altogether.
+
+What the table reads of a record, and what ``--keep`` writes of it: everything but the samples and their noise.
+
+Keys that are not named here are left alone: a record has many more.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TypeVar
 
-
-# What the table reads of a record, and what ``--keep`` writes of it: everything but the samples and their noise.
-#
-# Keys that are not named here are left alone: a record has many more.
 
 #: Of ``docs/results.md``.
 FORMAT = 1

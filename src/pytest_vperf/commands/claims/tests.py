@@ -3,6 +3,11 @@
 The name is complete only when the test runs. What stands in the text is a form of it, and a claim whose name has this
 form is the test's. Nothing is imported or run for that, so it costs nothing and changes nothing. A name that a test
 gets from elsewhere is not seen: `Measured.test` of a record knows such a test.
+
+What pytest would make of this folder: its root, its threshold files, where its records go.
+
+pytest itself is asked, with the plugin's own reading of options and ini settings, and ends before it collects a test:
+whatever decides where a run finds its thresholds (rootdir, ini files, ``PYTEST_ADDOPTS``) decides it here too.
 """
 
 from __future__ import annotations
@@ -25,13 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_vperf.run.settings import Settings
-
-
-# What pytest would make of this folder: its root, its threshold files, where its records go.
-#
-# pytest itself is asked, with the plugin's own reading of options and ini settings, and ends before it collects a
-# test: whatever decides where a run finds its thresholds (rootdir, ini files, ``PYTEST_ADDOPTS``) decides it here
-# too.
 
 
 class ProjectError(Exception):

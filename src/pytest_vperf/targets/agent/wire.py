@@ -1,4 +1,7 @@
-"""The host's end of the wire to the agent: frames. The other end is source/wire.c; see source/agent.h."""
+"""The host's end of the wire to the agent: frames. The other end is source/wire.c; see source/agent.h.
+
+One command in a pod, from the request frame to the frame that says how it ended.
+"""
 
 from __future__ import annotations
 
@@ -234,8 +237,6 @@ def command_payload(argv: tuple[str, ...], env: dict[str, str], cwd: str) -> byt
         raise ValueError(f"the command is too long ({len(payload)} bytes)")
     return payload
 
-
-# One command in a pod, from the request frame to the frame that says how it ended.
 
 #: Bytes of input queued ahead of what QEMU has taken.
 _AHEAD = 1 << 18

@@ -1,4 +1,17 @@
-"""A running container of a Docker engine: a Target. `pytest_vperf.targets.container.containers` starts it."""
+"""A running container of a Docker engine: a Target. `pytest_vperf.targets.container.containers` starts it.
+
+The conversation with a command in a container: its input, and its two outputs on one connection.
+
+Running a command in a running container, with a time limit that is kept.
+
+Files into a container and out of it, by the command ``tar`` of its image.
+
+The engine's own way (``put_archive``, ``get_archive``) works on the root file system as the host sees it. Seen to go
+wrong, without an error: gVisor's sandbox keeps its view of the tree to itself, so that a file the engine puts there
+is not found inside, nor one made inside found by the engine; and below a mount of the container (``/proc``,
+``/dev/shm``, a tmpfs) the file lands underneath it. A command in the container sees what every other command in it
+sees. Only an image without ``tar`` is served the engine's way, and only where the runtime shares the host's files.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +60,6 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.image.rootfs import Rootfs
     from pytest_vperf.targets.process import Draft
 
-
-# The conversation with a command in a container: its input, and its two outputs on one connection.
 
 _HEADER = 8
 _STDERR = 2
@@ -168,8 +179,6 @@ class Conversation:
             with contextlib.suppress(Exception):  # whatever it is, it is closed now
                 thing.close()
 
-
-# Running a command in a running container, with a time limit that is kept.
 
 _MARK = "VPERF_EXEC"
 #: Bytes that a command of ours prints, which is the image's own program.
@@ -309,15 +318,6 @@ class Exec:
             conversation.close()
         return output.stdout
 
-
-# Files into a container and out of it, by the command ``tar`` of its image.
-#
-# The engine's own way (``put_archive``, ``get_archive``) works on the root file system as the host sees it.
-# Seen to go wrong, without an error: gVisor's sandbox keeps its view of the tree to itself, so that a file
-# the engine puts there is not found inside, nor one made inside found by the engine; and below a mount of
-# the container (``/proc``, ``/dev/shm``, a tmpfs) the file lands underneath it. A command in the container
-# sees what every other command in it sees. Only an image without ``tar`` is served the engine's way, and only
-# where the runtime shares the host's files.
 
 _TIMEOUT = 120.0
 _NO_TAR = (126, 127)
@@ -545,11 +545,11 @@ class Container(RunsCommands):
             return programs_of(self._tree()).find(name)
 
     def put(self, source: Path, destination: str) -> None:
-        """Copy a file in; see `pytest_vperf.targets.container.container`."""
+        """Copy a file in; see `Files.put`."""
         self._files.put(source, destination)
 
     def get(self, source: str, destination: Path, *, limit: int = MOST_FILE) -> None:
-        """Copy a file out; see `pytest_vperf.targets.container.container`."""
+        """Copy a file out; see `Files.get`."""
         self._files.get(source, destination, limit=limit)
 
     def check_devices(self) -> None:

@@ -2,6 +2,8 @@
 
 Engine, image and runtime are looked after before the clock of a start runs, which is in
 `pytest_vperf.targets.container.start`.
+
+What containers of one runtime and image have in common, as their engine and the first of them say.
 """
 
 from __future__ import annotations
@@ -30,9 +32,6 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.image.rootfs import Rootfs
     from pytest_vperf.targets.network.switch import Switch
     from pytest_vperf.targets.scope import Scope
-
-
-# What containers of one runtime and image have in common, as their engine and the first of them say.
 
 
 def facts_in_common(

@@ -2,6 +2,8 @@
 
 ``DOCKER_HOST`` is obeyed where it is set; no other engine is taken instead, however little it answers. Else
 the installed engine's socket, else the user's own (rootless), else, for root, a private engine.
+
+What dead runs left in an engine that is not theirs: containers, known by their labels.
 """
 
 from __future__ import annotations
@@ -32,9 +34,6 @@ if TYPE_CHECKING:
 
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.remote.machine import RemoteMachine
-
-
-# What dead runs left in an engine that is not theirs: containers, known by their labels.
 
 
 def find_leftovers(client: DockerClient, url: str) -> list[Leftover]:

@@ -2,6 +2,8 @@
 
 An OCI runtime may be told to leave control groups alone, and then the engine still answers with the limits
 it was asked for, and with the whole machine's figures for the container's usage.
+
+What a container has used of the host: its control group's account, else its processes'.
 """
 
 from __future__ import annotations
@@ -117,9 +119,6 @@ def is_sandbox(pid: int, container: str, read: Read = text) -> bool:
         return container in read(Path(f"/proc/{pid}/cmdline"))
     except OSError:
         return False
-
-
-# What a container has used of the host: its control group's account, else its processes'.
 
 
 def usage(engine: Engine, container: str, pid: int, target: str) -> Usage:

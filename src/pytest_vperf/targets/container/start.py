@@ -2,6 +2,13 @@
 
 The clock runs from before the engine is asked to make the container until it has answered that the container's
 process runs.
+
+How a container comes to the run's own network, although its engine has none to offer.
+
+A runtime whose containers share the host's kernel starts them without an interface, and a link is put into their
+namespace once they run. gVisor's own network stack takes over what interfaces its namespace has *when it starts*, and
+cannot get one later: so a small container of ``runc`` is started before it and given the link, and gVisor's container
+joins the namespace of that one. It holds the namespace and does nothing else; it goes with the container.
 """
 
 from __future__ import annotations
@@ -114,14 +121,6 @@ def discard(engine: Engine, container: str) -> None:
     with contextlib.suppress(CannotConnect, APIError), answering(engine.url):
         api.remove_container(container, force=True, v=True)
 
-
-# How a container comes to the run's own network, although its engine has none to offer.
-#
-# A runtime whose containers share the host's kernel starts them without an interface, and a link is put into their
-# namespace once they run. gVisor's own network stack takes over what interfaces its namespace has *when it starts*,
-# and cannot get one later: so a small container of ``runc`` is started before it and given the link, and gVisor's
-# container joins the namespace of that one. It holds the namespace and does nothing else; it goes with the
-# container.
 
 _numbers = itertools.count(1)
 _HOLDS = "the namespace is held by a container of runc, because {runtime} wants its link before it starts"

@@ -1,4 +1,9 @@
-"""Starting a guest: the clock runs from the request until its agent is there, which libvirt pushes."""
+"""Starting a guest: the clock runs from the request until its agent is there, which libvirt pushes.
+
+What a guest is made of.
+
+A guest as libvirt's XML. Pure. Format: https://libvirt.org/formatdomain.html.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +28,6 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.libvirt.connection import Connection
     from pytest_vperf.targets.limits import Limits
 
-
-# What a guest is made of.
 
 #: The port of the agent: libvirt knows it by this name.
 AGENT_PORT = "org.qemu.guest_agent.0"
@@ -115,8 +118,6 @@ class GuestConfig:
     labels: Mapping[str, str] = field(default_factory=dict)
     partition: str = ""
 
-
-# A guest as libvirt's XML. Pure. Format: https://libvirt.org/formatdomain.html.
 
 #: What a card can leave to its host (formatdomain, "Setting NIC driver-specific options").
 _OFFLOADS = ("csum", "gso", "tso4", "tso6", "ecn", "ufo")

@@ -1,4 +1,10 @@
-"""A guest: a full virtual machine that QEMU runs, started and spoken to through libvirt."""
+"""A guest: a full virtual machine that QEMU runs, started and spoken to through libvirt.
+
+The guest's agent (qemu-guest-agent), spoken to through libvirt, so also on a machine far away.
+
+Commands: QEMU documentation, interop/qemu-ga-ref. The agent answers only when it is asked: the end of a command is
+polled for, the more rarely the longer it runs, because each question costs the guest a moment of its processor.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +45,6 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.libvirt.connection import Connection
     from pytest_vperf.targets.libvirt.domain import Domain
 
-
-# The guest's agent (qemu-guest-agent), spoken to through libvirt, so also on a machine far away.
-#
-# Commands: QEMU documentation, interop/qemu-ga-ref. The agent answers only when it is asked: the end of a command
-# is polled for, the more rarely the longer it runs, because each question costs the guest a moment of its
-# processor.
 
 #: Seconds that one answer may take; a guest that is emulated, and busy, is slow.
 ANSWER = 30

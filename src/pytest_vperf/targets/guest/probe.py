@@ -2,6 +2,8 @@
 
 A ``/dev/kvm`` that is there proves nothing, and libvirt's word for it no more: under some hypervisors a guest kernel
 never reaches its userspace on it. So a small machine without a disk is started, which has to get that far.
+
+What ``vperf doctor`` says about guests: one is tried with each accelerator, on this machine's libvirt.
 """
 
 from __future__ import annotations
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
     from pytest_vperf.targets.libvirt.daemon import Daemon
 
-
-# What ``vperf doctor`` says about guests: one is tried with each accelerator, on this machine's libvirt.
 
 GUEST, KVM, TCG = NAMES = ("guest", "guests with kvm", "guests with tcg")
 

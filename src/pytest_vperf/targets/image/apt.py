@@ -2,6 +2,15 @@
 
 The sources, keys, proxies and pins are the machine's. One thing is added: the components in which Debian and
 Ubuntu keep netperf and lmbench, from the same sources, for the build alone; nothing in /etc is changed.
+
+apt with folders of its own: asks the machine's sources, and changes nothing of the machine's apt or dpkg.
+
+It needs no root. What it knows as installed is nothing, so that what it resolves is a whole system.
+
+Packages of the distribution, fetched and unpacked without being installed.
+
+What is unpacked is what apt vouches for, and nothing beside it: files are named by apt before they are fetched,
+compared with the checksums of its signed lists once more, and lie in a folder that no other user may enter.
 """
 
 from __future__ import annotations
@@ -22,10 +31,6 @@ from pytest_vperf.targets.base import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-
-# apt with folders of its own: asks the machine's sources, and changes nothing of the machine's apt or dpkg.
-#
-# It needs no root. What it knows as installed is nothing, so that what it resolves is a whole system.
 
 #: Seconds for apt to fetch its lists, or some hundred packages.
 _TIMEOUT = 900.0
@@ -166,11 +171,6 @@ def _configuration(folder: Path) -> str:
     }
     return "\n".join([*machine, *(f'{name} "{value}";' for name, value in own.items()), ""])
 
-
-# Packages of the distribution, fetched and unpacked without being installed.
-#
-# What is unpacked is what apt vouches for, and nothing beside it: files are named by apt before they are fetched,
-# compared with the checksums of its signed lists once more, and lie in a folder that no other user may enter.
 
 #: Seconds to fetch some hundred megabytes, and to unpack them.
 _FETCH, _UNPACK = 600.0, 300.0

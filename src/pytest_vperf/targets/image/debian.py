@@ -3,6 +3,8 @@
 Container, pod and host run the same files of it, so that a comparison compares them and not builds of a tool. It is
 kept by what is in it: the packages and versions that apt resolves from the machine's own sources, and our own
 programs. A changed package list is resolved again; the image is built again where that brings other versions.
+
+What ``vperf doctor`` says about the image with the tools, and about each tool. Nothing is built for it.
 """
 
 from __future__ import annotations
@@ -223,8 +225,6 @@ def _with(plan: Plan, extra: Mapping[str, bytes | Path], without: Mapping[str, s
         tuple(sorted({**plan.without, **without}.items())),
     )
 
-
-# What ``vperf doctor`` says about the image with the tools, and about each tool. Nothing is built for it.
 
 NAME = "tools image"
 NAMES = (NAME, *TOOLS)

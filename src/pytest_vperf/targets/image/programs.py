@@ -4,6 +4,8 @@ In a container and a pod the image is the root, and a program is called by its p
 called through the image's own loader, with the image's libraries (ld.so(8), "--library-path"), so that host,
 container and pod run the same bytes. Nothing of the host's libraries is taken: the loader is asked what it would
 load before the program is believed.
+
+Where the loader of an image looks for libraries, without a leading slash.
 """
 
 from __future__ import annotations
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
 
     from pytest_vperf.targets.image.rootfs import Rootfs
 
-
-# Where the loader of an image looks for libraries, without a leading slash.
 
 #: After those of the configuration (ld.so(8)); and musl's (https://wiki.musl-libc.org, "Environment variables").
 _DEFAULT = ("/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib")

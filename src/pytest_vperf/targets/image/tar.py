@@ -3,6 +3,13 @@
 An image may come from anywhere. Names are resolved in the tree and nowhere else: ``..`` ends at its root, and an
 absolute link begins there. What is unpacked are folders, files and links of this user's; a link leads to the same
 place as in the image, inside of the unpacked tree. No device is made and no privilege is given.
+
+Writing an image's tar file so that equal trees are equal bytes, and without what no tool needs.
+
+The members of an image's tar file, which may come from anywhere: read, or refused in words, whatever is in it.
+
+Its limits are far above what images have (a Debian with a desktop has 300,000 files, 20 folders deep), and low enough
+that one which is made to be unpacked for ever is refused at once.
 """
 
 from __future__ import annotations
@@ -19,9 +26,6 @@ from pytest_vperf.targets.base import CannotStart
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
-
-
-# Writing an image's tar file so that equal trees are equal bytes, and without what no tool needs.
 
 
 class TarWriter:
@@ -133,11 +137,6 @@ def write_with(base: Path, extra: Mapping[str, bytes | Path], destination: Path)
                 name, content if isinstance(content, bytes) else content.read_bytes(), 0o755
             )
 
-
-# The members of an image's tar file, which may come from anywhere: read, or refused in words, whatever is in it.
-#
-# Its limits are far above what images have (a Debian with a desktop has 300,000 files, 20 folders deep), and low
-# enough that one which is made to be unpacked for ever is refused at once.
 
 #: Members of one image.
 MEMBERS = 1_000_000

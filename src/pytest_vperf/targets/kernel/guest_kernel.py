@@ -1,4 +1,9 @@
-"""The kernel of a machine: a file of the user's, or one of the distribution's, unpacked, not installed."""
+"""The kernel of a machine: a file of the user's, or one of the distribution's, unpacked, not installed.
+
+Lines on a console by which the host dates what a machine does.
+
+The kernel modules that a pod needs, with what they need, in an order they can be loaded in.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +21,11 @@ from pytest_vperf.machine.preflight import find_program
 from pytest_vperf.targets.base import CannotStart, Unavailable
 from pytest_vperf.targets.image import apt
 
-# Lines on a console by which the host dates what a machine does.
-
 #: What the kernel's setup code prints first (arch/x86/boot/main.c) under "debug" and "earlyprintk".
 KERNEL_LINE = b"early console in setup code"
 #: What the first process of a machine with a root disk prints first (first_root/init.c).
 INIT_LINE = b"vperf-init: up"
 
-
-# The kernel modules that a pod needs, with what they need, in an order they can be loaded in.
 
 #: The port to the agent, the disk with the image, and the two file systems the container's root is made of.
 MODULES_NEEDED = ("virtio_pci", "virtio_console", "virtio_blk", "squashfs", "overlay")

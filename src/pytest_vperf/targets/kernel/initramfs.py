@@ -2,6 +2,10 @@
 
 Guests, domUs and the hosts of the lab start with it. A distribution's own initramfs would do, but it is made
 for a machine that nobody knows, takes seconds to unpack when emulated, and is made by programs that need root.
+
+A writer for the archive that Linux unpacks as its first root: cpio, "newc" format.
+
+Format: Linux kernel documentation, driver-api/early-userspace/buffer-format.
 """
 
 from __future__ import annotations
@@ -19,11 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
-
-
-# A writer for the archive that Linux unpacks as its first root: cpio, "newc" format.
-#
-# Format: Linux kernel documentation, driver-api/early-userspace/buffer-format.
 
 
 @dataclass

@@ -1,4 +1,14 @@
-"""Finding the libvirt daemon of this machine or another one, or starting one for the run."""
+"""Finding the libvirt daemon of this machine or another one, or starting one for the run.
+
+Which host guests with KVM are started on: the one that was named, this machine, or a lab's.
+
+A libvirt daemon of our own, for a machine where none answers: it, and all its machines, end with the run.
+
+It shares nothing with an installed one: in a mount namespace of its own it sees empty state folders and its own
+configuration. It is in a process namespace, too: whatever becomes of it, the kernel ends its machines with it.
+
+The libvirt daemon of another machine, for its whole machines.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +48,6 @@ if TYPE_CHECKING:
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.remote.machine import RemoteMachine
 
-
-# Which host guests with KVM are started on: the one that was named, this machine, or a lab's.
 
 LAB_HINT = "--vperf-lab=kvm, which starts a host with KVM inside QEMU"
 
@@ -89,11 +97,6 @@ def choose_kvm(
     remedy = f"{ready.remedy}; or {LAB_HINT}" if ready.remedy else LAB_HINT
     return KvmHost(None, Readiness("guest kvm", False, f"no KVM here: {ready.why}", remedy))
 
-
-# A libvirt daemon of our own, for a machine where none answers: it, and all its machines, end with the run.
-#
-# It shares nothing with an installed one: in a mount namespace of its own it sees empty state folders and its own
-# configuration. It is in a process namespace, too: whatever becomes of it, the kernel ends its machines with it.
 
 REMEDY = "apt-get install libvirt-daemon-system, as root"
 _START_TIMEOUT = 30.0
@@ -380,8 +383,6 @@ def _own_folder() -> str:
 
     return str(cache.root() / "libvirt")
 
-
-# The libvirt daemon of another machine, for its whole machines.
 
 #: Where a system's daemons listen (libvirt.org/daemons.html): the one for all drivers, and that for one driver alone.
 _SOCKETS_THERE = {

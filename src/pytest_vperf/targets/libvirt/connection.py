@@ -1,4 +1,14 @@
-"""A connection to a libvirt daemon, opened within a time limit and watched for its end."""
+"""A connection to a libvirt daemon, opened within a time limit and watched for its end.
+
+What libvirt pushes: a machine's life, and its agent coming and going.
+
+libvirt calls back from its event loop, which one thread of this process runs for all connections. What it says is
+dated with the host's monotonic clock and kept for whoever waits for the machine of that name.
+
+What libvirt says when it refuses, as the errors of targets; and the library, or the word that it is missing.
+
+The ``ssh`` that libvirt calls for ``qemu+ssh://…``: the system's, with the user's settings, forwarding nothing.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
-
-# What libvirt pushes: a machine's life, and its agent coming and going.
-#
-# libvirt calls back from its event loop, which one thread of this process runs for all connections. What it says is
-# dated with the host's monotonic clock and kept for whoever waits for the machine of that name.
 
 _started = threading.Lock()
 _running: list[threading.Thread] = []
@@ -159,8 +164,6 @@ _CLOSED = dict(
 )
 
 
-# What libvirt says when it refuses, as the errors of targets; and the library, or the word that it is missing.
-
 #: How a daemon of an ordinary user says that limits of machines need root (libvirt, src/qemu/qemu_validate.c).
 _SESSION = "not available in session mode"
 _UNSUPPORTED = "unsupported configuration: "
@@ -236,9 +239,6 @@ def failed(error: Any, what: str, target: str) -> TargetError:
         reason = f"{target}: its host's kernel cannot move the packets of its card: {said.removeprefix(_UNSUPPORTED)}"
         return Unavailable(reason, remedy="modprobe vhost_net, as root, there", target=target)
     return CannotStart(f"{target}: libvirt could not {what}: {said}", target=target)
-
-
-# The ``ssh`` that libvirt calls for ``qemu+ssh://…``: the system's, with the user's settings, forwarding nothing.
 
 
 def keeping_to_itself(uri: str) -> str:

@@ -1,4 +1,10 @@
-"""A machine's console: read as long as it lives, each line dated when it came."""
+"""A machine's console: read as long as it lives, each line dated when it came.
+
+A console that becomes the wire of our agent: Xen's machines have no other port that libvirt hands on.
+
+Until the agent says so, what comes is text for people; from then on it is frames. The kernel is told to print nothing
+but its death there, which comes between frames as something that is none.
+"""
 
 from __future__ import annotations
 
@@ -131,11 +137,6 @@ class Console:
         self._came.put(None)
         self._thread.join(2.0)
 
-
-# A console that becomes the wire of our agent: Xen's machines have no other port that libvirt hands on.
-#
-# Until the agent says so, what comes is text for people; from then on it is frames. The kernel is told to print
-# nothing but its death there, which comes between frames as something that is none.
 
 #: What the agent says before its first frame (source/agent.h, WIRE_LINE).
 WIRE_LINE = b"vperf-agent: frames follow\n"

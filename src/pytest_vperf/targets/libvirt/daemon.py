@@ -1,4 +1,7 @@
-"""A libvirt daemon that machines are started on: its connection, its folder for files, and who runs it."""
+"""A libvirt daemon that machines are started on: its connection, its folder for files, and who runs it.
+
+What starting whole machines has in common, whatever the hypervisor: where they run, and what is there for them.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +28,6 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.libvirt.network import MachineNetwork, OvsNetwork, VirtualNetwork
     from pytest_vperf.targets.scope import Scope
 
-
-# What starting whole machines has in common, whatever the hypervisor: where they run, and what is there for them.
 
 _machines_numbers = itertools.count(1)
 

@@ -1,4 +1,7 @@
-"""Disks of the run on a daemon's machine that is not this one: as `pytest_vperf.targets.disks`, by commands there."""
+"""Disks of the run on a daemon's machine that is not this one: as `pytest_vperf.targets.disks`, by commands there.
+
+Disks of the run in a whole machine: lent to it, found in it, and put where tests expect them.
+"""
 
 from __future__ import annotations
 
@@ -185,8 +188,6 @@ def _call(host: Target, argv: list[str]) -> str:
             f"{host.name}: a disk was not made there within {_TIMEOUT:g} s", target=host.name
         ) from error
 
-
-# Disks of the run in a whole machine: lent to it, found in it, and put where tests expect them.
 
 #: Makes a disk's path in the machine: of the device, or of the mounted file system. Words: device, path, file system.
 _PUT = """

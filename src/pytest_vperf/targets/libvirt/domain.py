@@ -1,4 +1,9 @@
-"""One running machine of libvirt's: its life, its end, its use of the host, and its limits as they really are."""
+"""One running machine of libvirt's: its life, its end, its use of the host, and its limits as they really are.
+
+The size of a machine, as a test asks for it.
+
+What a whole machine has as a target, whatever it is spoken to by: a network, disks of the run, and its end.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +24,6 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.disks import Disk
     from pytest_vperf.targets.libvirt.connection import Connection, Watch
     from pytest_vperf.targets.libvirt.console import Console
-
-
-# The size of a machine, as a test asks for it.
 
 
 def vcpus_of(value: object) -> int:
@@ -46,9 +48,6 @@ def memory_mib_of(value: object) -> int:
     if found < 1:
         raise CannotStart(f"memory is {value!r}, less than 1 MiB")
     return found
-
-
-# What a whole machine has as a target, whatever it is spoken to by: a network, disks of the run, and its end.
 
 
 class WholeMachine:

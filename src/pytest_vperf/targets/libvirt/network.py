@@ -3,6 +3,15 @@
 libvirt makes the bridge, so that it can be far away. It is ``open`` to libvirt (formatnetwork.html): no rule of a
 firewall is made for it, no address is given out, no name is served. A bridge of Open vSwitch's is made by
 `pytest_vperf.targets.libvirt.network`.
+
+A network of machines on a bridge of Open vSwitch's: made by commands where they run, which may be far away.
+
+libvirt is told of the bridge with each card (formatdomain.html, ``virtualport``), puts the card's port on it, and
+takes it away again. The host's end is the bridge's own port.
+
+What a killed run leaves on this machine is found by the bridge's name and labels (`pytest_vperf.machine.leftovers`).
+On another machine a command waits for the end of the connection and takes it away; should that fail, the next run's
+network there does.
 """
 
 from __future__ import annotations
@@ -264,15 +273,6 @@ def check_kind(network: object, target: str, kind: type[_Network]) -> _Network:
         target=target,
     )
 
-
-# A network of machines on a bridge of Open vSwitch's: made by commands where they run, which may be far away.
-#
-# libvirt is told of the bridge with each card (formatdomain.html, ``virtualport``), puts the card's port on it, and
-# takes it away again. The host's end is the bridge's own port.
-#
-# What a killed run leaves on this machine is found by the bridge's name and labels
-# (`pytest_vperf.machine.leftovers`). On another machine a command waits for the end of the connection and takes it
-# away; should that fail, the next run's network there does.
 
 #: The bridge with its ports, links beside ports, other hosts. Words: the bridge, and how the others' paths begin.
 _CLEAN = """

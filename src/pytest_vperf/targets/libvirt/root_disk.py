@@ -2,6 +2,11 @@
 
 The image is the one that host, containers and pods have; what is added here is a handful of small files: an identity,
 switches for services that would disturb a measurement, a small init for who wants no systemd, and our agent.
+
+A disk that a firmware can boot a kernel from: one FAT file system with a boot loader, made without mounting.
+
+The loader is SYSLINUX, in the first sector of an unpartitioned disk (syslinux(1)): a BIOS loads that sector and jumps
+into it, whatever is in the others.
 """
 
 from __future__ import annotations
@@ -25,11 +30,6 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.image.rootfs import Rootfs
     from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
 
-
-# A disk that a firmware can boot a kernel from: one FAT file system with a boot loader, made without mounting.
-#
-# The loader is SYSLINUX, in the first sector of an unpartitioned disk (syslinux(1)): a BIOS loads that sector and
-# jumps into it, whatever is in the others.
 
 _PROGRAMS = {"mkfs.vfat": "dosfstools", "mcopy": "mtools", "syslinux": "syslinux"}
 #: Free room beside kernel and first root, for the file system's own tables and the loader.

@@ -6,6 +6,8 @@ of the daemon can leave it behind.
 
 What was found or uploaded once is not asked for again: it is taken to be there. A start that fails has a look; where
 a file has gone meanwhile, it says so, and the next start uploads it again.
+
+Parts of libvirt's XML that every kind of machine has, and what it is put together with.
 """
 
 from __future__ import annotations
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
 
     from pytest_vperf.targets.libvirt.connection import Connection
 
-
-# Parts of libvirt's XML that every kind of machine has, and what it is put together with.
 
 #: The namespace of our labels in a domain's metadata.
 NAMESPACE = "urn:pytest-vperf"

@@ -1,4 +1,18 @@
-"""How one target is on a network: where others reach it, and what the link really is."""
+"""How one target is on a network: where others reach it, and what the link really is.
+
+A target that talks to itself: both ends of a test in one system, over its loopback device.
+
+No card, no bridge and no host is on the way, so that what is measured is the system's own network code.
+
+Limiting how fast a link may be, both ways, with the kernel's token bucket filter (tc-tbf(8)).
+
+Both filters stand in the switch's namespace, so that they are the same for containers and pods, and nothing within a
+target changes: what goes to the target waits in a queue on the switch's port; what comes from it is redirected, as it
+arrives, to an ``ifb`` link and waits in a queue there (a kernel has no queues for what arrives).
+
+The rate is that of Ethernet frames, 14 bytes of header included, not of what a tool moves: of TCP over IPv4 with time
+stamps and a 1500-byte MTU, 1448 of 1514 bytes are payload.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +30,6 @@ if TYPE_CHECKING:
 
     from pytest_vperf.targets.base import Completed, Link
 
-
-# A target that talks to itself: both ends of a test in one system, over its loopback device.
-#
-# No card, no bridge and no host is on the way, so that what is measured is the system's own network code.
 
 if TYPE_CHECKING:
 
@@ -93,16 +103,6 @@ def on_loopback(target: T) -> T:
         target.link = LoopbackLink()
     return target
 
-
-# Limiting how fast a link may be, both ways, with the kernel's token bucket filter (tc-tbf(8)).
-#
-# Both filters stand in the switch's namespace, so that they are the same for containers and pods, and nothing
-# within a target changes: what goes to the target waits in a queue on the switch's port; what comes from it is
-# redirected, as it arrives, to an ``ifb`` link and waits in a queue there (a kernel has no queues for what
-# arrives).
-#
-# The rate is that of Ethernet frames, 14 bytes of header included, not of what a tool moves: of TCP over IPv4 with
-# time stamps and a 1500-byte MTU, 1448 of 1514 bytes are payload.
 
 #: The bucket holds what this time brings, and at least two full-sized segments. What it cannot hold is lost to a
 #: sender that is not given a CPU for a moment; in a measurement of two seconds a full one is 1 % too much, at most.
@@ -336,7 +336,7 @@ class SwitchLink:
         return found
 
     def limit(self, asked: str) -> Quantity:
-        """Limit the link both ways; see `pytest_vperf.targets.network.link`.
+        """Limit the link both ways; see `limit_rate`.
 
         Returns:
             The rate of Ethernet frames, read back from the kernel.

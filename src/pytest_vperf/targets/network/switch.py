@@ -2,6 +2,10 @@
 
 The host's own network is touched in one place: one link with one address in a subnet that nothing else uses. There is
 no firewall rule, no forwarding and no default route: what is on the switch reaches what is on the switch.
+
+Network namespaces by name, as ``ip netns`` has them: made, entered, and removed.
+
+A tap: the host's end of a virtual machine's network card, as a descriptor that QEMU inherits.
 """
 
 from __future__ import annotations
@@ -29,8 +33,6 @@ if TYPE_CHECKING:
 
     from pytest_vperf.machine.runs import Run
 
-
-# Network namespaces by name, as ``ip netns`` has them: made, entered, and removed.
 
 if TYPE_CHECKING:
     T = TypeVar("T")
@@ -127,8 +129,6 @@ def _enter(path: Path) -> None:
     finally:
         os.close(descriptor)
 
-
-# A tap: the host's end of a virtual machine's network card, as a descriptor that QEMU inherits.
 
 # Linux, include/uapi/linux/if_tun.h. IFF_VNET_HDR lets the guest hand over large segments, as QEMU asks for.
 _TUNSETIFF = 0x400454CA

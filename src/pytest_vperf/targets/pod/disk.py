@@ -1,4 +1,9 @@
-"""The container's image as the machine's disk: one read-only squashfs, made once per image."""
+"""The container's image as the machine's disk: one read-only squashfs, made once per image.
+
+Disks of the run in a pod: further virtio disks of its machine, put where the container finds them.
+
+The first root of a pod's machine: the agent as /init, and the modules it loads.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +25,6 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.disks import Disk
     from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
 
-
-# Disks of the run in a pod: further virtio disks of its machine, put where the container finds them.
 
 #: Finds the disk by the serial number that QEMU gave it (virtio-blk shows it as block/NAME/serial), makes its device,
 #: and mounts its file system where it has one. Words: serial, path, kind of file system or nothing.
@@ -61,9 +64,6 @@ def put_in_place(pod: Target, disks: Sequence[Disk]) -> None:
             raise CannotStart(
                 f"{pod.name}: {disk.name} cannot be put at {disk.inside}: {words}", target=pod.name
             ) from error
-
-
-# The first root of a pod's machine: the agent as /init, and the modules it loads.
 
 
 def build_initramfs(

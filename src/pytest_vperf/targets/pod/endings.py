@@ -1,4 +1,11 @@
-"""How a pod's machine failed, for those who have to tell one failure from another by more than its words."""
+"""How a pod's machine failed, for those who have to tell one failure from another by more than its words.
+
+Whether a pod that did not start, or did nothing afterwards, had too little memory, or failed for another reason.
+
+Too little memory has many faces: QEMU cannot place the initramfs, the kernel's decompressor has no room and hangs or
+resets, the kernel panics, the agent gets no memory, the out-of-memory killer takes the container. Whatever is none of
+these - a QEMU that was killed, an image without the command, no firmware - says nothing about a size.
+"""
 
 from __future__ import annotations
 
@@ -62,12 +69,6 @@ def no_container(name: str, failure: bytes) -> CannotStart:
         why = str(error)
     return CannotStart(f"{name}: the container did not start: {why}", target=name)
 
-
-# Whether a pod that did not start, or did nothing afterwards, had too little memory, or failed for another reason.
-#
-# Too little memory has many faces: QEMU cannot place the initramfs, the kernel's decompressor has no room and hangs
-# or resets, the kernel panics, the agent gets no memory, the out-of-memory killer takes the container. Whatever is
-# none of these - a QEMU that was killed, an image without the command, no firmware - says nothing about a size.
 
 #: What the parts say, each with what it means. The kernel's are of kernel/panic.c, mm/oom_kill.c and
 #: arch/x86/boot/compressed/misc.c; "Cannot allocate memory" is ENOMEM's text (errno(3)).

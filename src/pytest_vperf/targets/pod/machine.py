@@ -9,6 +9,8 @@ the host's scheduler (well below 1 ms on an idle host).
     kernel     → the agent, the kernel's first process, has printed
     agent      → the agent has loaded its drivers and says on its own port that it takes orders
     container  → the container's process has been executed (the agent sees exec close a pipe)
+
+Whether a container that has just started stays: one that ends at once has not started, as with an engine's.
 """
 
 from __future__ import annotations
@@ -41,8 +43,6 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.pod.config import MachineConfig
     from pytest_vperf.targets.pod.qemu import QemuProcess
 
-
-# Whether a container that has just started stays: one that ends at once has not started, as with an engine's.
 
 #: Seconds, outside of the clock, that its process is watched for at least.
 SETTLED = 0.05

@@ -1,4 +1,7 @@
-"""The machine that pods are started on: this one, or one reached by SSH, see `pytest_vperf.targets.remote.pods`."""
+"""The machine that pods are started on: this one, or one reached by SSH, see `pytest_vperf.targets.remote.pods`.
+
+The firmware a pod boots with: qboot, made to boot a kernel and nothing else, or SeaBIOS, QEMU's default.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +32,6 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.pod.config import MachineConfig
     from pytest_vperf.targets.pod.qemu import QemuProcess
 
-
-# The firmware a pod boots with: qboot, made to boot a kernel and nothing else, or SeaBIOS, QEMU's default.
 
 #: File names, and the package that has each in Debian and Ubuntu.
 FIRMWARE_FILES = {

@@ -1,4 +1,17 @@
-"""A pod: a container image inside its own small virtual machine, started by QEMU directly."""
+"""A pod: a container image inside its own small virtual machine, started by QEMU directly.
+
+Replacing a pod's container: another image is plugged in, its container takes the place of the one that runs.
+
+The clock is that of a start: the host's monotonic one, from the request until the new container's process runs. The
+image was made a disk before. Each border between phases is pushed by the machine:
+
+    disk       request → the agent has found the new image's disk, after QEMU was told to plug it in
+    stop       → the container before has ended, with all its processes (its exit status has come)
+    container  → the new container's process has been executed
+
+After the clock the new container is watched for as after a start, the agent says when nothing has the disk of the one
+before open, and that disk is unplugged, so that the next replacement finds the machine as this one did.
+"""
 
 from __future__ import annotations
 
@@ -33,18 +46,6 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.pod.machine import Machine
     from pytest_vperf.targets.pod.place import Place
 
-
-# Replacing a pod's container: another image is plugged in, its container takes the place of the one that runs.
-#
-# The clock is that of a start: the host's monotonic one, from the request until the new container's process runs.
-# The image was made a disk before. Each border between phases is pushed by the machine:
-#
-#     disk       request → the agent has found the new image's disk, after QEMU was told to plug it in
-#     stop       → the container before has ended, with all its processes (its exit status has come)
-#     container  → the new container's process has been executed
-#
-# After the clock the new container is watched for as after a start, the agent says when nothing has the disk of the
-# one before open, and that disk is unplugged, so that the next replacement finds the machine as this one did.
 
 REPLACEMENT_PHASES = ("disk", "stop", "container")
 _CONTAINER = 1  # its stream

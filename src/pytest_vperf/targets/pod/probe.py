@@ -2,6 +2,8 @@
 
 A ``/dev/kvm`` that is there and answers proves nothing: under some hypervisors a guest kernel never reaches
 its userspace on it. So a pod is started, with a time limit, and its QEMU is killed if the limit passes.
+
+What ``vperf doctor`` says about pods.
 """
 
 from __future__ import annotations
@@ -100,9 +102,6 @@ def _boot(accelerator: str, assets: Assets, run: Run) -> tuple[Readiness, bool]:
         return Readiness(name, False, why), accelerator == "kvm"
     except TargetError as error:
         return Readiness(name, False, " ".join(str(error).split())[:400]), False
-
-
-# What ``vperf doctor`` says about pods.
 
 
 def check(guest_kernel: Path | None = None, *, afresh: bool = True) -> list[Readiness]:

@@ -1,4 +1,16 @@
-"""The QEMU that is installed on this machine."""
+"""The QEMU that is installed on this machine.
+
+Disks that are plugged into a pod's running machine, and out of it, over QEMU's control socket.
+
+A root bus of a q35 machine takes no devices while it runs (QEMU, docs/pcie.txt, "Hot-plug"), so such a machine gets a
+PCI bridge, which costs its start something; the root bus of a pc machine takes them. In both the guest is told by
+ACPI, which its kernel has built in. A PCI Express root port would do too; its own signals take Linux five seconds to
+unplug (drivers/pci/hotplug/pciehp_ctrl.c, the button that may be pressed again).
+
+The QEMU command line of a pod, in one place: the start, the probe and the benchmark's floor share it.
+
+The QEMU process of a pod with its three channels, on this machine.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +35,6 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.pod.config import MachineConfig
     from pytest_vperf.targets.pod.qmp import Qmp
 
-
-# Disks that are plugged into a pod's running machine, and out of it, over QEMU's control socket.
-#
-# A root bus of a q35 machine takes no devices while it runs (QEMU, docs/pcie.txt, "Hot-plug"), so such a machine
-# gets a PCI bridge, which costs its start something; the root bus of a pc machine takes them. In both the guest is
-# told by ACPI, which its kernel has built in. A PCI Express root port would do too; its own signals take Linux five
-# seconds to unplug (drivers/pci/hotplug/pciehp_ctrl.c, the button that may be pressed again).
 
 #: By machine type: the bus, and the arguments that make it.
 BUSES = {
@@ -120,8 +125,6 @@ def unplug(qmp: Qmp, name: str, timeout: float) -> None:
     qmp.execute_until("DEVICE_DELETED", name, "device_del", timeout, id=name)
     qmp.execute("blockdev-del", node_name=name)
 
-
-# The QEMU command line of a pod, in one place: the start, the probe and the benchmark's floor share it.
 
 #: The name of the virtio-serial port to the agent.
 AGENT_PORT = "org.pytest-vperf.agent"
@@ -220,9 +223,6 @@ def _machine(config: MachineConfig) -> str:
         # A pod has no use for a SATA controller, an SMBus or VMware's port; the kernel would look for each.
         kind += ",sata=off,smbus=off,vmport=off,usb=off"
     return kind
-
-
-# The QEMU process of a pod with its three channels, on this machine.
 
 
 class QemuProcess(Protocol):

@@ -4,6 +4,16 @@ The system's own ``ssh`` is called, and no library: it has the user's keys, agen
 and needs no dependency. The connection is kept by it (ControlMaster, ssh_config(5)), so that each use costs a round
 trip. It never asks: a key that is not known, or a password, is an error. It gives the machine nothing of this one,
 whatever those settings say for the user's own logins: not the agent, not the display, no port, no tunnel.
+
+What a run has on another machine for as long as it lives: the measuring lock, and a folder.
+
+One command there holds both and waits for the end of its input, so that they are given back however this process
+ends.
+
+What is done on another machine when this process ends by force, or the connection breaks: a command waits there.
+
+What a run makes there by commands is taken away by commands as long as it lives. Where it is killed, nobody is left
+to give them: so one waits for the end of its input, unless it is told that there is nothing to do.
 """
 
 from __future__ import annotations
@@ -251,11 +261,6 @@ def remote_line(argv: Sequence[str], env: Mapping[str, str], cwd: str | None, ma
     return shlex.join(["exec", "sh", "-c", f"{place}{line}; s=$?; {own}; exit $s"])
 
 
-# What a run has on another machine for as long as it lives: the measuring lock, and a folder.
-#
-# One command there holds both and waits for the end of its input, so that they are given back however this process
-# ends.
-
 #: Seconds: another run may measure for long.
 WAIT = 3600
 _ANSWER = 60.0
@@ -380,11 +385,6 @@ def _last_words(stream: IO[bytes]) -> str:
         said += data
     return said.decode("utf-8", "replace")
 
-
-# What is done on another machine when this process ends by force, or the connection breaks: a command waits there.
-#
-# What a run makes there by commands is taken away by commands as long as it lives. Where it is killed, nobody is
-# left to give them: so one waits for the end of its input, unless it is told that there is nothing to do.
 
 #: What would tell it of the connection's end by a signal comes as the end of the input, too.
 _WAIT = """

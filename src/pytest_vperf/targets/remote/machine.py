@@ -1,4 +1,11 @@
-"""A machine elsewhere that targets are started on: its connection, its files, its lock, and what it is."""
+"""A machine elsewhere that targets are started on: its connection, its files, its lock, and what it is.
+
+Files that are brought to another machine once, and kept there by their content.
+
+Connections to one machine, as many as its sessions need: an ``sshd`` allows ten on each.
+
+That is MaxSessions of sshd_config(5), which may have another value there.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +29,6 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.image.rootfs import Rootfs
     from pytest_vperf.targets.remote.address import Address
 
-
-# Files that are brought to another machine once, and kept there by their content.
 
 _FOLDER = 'echo "${VPERF_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/vperf}"'
 #: Words: folder, name, draft, minutes after which a draft belongs to an upload that never ended, bytes.
@@ -93,10 +98,6 @@ class SentFiles:
                 target=self._host.name,
             )
 
-
-# Connections to one machine, as many as its sessions need: an ``sshd`` allows ten on each.
-#
-# That is MaxSessions of sshd_config(5), which may have another value there.
 
 #: Of the ten, without what holds the machine, a command, and one to spare.
 _ROOM = 7

@@ -1,4 +1,16 @@
-"""Another machine as the place of pods: its own QEMU and firmware, our kernel and image."""
+"""Another machine as the place of pods: its own QEMU and firmware, our kernel and image.
+
+The QEMU process of a pod on another machine.
+
+Its three channels are Unix sockets that ``sshd`` listens on there and brings here. They, and a shell that waits for
+the word to start QEMU, are there before the clock of a start runs, so that no login is in it; QEMU connects to the
+sockets as soon as it is executed, and nothing is polled for. What the machine says is dated when it arrives here.
+
+A QEMU that root starts there is confined as one here is (`pytest_vperf.targets.pod.sandbox`): the shell finds it a
+user of its own and opens its files. QEMU works in its folder, which has its sockets, so that it needs no way there.
+
+The shell stays beside QEMU and waits for the end of its input: however this process ends, QEMU is ended there, too.
+"""
 
 from __future__ import annotations
 
@@ -45,20 +57,6 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.pod.qmp import Qmp
     from pytest_vperf.targets.remote.machine import RemoteMachine
 
-
-# The QEMU process of a pod on another machine.
-#
-# Its three channels are Unix sockets that ``sshd`` listens on there and brings here. They, and a shell that waits
-# for the word to start QEMU, are there before the clock of a start runs, so that no login is in it; QEMU connects
-# to the sockets as soon as it is executed, and nothing is polled for. What the machine says is dated when it
-# arrives here.
-#
-# A QEMU that root starts there is confined as one here is (`pytest_vperf.targets.pod.sandbox`): the shell finds it
-# a user of its own and opens its files. QEMU works in its folder, which has its sockets, so that it needs no way
-# there.
-#
-# The shell stays beside QEMU and waits for the end of its input: however this process ends, QEMU is ended there,
-# too.
 
 _CHANNELS = ("qmp", "console", "agent")
 #: Seconds in which the shell there is ready, and in which QEMU connects to its channels.

@@ -1,6 +1,12 @@
 """Another host that is a machine of its own, reached by SSH: ``--load-host=ssh://user@host:port``.
 
 The connection is that of `pytest_vperf.targets.remote.connection`.
+
+The host of whole machines that is reached by SSH, with the programs of their image.
+
+Claims hold a machine against its host. Where libvirt's daemon is on another machine, that one is the host, and runs
+the same bytes: the image's root disk is there already, so it is mounted read-only, and its programs are run in place.
+The image may be a stranger's: no set-user-ID program and no device of it may be one for the users of that machine.
 """
 
 from __future__ import annotations
@@ -218,13 +224,6 @@ def _absolute(path: str, target: str) -> None:
     if not os.path.isabs(path):  # noqa: PTH117 - a path of another machine
         raise TargetError(f"{path} is not an absolute path", target=target)
 
-
-# The host of whole machines that is reached by SSH, with the programs of their image.
-#
-# Claims hold a machine against its host. Where libvirt's daemon is on another machine, that one is the host, and
-# runs the same bytes: the image's root disk is there already, so it is mounted read-only, and its programs are run
-# in place. The image may be a stranger's: no set-user-ID program and no device of it may be one for the users of
-# that machine.
 
 #: Words: disk, mount point. Prints the user's number if that user may not.
 _MOUNT = """

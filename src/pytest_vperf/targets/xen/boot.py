@@ -1,4 +1,9 @@
-"""Starting a machine on Xen: the clock runs until the agent has said, over the console, that it takes orders."""
+"""Starting a machine on Xen: the clock runs until the agent has said, over the console, that it takes orders.
+
+What a domU is made of.
+
+A machine on Xen as libvirt's XML. Pure. Format: https://libvirt.org/drvxen.html, formatdomain.html.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +24,6 @@ if TYPE_CHECKING:
 
     from pytest_vperf.targets.libvirt.connection import Connection
 
-
-# What a domU is made of.
 
 #: How a machine is virtualised → libvirt's type of operating system and its machine type. ``pv`` needs no help of the
 #: processor, the others do.
@@ -75,9 +78,6 @@ class DomuConfig:
     bridge: str = ""
     mac: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
-
-
-# A machine on Xen as libvirt's XML. Pure. Format: https://libvirt.org/drvxen.html, formatdomain.html.
 
 
 def domain_xml(config: DomuConfig) -> str:

@@ -1,4 +1,19 @@
-"""What a test asks for domUs: starts them, each owned by the test's scope."""
+"""What a test asks for domUs: starts them, each owned by the test's scope.
+
+A domU: a full machine on Xen, started through libvirt, spoken to over its console.
+
+Which processors of its host a machine on Xen may run on, as Xen has them: ``xl`` tells, on the host.
+
+libvirt does not: its question for a machine's pinning begins with one for the host's processors (virNodeGetCPUMap),
+which Xen's driver has no answer to. Format: Xen, tools/xl/xl_vcpu.c, the same from 4.14 to 4.19.
+
+Weights and caps of Xen's credit schedulers, by the names that they have on every target.
+
+Source: xl(1), sched-credit2: a weight is from 1 to 65535, 256 by default; a cap is in percent of one processor, and 0
+is none.
+
+What a Xen host can do, and how its scheduler is told a machine's weight: through libvirt, read back.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +58,6 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.scope import Scope
     from pytest_vperf.targets.xen.boot import Booted
 
-
-# A domU: a full machine on Xen, started through libvirt, spoken to over its console.
 
 #: The phases of a start, in order. Each ends where the next begins:
 #:
@@ -96,12 +109,6 @@ class Domu(WholeMachine, AgentTarget):
         """CPU time and memory, as Xen accounts for them."""
         return self._domain.usage()
 
-
-# Which processors of its host a machine on Xen may run on, as Xen has them: ``xl`` tells, on the host.
-#
-# libvirt does not: its question for a machine's pinning begins with one for the host's processors
-# (virNodeGetCPUMap), which Xen's driver has no answer to. Format: Xen, tools/xl/xl_vcpu.c, the same from 4.14 to
-# 4.19.
 
 #: A user's PATH need not have the folders of the system's programs. ``xl info`` says how many processors are "all".
 _ASK = 'PATH="$PATH:/usr/sbin:/sbin"; xl vcpu-list "$1" && xl info'
@@ -233,11 +240,6 @@ def _words(done: Completed) -> str:
     return said[-300:] or f"it ended with status {done.returncode}"
 
 
-# Weights and caps of Xen's credit schedulers, by the names that they have on every target.
-#
-# Source: xl(1), sched-credit2: a weight is from 1 to 65535, 256 by default; a cap is in percent of one processor,
-# and 0 is none.
-
 DEFAULT_WEIGHT = 256
 _DEFAULT_SHARES = 1024
 
@@ -261,9 +263,6 @@ def weight_of(limits: Limits) -> int | None:
 def cap_of(limits: Limits) -> int | None:
     """Xen's cap for ``cpus``, in percent of one processor."""
     return None if limits.cpus is None else max(1, round(limits.cpus * 100))
-
-
-# What a Xen host can do, and how its scheduler is told a machine's weight: through libvirt, read back.
 
 
 def need_mode(connection: Connection, mode: str) -> None:
