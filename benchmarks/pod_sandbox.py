@@ -59,7 +59,7 @@ class Open(Here):
 def start(assets: Assets, config: MachineConfig, firmware: str, run: Run) -> tuple[float, float]:
     """Milliseconds from the request until QEMU answers, and until the container runs."""
     with boot(assets, config, firmware, run, command=IDLE, timeout=LIMIT) as pod:
-        return dict(pod.startup_time.parts)["process"], pod.startup_time.to("ms").value
+        return dict(pod.startup_time.breakdown)["process"], pod.startup_time.to("ms").value
 
 
 def main() -> int:

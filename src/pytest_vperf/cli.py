@@ -280,7 +280,7 @@ def _tune(arguments: argparse.Namespace) -> int:
 
 def _selfcheck(arguments: argparse.Namespace) -> int:
     from pytest_vperf.commands.selfcheck import command as selfcheck
-    from pytest_vperf.commands.selfcheck.plugin import Asked
+    from pytest_vperf.commands.selfcheck.plugin import Options
     from pytest_vperf.thresholds import judge
 
     if arguments.forget:
@@ -297,14 +297,14 @@ def _selfcheck(arguments: argparse.Namespace) -> int:
             arguments.fail(f"--{key}: {error}")
             raise  # never reached: argparse has ended the command
 
-    asked = Asked(
+    options = Options(
         claims=arguments.claims,
         decisions=arguments.decisions,
         pairs=int(read("pairs", arguments.pairs)),
         tolerance=read("tolerance", arguments.tolerance) if arguments.tolerance else None,
         budget=read("budget", arguments.budget),
     )
-    return selfcheck.run(asked, arguments.words_after, arguments.json)
+    return selfcheck.run(options, arguments.words_after, arguments.json)
 
 
 def _clean(arguments: argparse.Namespace) -> int:

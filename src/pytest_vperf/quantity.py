@@ -148,10 +148,10 @@ class Quantity:
         value: the number, finite.
         unit: a unit known to pint, written as it was given (``ms``, ``GiB``, ``packet/s``, ``%``);
             ``""`` is a plain number.
-        parts: named addends of the value in its unit, e.g. the phases of a start; may be empty.
-        better: the direction of the metric, where what measured it knows: ``lower`` or ``higher``. A claim whose
+        breakdown: named addends of the value in its unit, e.g. the phases of a start; may be empty.
+        direction: the direction of the metric, where what measured it knows: ``lower`` or ``higher``. A claim whose
             criterion has the other direction is refused.
-        beside: by name, what was measured along with it; units of their own.
+        extra: by name, what was measured along with it; units of their own.
 
     Raises:
         QuantityError: the value or a part is NaN or infinite, or is not a number.
@@ -159,12 +159,12 @@ class Quantity:
 
     value: float
     unit: str = ""
-    parts: tuple[tuple[str, float], ...] = ()
-    better: Literal["lower", "higher", ""] = ""
-    beside: tuple[tuple[str, Series], ...] = ()
+    breakdown: tuple[tuple[str, float], ...] = ()
+    direction: Literal["lower", "higher", ""] = ""
+    extra: tuple[tuple[str, Series], ...] = ()
 
     def __post_init__(self) -> None:
-        for number in (self.value, *(part for _, part in self.parts)):
+        for number in (self.value, *(part for _, part in self.breakdown)):
             _check_finite(number)
 
     @classmethod
@@ -191,24 +191,24 @@ class Quantity:
         return Quantity(
             self.value * factor,
             unit,
-            tuple((name, part * factor) for name, part in self.parts),
-            self.better,
-            self.beside,
+            tuple((name, part * factor) for name, part in self.breakdown),
+            self.direction,
+            self.extra,
         )
 
-    def with_beside(self, **series: Series | Quantity | None) -> Quantity:
-        """The same quantity with more beside it; what is ``None`` was not measured, and is left out."""
+    def with_extra(self, **series: Series | Quantity | None) -> Quantity:
+        """The same quantity with more extra figures; what is ``None`` was not measured, and is left out."""
         added = tuple(
             (name, Series((each.value,), each.unit) if isinstance(each, Quantity) else each)
             for name, each in series.items()
             if each is not None
         )
-        return replace(self, beside=(*self.beside, *added))
+        return replace(self, extra=(*self.extra, *added))
 
     @property
-    def named_parts(self) -> Mapping[str, float]:
+    def named_breakdown(self) -> Mapping[str, float]:
         """The parts as a mapping, in their order, in this quantity's unit."""
-        return dict(self.parts)
+        return dict(self.breakdown)
 
     def __str__(self) -> str:
         return f"{format_number(self.value)} {self.unit}".rstrip()

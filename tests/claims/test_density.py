@@ -35,13 +35,13 @@ OF_A_MACHINE = {
 @PODS
 def test_so_many_pods_run(claim, pods, density):
     proven = claim(f"density.count.pod.{pods.accelerator}")
-    proven.holds(lambda: density(pods).carried(at_least=claimed(proven)))
+    proven.holds(lambda: density(pods).capacity(at_least=claimed(proven)))
 
 
 @pytest.mark.vperf(budget="60 min")
 def test_so_many_machines_run(claim, guests, density):
     proven = claim(f"density.count.guest.{guests.accelerator}")
-    proven.holds(lambda: density(guests).carried(at_least=claimed(proven)))
+    proven.holds(lambda: density(guests).capacity(at_least=claimed(proven)))
 
 
 @PODS

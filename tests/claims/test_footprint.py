@@ -12,21 +12,23 @@ pytestmark = [pytest.mark.footprint, pytest.mark.vperf(budget="5 min")]
 @pytest.mark.slow  # each sample is a search
 @pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
 def test_least_memory_of_a_pod(claim, pods, footprint):
-    claim(f"footprint.minimum.pod.{pods.accelerator}").holds(lambda: footprint.least(pods).memory)
+    claim(f"footprint.minimum.pod.{pods.accelerator}").holds(
+        lambda: footprint.minimum_memory(pods).memory
+    )
 
 
 @pytest.mark.parametrize("figure", ["rss", "size"])
 @pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
 def test_what_the_least_pod_takes_of_the_host(claim, native, pods, footprint, procmem, figure):
     proven = claim(f"footprint.procmem.{figure}.pod.{pods.accelerator}")
-    least = footprint.least(pods)
+    least = footprint.minimum_memory(pods)
     proven.holds(lambda: getattr(procmem.of(least.start().pid, on=native), figure))
 
 
 @pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
 def test_what_the_least_pod_adds_to_the_host(claim, native, pods, footprint, procmem):
     proven = claim(f"footprint.procmem.pss.pod.{pods.accelerator}")
-    least = footprint.least(pods)
+    least = footprint.minimum_memory(pods)
     proven.holds(lambda: procmem.pss(least.start().pid, on=native))
 
 
@@ -42,5 +44,5 @@ OF_A_POD = {
 @pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
 def test_what_the_least_pod_has(claim, pods, footprint, guestmem, figure):
     proven = claim(f"footprint.guestmem.{figure}.pod.{pods.accelerator}")
-    least = footprint.least(pods)
+    least = footprint.minimum_memory(pods)
     proven.holds(lambda: OF_A_POD[figure](guestmem.free(least.start())))

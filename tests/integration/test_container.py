@@ -50,11 +50,11 @@ def test_a_start_is_timed_and_its_parts_add_up(factory: Containers) -> None:
     container = factory.start()
     assert isinstance(container, Started)
     startup = container.startup_time
-    assert startup.better == "lower"
+    assert startup.direction == "lower"
     assert startup.unit == "ms"
-    assert [name for name, _ in startup.parts] == ["create", "start"]
-    assert sum(value for _, value in startup.parts) == startup.value > 0
-    assert all(value > 0 for _, value in startup.parts)
+    assert [name for name, _ in startup.breakdown] == ["create", "start"]
+    assert sum(value for _, value in startup.breakdown) == startup.value > 0
+    assert all(value > 0 for _, value in startup.breakdown)
 
 
 def test_facts_are_those_of_the_runtime_and_equal_for_each_start(

@@ -88,10 +88,10 @@ def test_pods_until_their_memory_is_full(pods: Pods, run: Run) -> None:
             assert record["cost"]["low"] is None
         assert any("2 run" in text or "1 run" in text for text in said)
         # So many are a count for a comparison, and of a claim only what no more memory could make smaller.
-        assert filling.fits() == Quantity(filling.count, "count", better="higher")
-        assert filling.carried(at_least=Quantity(2, "count")).value == filling.count
+        assert filling.fits() == Quantity(filling.count, "count", direction="higher")
+        assert filling.capacity(at_least=Quantity(2, "count")).value == filling.count
         with pytest.raises(Unavailable, match=r"at least \d run, and 252 count is claimed;"):
-            filling.carried(at_least=Quantity(252, "count"))
+            filling.capacity(at_least=Quantity(252, "count"))
         asked = {filling.another().process for _ in range(filling.count)}
         assert len(asked) == filling.count
         with pytest.raises(Unavailable, match=r"all \d that run were asked"):
@@ -115,7 +115,7 @@ def test_a_machine_with_more_memory_than_the_kernel_promises(pods: Pods, run: Ru
         assert filling.record["stop"] == "allocation"
         assert "Cannot allocate memory" in filling.record["why"]
         assert filling.count == 0
-        assert filling.carried() == Quantity(0, "count", better="higher")
+        assert filling.capacity() == Quantity(0, "count", direction="higher")
     finally:
         filling.close()
 
@@ -124,7 +124,7 @@ def test_memory_for_none(pods: Pods, run: Run) -> None:
     filling = filled(pods, run, memory=64 * MIB)
     try:
         assert (filling.count, filling.record["stop"]) == (0, "oom")
-        assert filling.fits() == Quantity(0, "count", better="higher")
+        assert filling.fits() == Quantity(0, "count", direction="higher")
     finally:
         filling.close()
 
@@ -150,7 +150,7 @@ def test_no_port_of_a_bridge_is_left(pods: Pods, run: Run) -> None:
             assert filling.record["stop"] == "ports"
             assert "Exchange full" in filling.record["why"]
             assert filling.count == 2
-            assert filling.carried().value == 2
+            assert filling.capacity().value == 2
         finally:
             filling.close()
     finally:
@@ -173,7 +173,7 @@ def test_containers_until_there_are_enough(
         if record["held"]:
             assert all(f"/{session_run.cgroup}.density" in group for group in groups)
         with pytest.raises(Unavailable, match="how many this machine carries is not known: 5 run"):
-            filling.carried(at_least=Quantity(6, "count"))
+            filling.capacity(at_least=Quantity(6, "count"))
         with pytest.raises(Unavailable, match="it was not their memory that 5 fill"):
             filling.fits()
     finally:

@@ -125,7 +125,7 @@ def test_every_target_is_there(there: There) -> None:
                 assert facts["on"] == "{where}"
                 assert facts["on_kernel"]
                 assert float(facts["ssh_round_trip"].split()[0]) > 0
-                assert [name for name, _ in pod.startup_time.parts][0] == "process"
+                assert [name for name, _ in pod.startup_time.breakdown][0] == "process"
                 assert pod.run(["cat"], input=b"x" * 300_000).stdout == b"x" * 300_000
                 used = pod.usage()
                 assert used.cpu_time > 0 and used.memory > 50e6

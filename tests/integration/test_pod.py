@@ -81,9 +81,9 @@ def test_a_start_is_its_phases(assets, run, firmware):
         waited = (time.perf_counter() - began) * 1e3
         startup = pod.startup_time
         assert startup.unit == "ms"
-        assert [name for name, _ in startup.parts] == list(PHASES)
-        assert all(value > 0 for _, value in startup.parts)
-        assert sum(value for _, value in startup.parts) == pytest.approx(startup.value)
+        assert [name for name, _ in startup.breakdown] == list(PHASES)
+        assert all(value > 0 for _, value in startup.breakdown)
+        assert sum(value for _, value in startup.breakdown) == pytest.approx(startup.value)
         # No time is invented: the caller waited at least as long.
         assert startup.value <= waited
         details = pod.facts().details

@@ -97,9 +97,9 @@ def test_nothing_of_the_container_before_is_left(pod: Pod, other: Rootfs) -> Non
     began = time.perf_counter()
     took = pod.replace(other, command=("sleep", "1000000"))
     waited = (time.perf_counter() - began) * 1e3
-    assert [name for name, _ in took.parts] == list(REPLACEMENT_PHASES)
-    assert all(value > 0 for _, value in took.parts)
-    assert took.value == pytest.approx(sum(value for _, value in took.parts))
+    assert [name for name, _ in took.breakdown] == list(REPLACEMENT_PHASES)
+    assert all(value > 0 for _, value in took.breakdown)
+    assert took.value == pytest.approx(sum(value for _, value in took.breakdown))
     assert took.value <= waited
     # The same machine, another image, and none of the files, processes and memory of the one before.
     assert pod.run(["cat", "/proc/sys/kernel/random/boot_id"]).text == kernel
@@ -186,7 +186,7 @@ def test_the_least_memory_of_a_pod(assets: Assets, run: Run) -> None:
     scope = Scope()
     pods = Pods(lambda: assets, run, scope, accelerator="tcg")
     try:
-        least = Footprint({}).least(pods, top="128 MiB")
+        least = Footprint({}).minimum_memory(pods, top="128 MiB")
         size = round(least.memory.value)
         at_border = [each.answer for each in least.found.tries if each.size == size]
         below = [each.answer for each in least.found.tries if each.size == size - 1]

@@ -82,7 +82,7 @@ def test_a_container_answers_in_a_loaded_system_while_it_is_loaded_itself(
         )
         found = sample()
     assert found.value > 0
-    beside = dict(found.beside)
+    beside = dict(found.extra)
     assert list(beside) == ["mean", "p50", "p90", "p99", "system_load", "target_load"]
     assert 0 < beside["system_load"].values[0] <= 105
     assert 0 < beside["target_load"].values[0] <= 105
@@ -162,7 +162,7 @@ def test_five_containers_work_at_once(
         crowd.sample(work, lambda result: result.total_time, of_all="mean") for _ in range(2)
     ]
     for sample in samples:
-        figures = {name: list(series.values) for name, series in sample.beside}
+        figures = {name: list(series.values) for name, series in sample.extra}
         assert figures["targets"] == [5]
         assert len(figures["each"]) == 5
         assert sample.value == pytest.approx(sum(figures["each"]) / 5)

@@ -172,8 +172,8 @@ def test_scales_with_an_offset_have_no_factor(unit: str, to: str) -> None:
 
 def test_converts_the_parts_with_the_whole() -> None:
     start = Quantity(1.5, "s", (("firmware", 0.5), ("kernel", 1.0)))
-    assert start.to("ms").named_parts == {"firmware": 500, "kernel": 1000}
-    assert start.named_parts == {"firmware": 0.5, "kernel": 1.0}
+    assert start.to("ms").named_breakdown == {"firmware": 500, "kernel": 1000}
+    assert start.named_breakdown == {"firmware": 0.5, "kernel": 1.0}
 
 
 @given(
@@ -185,7 +185,7 @@ def test_parts_still_add_up_in_another_unit(
     parts: list[tuple[str, float]], unit: str, to: str
 ) -> None:
     whole = Quantity(math.fsum(part for _, part in parts), unit, tuple(parts)).to(to)
-    assert math.fsum(part for _, part in whole.parts) == pytest.approx(whole.value, rel=1e-9)
+    assert math.fsum(part for _, part in whole.breakdown) == pytest.approx(whole.value, rel=1e-9)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, True, "1", None, 10**400])
@@ -253,10 +253,10 @@ def test_a_parameter_in_another_unit() -> None:
 
 
 def test_what_is_beside_a_quantity_keeps_its_own_unit() -> None:
-    found = Quantity(2, "s").with_beside(p99=Quantity(9, "us"), lost=None, each=Series((1, 2), "s"))
-    assert found.beside == (("p99", Series((9,), "us")), ("each", Series((1, 2), "s")))
-    assert found.to("ms").beside == found.beside
-    assert found.with_beside(more=Series((1,))).beside[-1] == ("more", Series((1,)))
+    found = Quantity(2, "s").with_extra(p99=Quantity(9, "us"), lost=None, each=Series((1, 2), "s"))
+    assert found.extra == (("p99", Series((9,), "us")), ("each", Series((1, 2), "s")))
+    assert found.to("ms").extra == found.extra
+    assert found.with_extra(more=Series((1,))).extra[-1] == ("more", Series((1,)))
 
 
 @pytest.mark.parametrize("values", [(), (math.nan,), (1.0, math.inf), (True,)])

@@ -41,7 +41,7 @@ class Ledger:
     revisited: bool = False
     begun: dict[Key, Judgement] = field(default_factory=dict)
     ended: dict[Key, ClaimRecord] = field(default_factory=dict)
-    errors: dict[Key, BaseException] = field(default_factory=dict)
+    failures: dict[Key, BaseException] = field(default_factory=dict)
     paused: Judgement | None = None
     _calls: Counter[str] = field(default_factory=Counter)
     _numbers: dict[Key, int] = field(default_factory=dict)

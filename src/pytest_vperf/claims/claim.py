@@ -197,14 +197,14 @@ class Claim:
         sweep: Sweep | None = None,
     ) -> ClaimRecord:
         __tracebackhide__ = True
-        here = self._circumstances
-        ledger = here.ledger
+        context = self._circumstances
+        ledger = context.ledger
         key = ledger.key(self.name)
         if (known := ledger.ended.get(key)) is not None:
             # An earlier visit to the test judged it: the test goes its way as then.
-            here.repeat(known)
+            context.repeat(known)
             return known
-        if (error_then := ledger.errors.get(key)) is not None:
+        if (error_then := ledger.failures.get(key)) is not None:
             raise error_then
         judgement = ledger.begun.pop(key, None)
         if judgement is None:
@@ -218,13 +218,13 @@ class Claim:
             samplers = {"a": sweep.take}
         missing: ClaimRecord | None = None
         try:
-            judgement.visit(samplers, here)
+            judgement.visit(samplers, context)
         except Unavailable as error:
             missing = judgement.record(Verdict.NOT_MEASURED, str(error), target=error.target)
         except lock.LockTimeout as error:
             missing = judgement.record(Verdict.NOT_MEASURED, str(error))
         except BaseException as error:
-            ledger.errors[key] = error
+            ledger.failures[key] = error
             measured = bool(judgement.sampling.observations)
             verdict = Verdict.INCONCLUSIVE if measured else Verdict.NOT_MEASURED
             text = f"{type(error).__name__}: {error}".rstrip(": ")
@@ -233,19 +233,19 @@ class Claim:
             with suppress(OSError, ValueError):
                 target = str(getattr(error, "target", "") or "")
                 reason = f"error: {text}"
-                here.keep(
+                context.keep(
                     judgement.record(
                         verdict, reason, target=target, cause=cause if measured else ""
                     )
                 )
             raise
         finally:
-            here.progress.done()
+            context.progress.done()
         if missing is None and judgement.paused:
             ledger.begun[key] = ledger.paused = judgement
-            here.pause(judgement)
+            context.pause(judgement)
         finished = ledger.ended[key] = missing or judgement.conclusion()
-        here.conclude(finished)
+        context.conclude(finished)
         return finished
 
 

@@ -66,7 +66,7 @@ def build_record(
         target: which target an error names; empty where none does, then it is what was started.
         cause: of an inconclusive one, which kind it is.
     """
-    here, sampling, paired = judgement.here, judgement.sampling, judgement.paired
+    context, sampling, paired = judgement.context, judgement.sampling, judgement.paired
     threshold, criterion = judgement.threshold, judgement.criterion
     state = sampling.rule.state
     samples = (
@@ -79,7 +79,10 @@ def build_record(
     gap = None if limit is None or estimate is None else _finite(estimate - limit)
     low, high = _finite(state.low), _finite(state.high)
     interval = None if low is None and high is None else [low, high]
-    seen = [*sampling.facts, *(facts for facts in here.scope.facts if facts not in sampling.facts)]
+    seen = [
+        *sampling.facts,
+        *(facts for facts in context.scope.facts if facts not in sampling.facts),
+    ]
     record = ClaimRecord(
         name=judgement.name,
         verdict=verdict.value,
@@ -102,15 +105,15 @@ def build_record(
         sessions=list(sampling.sessions),
         phases=mean_phases(sampling.observations),
         source=str(threshold.source) if threshold and threshold.source else "",
-        hardware=_hardware(threshold, here),
+        hardware=_hardware(threshold, context),
         targets=[_facts(facts, sampling) for facts in seen],
-        nodeid=here.nodeid,
+        nodeid=context.nodeid,
         started_at=judgement.started_at,
         duration_s=round(sampling.elapsed, 3),
         waited_s=round(judgement.waited, 3),
         budget_s=judgement.plan.budget,
         plan=judgement.plan.as_dict(),
-        seed=here.seed,
+        seed=context.seed,
         noise=Noise(settings=judgement.settings, sessions=list(judgement.noise)),
         warnings=list(_warnings(samples, judgement, verdict)),
         sweep=judgement.sweep.record(sampling.observations) if judgement.sweep else None,
@@ -201,7 +204,7 @@ def _warnings(samples: list[float], judgement: Judgement, verdict: Verdict) -> I
     if threshold is None or verdict is not Verdict.HOLDS or not isinstance(criterion, Limit):
         return
     better = _better_by(criterion, judgement.sampling.rule.state)
-    fits = threshold.profile == ANY or not judgement.here.selection.mismatches
+    fits = threshold.profile == ANY or not judgement.context.selection.mismatches
     if fits and better > RECALIBRATE_BEYOND:
         yield (
             f"better than claimed by more than {RECALIBRATE_BEYOND:.0%}: "
@@ -241,7 +244,7 @@ class Judgement:
         name: the claim's.
         threshold: what it is judged by; ``None`` where nothing is.
         plan: tolerance, error rates and budget.
-        here: the circumstances of the visit that measured last.
+        context: the circumstances of the visit that measured last.
         sampling: what was measured.
         paired: whether two arms are compared.
         sweep: the loads that are swept over; ``None`` where none are.
@@ -257,7 +260,7 @@ class Judgement:
         self,
         name: str,
         threshold: Threshold | None,
-        here: Circumstances,
+        context: Circumstances,
         *,
         paired: bool,
         number: int = 1,
@@ -267,8 +270,8 @@ class Judgement:
         """Prepare to judge; ``number`` says which claim of its test it is, ``any_programs`` is `Sampling`'s."""
         self.name = name
         self.threshold = threshold
-        self.plan = here.plan(threshold, number)
-        self.here = here
+        self.plan = context.plan(threshold, number)
+        self.context = context
         self.paired = paired
         self.sweep = sweep
         self.started_at = now()
@@ -285,13 +288,15 @@ class Judgement:
         elif isinstance(criterion, Unknown) and not paired:
             unit, against = criterion.unit, "the unit its threshold names"
         in_sessions = isinstance(criterion, (Limit, NearLimit, Saturates))
-        planned = here.sessions if in_sessions else 1
+        planned = context.sessions if in_sessions else 1
         rule: Rule
         if sweep is not None:
-            rule = rule_for_sweep(criterion, self.plan, sweep, seed=here.seed, sessions=planned)
+            rule = rule_for_sweep(criterion, self.plan, sweep, seed=context.seed, sessions=planned)
         else:
-            sessions = here.sessions
-            rule = rule_for(criterion, self.plan, paired=paired, seed=here.seed, sessions=sessions)
+            sessions = context.sessions
+            rule = rule_for(
+                criterion, self.plan, paired=paired, seed=context.seed, sessions=sessions
+            )
         self.sampling = Sampling(
             name,
             rule,
@@ -300,7 +305,7 @@ class Judgement:
             against=against,
             budget=self.plan.budget,
             planned=planned,
-            progress=here.progress,
+            progress=context.progress,
             criterion=criterion,
             any_programs=any_programs,
             load=sweep.facts if sweep else None,
@@ -316,7 +321,7 @@ class Judgement:
         """``session 2 of 3``."""
         return f"session {len(self.sampling.sessions) + 1} of {self.sampling.planned}"
 
-    def visit(self, samplers: Mapping[Arm, Sampler], here: Circumstances) -> None:
+    def visit(self, samplers: Mapping[Arm, Sampler], context: Circumstances) -> None:
         """Take the next session, or, where the test is not visited again, all that are left.
 
         Raises:
@@ -324,11 +329,11 @@ class Judgement:
             whatever `Sampling.run` raises.
         """
         __tracebackhide__ = True
-        self.here = here
-        with lock.measuring(lambda holder: here.progress.waiting(self.name, holder)) as waited:
+        self.context = context
+        with lock.measuring(lambda holder: context.progress.waiting(self.name, holder)) as waited:
             self.waited += waited
             self._session(samplers)
-            while self.paused and not here.ledger.revisited:
+            while self.paused and not context.ledger.revisited:
                 self.back_to_back = True
                 self._session(samplers)
 
@@ -337,7 +342,7 @@ class Judgement:
         self.sampling.rule.resume()
         before = noise.snapshot()
         try:
-            self.sampling.run(samplers, self.here.scope)
+            self.sampling.run(samplers, self.context.scope)
         finally:
             self.noise.append(noise.evidence(before, noise.snapshot()))
 
@@ -369,7 +374,7 @@ class Judgement:
         return build_record(self, verdict=verdict, reason=reason, target=target, cause=cause)
 
     def _no_threshold(self) -> str:
-        selection = self.here.selection
+        selection = self.context.selection
         used = ", ".join(profile.name for profile in selection.profiles) or "none"
         others = selection.holders(self.name)
         known = " and ".join(filter(None, [", ".join(others[:-1]), others[-1]])) if others else ""

@@ -50,12 +50,12 @@ def check_direction(claim: str, criterion: Criterion | None, value: Quantity) ->
     """
     __tracebackhide__ = True
     side = criterion.side if isinstance(criterion, (Limit, Ratio, NoWorse)) else None
-    wanted = {"lower": "at_most", "higher": "at_least"}.get(value.better)
+    wanted = {"lower": "at_most", "higher": "at_least"}.get(value.direction)
     if side is None or wanted is None or wanted == side:
         return
     raise NotComparable(
         f"claim {claim!r} is {criterion}, which is good where {_GOOD[side]} is better; of what was sampled, {value}, "
-        f"{value.better} is better. {_HINT[value.better]}"
+        f"{value.direction} is better. {_HINT[value.direction]}"
     )
 
 
@@ -181,7 +181,7 @@ def rough_time(seconds: float) -> str:
 
 
 @dataclass(frozen=True)
-class Standing:
+class Snapshot:
     """How a claim's sampling goes.
 
     Attributes:
@@ -216,7 +216,7 @@ class Progress(Protocol):
         """Another measurement has the machine."""
         ...
 
-    def sampled(self, standing: Standing) -> None:
+    def sampled(self, standing: Snapshot) -> None:
         """A sample was taken."""
         ...
 
@@ -385,9 +385,9 @@ class Sampling:
             state = self.rule.state
             self._progress.sampled(self._standing(state))
 
-    def _standing(self, state: State) -> Standing:
+    def _standing(self, state: State) -> Snapshot:
         spent = self.spent
-        return Standing(
+        return Snapshot(
             self.claim,
             state,
             "" if self.paired else self.unit or "",
@@ -436,10 +436,10 @@ class Sampling:
                     value=value.value,
                     unit=value.unit,
                     warm_up=warm_up,
-                    parts=dict(value.parts),
+                    parts=dict(value.breakdown),
                     beside={
                         name: Beside(unit=series.unit, values=list(series.values))
-                        for name, series in value.beside
+                        for name, series in value.extra
                     },
                 )
             )

@@ -66,7 +66,7 @@ def run(
     if not apply:
         return OK
     try:
-        with _deaf_to_ending() as ended, tuning.tuned(root, planned) if planned else _as_it_is():
+        with signals_deferred() as ended, tuning.tuned(root, planned) if planned else _as_it_is():
             status = _during(planned, command, ended)
     except (TuningError, OSError) as error:
         _complain(error)
@@ -139,7 +139,7 @@ def _show_asked(settings: dict[str, str], also: Collection[str], root: Path) -> 
 
 
 @contextlib.contextmanager
-def _deaf_to_ending() -> Iterator[socket.socket]:
+def signals_deferred() -> Iterator[socket.socket]:
     """Within the context SIGINT, SIGTERM and SIGHUP interrupt nothing; each makes the socket readable.
 
     Raising an exception, as they else do, could leave settings half changed, or half restored.

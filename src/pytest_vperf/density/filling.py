@@ -207,7 +207,7 @@ class Filling:
         random.Random(seed).shuffle(self._order)  # noqa: S311 - an order, no secret # nosec B311
         self._closed = False
 
-    def carried(self, at_least: Quantity | None = None) -> Quantity:
+    def capacity(self, at_least: Quantity | None = None) -> Quantity:
         """How many the host carries, as a sample of a claim.
 
         Args:
@@ -255,7 +255,7 @@ class Filling:
     def _counted(self) -> Quantity:
         if self.targets:
             self._scope.own(cast("Target", _Lent(self.targets[-1], None)))
-        return Quantity(self.count, "count", better="higher")
+        return Quantity(self.count, "count", direction="higher")
 
     def another(self) -> Any:
         """One of them that was not asked for before, in random order; its ``process`` is its process's ID.

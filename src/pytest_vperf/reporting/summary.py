@@ -129,8 +129,8 @@ def header_lines(
         f"claims: hardware {selection.describe()}",
         f"claims: budget {budget:g} s per claim{_MODES[mode]}",
     ]
-    if selection.elsewhere:
-        lines.append(f"claims: targets on {selection.elsewhere}")
+    if selection.remote:
+        lines.append(f"claims: targets on {selection.remote}")
     if record is not None:
         lines.append(f"claims: record in {record}")
     if noise:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pytest
     from _pytest.terminal import TerminalReporter
 
-    from pytest_vperf.claims.sampling import Progress, Standing
+    from pytest_vperf.claims.sampling import Progress, Snapshot
 
 
 Part = tuple[str, dict[str, bool]]
@@ -161,7 +161,7 @@ class LogProgress:
                 self._config, f"{claim} waits for another measurement on this machine, {holder}"
             )
 
-    def sampled(self, standing: Standing) -> None:
+    def sampled(self, standing: Snapshot) -> None:
         """Ignore it."""
 
     def note(self, text: str) -> None:
@@ -186,7 +186,7 @@ class TerminalProgress:
         """Say whom the claim waits for."""
         self._show(f"{claim}: waiting for another measurement, {holder}")
 
-    def sampled(self, standing: Standing) -> None:
+    def sampled(self, standing: Snapshot) -> None:
         """Say what is known so far."""
         self._show(progress_text(standing))
 
@@ -225,7 +225,7 @@ class TerminalProgress:
             self._stream.flush()
 
 
-def progress_text(standing: Standing) -> str:
+def progress_text(standing: Snapshot) -> str:
     """How sampling goes, in one line.
 
     ``startup.pod.tcg.qboot: session 2 of 3, 6 samples, 1367 ms ± 23, 14 of 60 s``, and with a forecast

@@ -111,7 +111,7 @@ class RunHardware:
         from pytest_vperf.thresholds.hardware import select
 
         settings = self._of.settings
-        return select(profiles, settings.hardware, machine, elsewhere=_elsewhere(settings))
+        return select(profiles, settings.hardware, machine, remote=_remote_name(settings))
 
     def measures_on(self, where: str, fingerprint: Fingerprint) -> None:
         """Record the remote machine's fingerprint: from here on the run is about that machine.
@@ -139,7 +139,7 @@ class RunHardware:
         }
 
 
-def _elsewhere(settings: Settings) -> str:
+def _remote_name(settings: Settings) -> str:
     if not settings.on:
         return ""
     from pytest_vperf.targets.remote.address import where

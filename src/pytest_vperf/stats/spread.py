@@ -115,14 +115,16 @@ def jain_index(shares: Sequence[float]) -> float:
     return min(1.0, max(1 / len(parts), index))
 
 
-def stragglers(figures: Sequence[float], *, better: Literal["lower", "higher"]) -> tuple[int, ...]:
+def stragglers(
+    figures: Sequence[float], *, direction: Literal["lower", "higher"]
+) -> tuple[int, ...]:
     """Which ones were left behind: beyond Tukey's inner fence on the bad side, of the logarithms.
 
     Of logarithms, since times are skewed and a rate is one over a time: the same ones are left behind by either.
 
     Args:
         figures: of each, e.g. its time; all positive.
-        better: which direction is the good one.
+        direction: which direction is the good one.
 
     Returns:
         Their places in ``figures``; none where there are fewer than `FEWEST`.
@@ -131,7 +133,7 @@ def stragglers(figures: Sequence[float], *, better: Literal["lower", "higher"]) 
         ValueError: a figure is not positive or not finite.
         TypeError: one is no number.
     """
-    sign = 1 if better == "lower" else -1
+    sign = 1 if direction == "lower" else -1
     badness = [sign * math.log(check_positive("a figure", each)) for each in figures]
     if len(badness) < FEWEST:
         return ()
@@ -140,7 +142,7 @@ def stragglers(figures: Sequence[float], *, better: Literal["lower", "higher"]) 
     return tuple(place for place, value in enumerate(badness) if value > fence)
 
 
-def worst_over_median(figures: Sequence[float], *, better: Literal["lower", "higher"]) -> float:
+def worst_over_median(figures: Sequence[float], *, direction: Literal["lower", "higher"]) -> float:
     """How many times worse the worst one is than the middle one: at least 1.
 
     Of times the longest over the median; of rates the median over the least.
@@ -153,4 +155,4 @@ def worst_over_median(figures: Sequence[float], *, better: Literal["lower", "hig
     if not values:
         raise ValueError("there are no figures")
     middle = statistics.median(values)
-    return max(values) / middle if better == "lower" else middle / min(values)
+    return max(values) / middle if direction == "lower" else middle / min(values)

@@ -85,7 +85,7 @@ def startup_quantity(began: float, marks: Mapping[str, float], phases: Iterable[
             ended = marks[phase]
             parts.append(("+".join(waiting), (ended - began) * 1e3))
             began, waiting = ended, []
-    return Quantity(sum(value for _, value in parts), "ms", tuple(parts), better="lower")
+    return Quantity(sum(value for _, value in parts), "ms", tuple(parts), direction="lower")
 
 
 @dataclass(frozen=True)

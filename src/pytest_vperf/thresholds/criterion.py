@@ -124,17 +124,17 @@ class NoWorse:
     """The candidate's metric is no worse than the baseline's by more than a tolerance.
 
     Attributes:
-        better: the direction of the metric.
+        direction: the direction of the metric.
         tolerance: how much worse counts as no worse: 0.02 is 2 %; ``None`` where the plan has not said yet.
     """
 
-    better: Literal["lower", "higher"]
+    direction: Literal["lower", "higher"]
     tolerance: float | None = None
 
     @property
     def side(self) -> Literal["at_most", "at_least"]:
         """On which side of `threshold` the ratio has to stay."""
-        return "at_most" if self.better == "lower" else "at_least"
+        return "at_most" if self.direction == "lower" else "at_least"
 
     @property
     def threshold(self) -> float:
@@ -147,7 +147,7 @@ class NoWorse:
         """
         if self.tolerance is None:
             raise ValueError("the tolerance of no_worse is not known yet")
-        return 1 + self.tolerance if self.better == "lower" else 1 / (1 + self.tolerance)
+        return 1 + self.tolerance if self.direction == "lower" else 1 / (1 + self.tolerance)
 
     def __str__(self) -> str:
         if self.tolerance is None:

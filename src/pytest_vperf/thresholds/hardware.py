@@ -61,7 +61,7 @@ class Selection:
         profiles: those that judge, the most specific first, ``any`` last.
         named: whether the first was asked for by name, rather than found by the fingerprint.
         mismatches: what of this machine does not fit the named profile.
-        elsewhere: the other machine that targets are on, as people name it; its fingerprint is not known here.
+        remote: the other machine that targets are on, as people name it; its fingerprint is not known here.
         known: all profiles by name, also those that do not judge.
     """
 
@@ -69,7 +69,7 @@ class Selection:
     named: bool = False
     mismatches: tuple[str, ...] = ()
     known: Mapping[str, HardwareProfile] = field(default_factory=dict)
-    elsewhere: str = ""
+    remote: str = ""
 
     def find(self, claim: str) -> Threshold | None:
         """The threshold of a claim in the first profile that has one.
@@ -97,8 +97,8 @@ class Selection:
     def describe(self) -> str:
         """One line for the header of a run."""
         names = ", ".join(profile.name for profile in self.profiles) or "no profile"
-        if self.elsewhere and not self.named:
-            return f"{names} (auto does not know {self.elsewhere}: name its profile with --hw)"
+        if self.remote and not self.named:
+            return f"{names} (auto does not know {self.remote}: name its profile with --hw)"
         if not self.named:
             return f"{names} (by fingerprint)"
         if not self.mismatches:
@@ -115,7 +115,7 @@ def select(
     hw: str,
     fingerprint: Fingerprint,
     *,
-    elsewhere: str = "",
+    remote: str = "",
 ) -> Selection:
     """Choose the profiles of a run.
 
@@ -123,24 +123,24 @@ def select(
         profiles: all there are, by name.
         hw: a name, or ``auto`` for the profile that fits the machine by most conditions. ``any`` is always added.
         fingerprint: the machine.
-        elsewhere: the other machine that targets are on; this one's fingerprint says nothing of it then.
+        remote: the other machine that targets are on; this one's fingerprint says nothing of it then.
 
     Raises:
         HardwareError: there is no such profile, or ``auto`` finds two that fit equally well.
     """
     everywhere = (profiles[ANY],) if ANY in profiles else ()
     if hw == AUTO:
-        best = () if elsewhere else _fitting(profiles, fingerprint)
-        return Selection(best + everywhere, known=profiles, elsewhere=elsewhere)
+        best = () if remote else _fitting(profiles, fingerprint)
+        return Selection(best + everywhere, known=profiles, remote=remote)
     if hw not in profiles:
         raise HardwareError(no_profile(hw, [AUTO, *sorted(profiles)]))
     chosen = profiles[hw]
     return Selection(
         (chosen, *(each for each in everywhere if each.name != hw)),
         named=True,
-        mismatches=() if elsewhere else chosen.match.mismatches(fingerprint),
+        mismatches=() if remote else chosen.match.mismatches(fingerprint),
         known=profiles,
-        elsewhere=elsewhere,
+        remote=remote,
     )
 
 

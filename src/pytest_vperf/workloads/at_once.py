@@ -149,7 +149,7 @@ def together(bench: Bench, work: Workload[R], first: Target, second: Target) -> 
 
 
 def _seconds(value: float) -> Quantity:
-    return Quantity(value, "s", better="lower")
+    return Quantity(value, "s", direction="lower")
 
 
 class Race(Generic[R]):
@@ -338,7 +338,7 @@ class Starter:
                 f" first one began, and the last one began after {last - first:.2f} s; give them more work"
             )
         late = sum(moment > opens for moment in came)
-        spread = Quantity(1e3 * (last - first), "ms", better="lower")
+        spread = Quantity(1e3 * (last - first), "ms", direction="lower")
         return AtOnce(tuple(results), tuple(moment - first for moment in began), spread, late)
 
     def _clock(self, target: Target) -> float:

@@ -189,7 +189,7 @@ _SIGNED = re.compile(rf"-{NUMBER}|-?(?:inf|infinity|nan)", re.IGNORECASE)
 #: No computer has 10^18 of anything these tools count or measure in a second; a figure beyond is a broken one.
 ABSURD = 1e18
 
-Better = Literal["lower", "higher", ""]
+Direction = Literal["lower", "higher", ""]
 
 
 class Reader:
@@ -271,14 +271,14 @@ class Reader:
         return int(text) if value >= 2**53 else int(value)
 
     def quantity(
-        self, text: str, what: str, unit: str, better: Better = "", *, positive: bool = False
+        self, text: str, what: str, unit: str, direction: Direction = "", *, positive: bool = False
     ) -> Quantity:
         """A number with the unit that the tool's format has at this place.
 
         Raises:
             ParseError: as `number`.
         """
-        return Quantity(self.number(text, what, positive=positive), unit, better=better)
+        return Quantity(self.number(text, what, positive=positive), unit, direction=direction)
 
     def checked(self, value: float, what: str, *, positive: bool = False) -> float:
         """A figure computed from others, or read from JSON: finite, not negative, not absurd.

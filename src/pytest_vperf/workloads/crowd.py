@@ -84,18 +84,18 @@ class Crowd(Generic[T]):
         ran = self._starter.run(list(zip(self.members, works, strict=True)))
         figures = [figure(result) for result in ran.results]
         first = figures[0]
-        if not first.better:
+        if not first.direction:
             raise ValueError(f"{first} has no direction: nobody can say who is left behind")
         values = [each.to(first.unit).value for each in figures]
         whole = math.fsum(values) / (len(values) if of_all == "mean" else 1)
-        shares = values if first.better == "higher" else [1 / value for value in values]
+        shares = values if first.direction == "higher" else [1 / value for value in values]
         count = float(len(values))
-        return Quantity(whole, first.unit, better=first.better).with_beside(
+        return Quantity(whole, first.unit, direction=first.direction).with_extra(
             targets=Quantity(count),
             each=Series(tuple(values), first.unit),
             fairness=Quantity(jain_index(shares)),
-            stragglers=Quantity(float(len(stragglers(values, better=first.better)))),
-            worst_over_median=Quantity(worst_over_median(values, better=first.better)),
+            stragglers=Quantity(float(len(stragglers(values, direction=first.direction)))),
+            worst_over_median=Quantity(worst_over_median(values, direction=first.direction)),
             start_spread=ran.spread,
             late=Quantity(float(ran.late)),
         )

@@ -44,8 +44,8 @@ def _result(reader: Reader, implementation: str, rate: float) -> DhrystoneResult
     reader.checked(rate, "Dhrystones per second", positive=True)
     return DhrystoneResult(
         implementation,
-        Quantity(rate, "dhrystone/s", better="higher"),
-        Quantity(rate / VAX, "DMIPS", better="higher"),
+        Quantity(rate, "dhrystone/s", direction="higher"),
+        Quantity(rate / VAX, "DMIPS", direction="higher"),
     )
 
 

@@ -150,9 +150,9 @@ def _transfer(reader: Reader, job: Mapping[str, Any], name: Direction) -> Transf
         raise reader.error(f"the job's {name} moved no block after its ramp")
     bandwidth = number("bw_bytes", positive=True) / 1024 if "bw_bytes" in part else number("bw")
     return Transfer(
-        iops=Quantity(number("iops", positive=True), "operation/s", better="higher"),
+        iops=Quantity(number("iops", positive=True), "operation/s", direction="higher"),
         bandwidth=Quantity(
-            reader.checked(bandwidth, f"{name} bw", positive=True), "KiB/s", better="higher"
+            reader.checked(bandwidth, f"{name} bw", positive=True), "KiB/s", direction="higher"
         ),
         latency=_latency(reader, part, name),
         blocks=int(blocks) if counted else None,
@@ -167,7 +167,7 @@ def _latency(reader: Reader, part: Mapping[str, Any], name: str) -> Latency:
 
     def time(value: object, what: str, *, positive: bool = False) -> Quantity:
         number = reader.json_number(value, f"{name} {what}", positive=positive)
-        return Quantity(number * factor, "us", better="lower")
+        return Quantity(number * factor, "us", direction="lower")
 
     # It is 0 where fio was told not to measure it (disable_lat). A percentile of fio 2 may be: it is in whole µs.
     mean = time(whole.get("mean"), "mean latency", positive=True)

@@ -213,11 +213,11 @@ class Report:
             for line in self._lines(_LATE, "line of packets out of order")
         ]
         return Arrival(
-            packets=Quantity(rate, "packet/s", better="higher"),
-            throughput=Quantity(rate * self.length * 8, "bit/s", better="higher"),
-            loss=Quantity(missing / total * 100, "%", better="lower"),
-            jitter=Quantity(max(jitters), "ms", better="lower"),
-            out_of_order=Quantity(sum(late), "packet", better="lower") if late else None,
+            packets=Quantity(rate, "packet/s", direction="higher"),
+            throughput=Quantity(rate * self.length * 8, "bit/s", direction="higher"),
+            loss=Quantity(missing / total * 100, "%", direction="lower"),
+            jitter=Quantity(max(jitters), "ms", direction="lower"),
+            out_of_order=Quantity(sum(late), "packet", direction="lower") if late else None,
         )
 
     def _found(self, pattern: str) -> list[re.Match[str]]:

@@ -230,7 +230,7 @@ class Iperf3Tcp(Client):
             sent=self._rate(reader, sent, "what was sent"),
             retransmits=None
             if retransmits is None
-            else Quantity(reader.json_number(retransmits, "retransmits"), "", better="lower"),
+            else Quantity(reader.json_number(retransmits, "retransmits"), "", direction="lower"),
         )
 
     def _rate(self, reader: Reader, part: Mapping[str, Any], what: str) -> Quantity:
@@ -241,7 +241,7 @@ class Iperf3Tcp(Client):
             raise reader.error(
                 f"{what}: {moved:g} bytes in {seconds:g} s are not {said:g} bits per second"
             )
-        return Quantity(said, "bit/s", better="higher")
+        return Quantity(said, "bit/s", direction="higher")
 
 
 #: How far two figures for the same thing may differ: a packet may come twice, or after the last count.
@@ -322,11 +322,11 @@ class Iperf3Udp(Client):
         sending = self.seconds(reader, end.get("sum_sent", whole), "the sender")
         jitter = reader.json_number(whole.get("jitter_ms"), "jitter_ms")
         return UdpResult(
-            packets=Quantity(arrived / seconds, "packet/s", better="higher"),
-            throughput=Quantity(arrived * length * 8 / seconds, "bit/s", better="higher"),
+            packets=Quantity(arrived / seconds, "packet/s", direction="higher"),
+            throughput=Quantity(arrived * length * 8 / seconds, "bit/s", direction="higher"),
             sent=Quantity(total / sending, "packet/s"),
-            loss=Quantity(lost / total * 100, "%", better="lower"),
-            jitter=Quantity(jitter, "ms", better="lower"),
+            loss=Quantity(lost / total * 100, "%", direction="lower"),
+            jitter=Quantity(jitter, "ms", direction="lower"),
             out_of_order=_out_of_order(reader, end["streams"]),
         )
 
@@ -363,7 +363,7 @@ def _out_of_order(reader: Reader, streams: Sequence[Any]) -> Quantity | None:
     if None in counts:
         return None
     total = sum(reader.json_number(count, "out_of_order") for count in counts)
-    return Quantity(reader.checked(total, "out_of_order"), "packet", better="lower")
+    return Quantity(reader.checked(total, "out_of_order"), "packet", direction="lower")
 
 
 class Iperf3:

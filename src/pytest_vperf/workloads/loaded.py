@@ -128,7 +128,7 @@ class Under:
                     for loader, then in zip(every, before, strict=True)
                 ]
             system = sum(shares[: len(self._loaders)]) / self._cpus
-            return value.with_beside(
+            return value.with_extra(
                 system_load=Quantity(100 * system, "%") if self._loaders else None,
                 target_load=Quantity(100 * shares[-1], "%") if own else None,
             )

@@ -82,8 +82,8 @@ class ProcMem:
         if memory.vms == 0:
             raise _none(process)
         return ProcessMemory(
-            Quantity(memory.rss / 2**20, "MiB", better="lower"),
-            Quantity(memory.vms / 2**20, "MiB", better="lower"),
+            Quantity(memory.rss / 2**20, "MiB", direction="lower"),
+            Quantity(memory.vms / 2**20, "MiB", direction="lower"),
         )
 
     def pss(self, process: int, *, on: Target | None = None) -> Quantity:
@@ -100,7 +100,7 @@ class ProcMem:
         size = int(_of(process, lambda each: each.memory_full_info().pss))
         if size == 0:
             raise _none(process)
-        return Quantity(size / 2**20, "MiB", better="lower")
+        return Quantity(size / 2**20, "MiB", direction="lower")
 
 
 def _of(process: int, ask: Callable[[psutil.Process], Any]) -> Any:
@@ -130,7 +130,7 @@ def _line(text: str, name: str, process: int) -> Quantity:
     found = re.search(rf"^{name}:\s+([0-9]+) kB$", text, re.MULTILINE)
     if found is None or not int(found[1]):
         raise _none(process)
-    return Quantity(int(found[1]) / 1024, "MiB", better="lower")
+    return Quantity(int(found[1]) / 1024, "MiB", direction="lower")
 
 
 def _none(process: int) -> TargetError:
@@ -164,7 +164,7 @@ class FreeResult:
     def in_use(self) -> Quantity:
         """Total minus free, caches included: what every version until procps 3.3.9 called used."""
         taken = self.total.value - self.free.to(self.total.unit).value
-        return Quantity(taken, self.total.unit, better="lower")
+        return Quantity(taken, self.total.unit, direction="lower")
 
 
 @dataclass(frozen=True)
@@ -229,10 +229,10 @@ class Free:
         available = sizes.get("available")
         return FreeResult(
             Quantity(sizes["total"], unit),
-            Quantity(sizes["used"], unit, better="lower"),
-            Quantity(sizes["free"], unit, better="higher"),
-            None if available is None else Quantity(available, unit, better="higher"),
-            None if without is None else Quantity(without, unit, better="lower"),
+            Quantity(sizes["used"], unit, direction="lower"),
+            Quantity(sizes["free"], unit, direction="higher"),
+            None if available is None else Quantity(available, unit, direction="higher"),
+            None if without is None else Quantity(without, unit, direction="lower"),
         )
 
     @classmethod
@@ -304,8 +304,8 @@ class Meminfo:
             raise reader.error("a part of memory is more than all of it")
         return MeminfoResult(
             Quantity(total, "KiB"),
-            Quantity(free, "KiB", better="higher"),
-            Quantity(size("MemAvailable", available), "KiB", better="higher")
+            Quantity(free, "KiB", direction="higher"),
+            Quantity(size("MemAvailable", available), "KiB", direction="higher")
             if available
             else None,
             Quantity(buffers, "KiB"),
@@ -383,4 +383,4 @@ class BootMem:
                 output,
             )
         parts = (("reserved", given - total), ("in use", total - available))
-        return Quantity(given - available, "KiB", parts, better="lower")
+        return Quantity(given - available, "KiB", parts, direction="lower")

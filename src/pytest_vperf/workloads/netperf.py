@@ -67,7 +67,7 @@ class RoundTrips:
     @property
     def transactions(self) -> Quantity:
         """The rate, with the times of single transactions beside it."""
-        return self.rate.with_beside(mean=self.mean, p50=self.p50, p90=self.p90, p99=self.p99)
+        return self.rate.with_extra(mean=self.mean, p50=self.p50, p90=self.p90, p99=self.p99)
 
     @property
     def time(self) -> Quantity:
@@ -75,8 +75,8 @@ class RoundTrips:
 
         One connection with one request at a time: there is no other time in a test.
         """
-        whole = Quantity(1e6 / self.rate.to("operation/s").value, "us", better="lower")
-        return whole.with_beside(mean=self.mean, p50=self.p50, p90=self.p90, p99=self.p99)
+        whole = Quantity(1e6 / self.rate.to("operation/s").value, "us", direction="lower")
+        return whole.with_extra(mean=self.mean, p50=self.p50, p90=self.p90, p99=self.p99)
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class TcpRr:
                 return None
             # Percentiles are whole µs: below one they are 0, which the mean shows to be one.
             found = reader.number(text, f"{name}_LATENCY", positive=name == "MEAN")
-            return Quantity(found, "us", better="lower")
+            return Quantity(found, "us", direction="lower")
 
         self._check(reader, value("REQUEST_SIZE"), value("RESPONSE_SIZE"), value("ELAPSED_TIME"))
         rate = reader.quantity(

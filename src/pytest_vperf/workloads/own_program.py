@@ -115,4 +115,4 @@ def rate(reader: Reader, things: str) -> Quantity:
     # Printed with one decimal, and seconds with six.
     if abs(done / seconds - found) > 0.06 + found * 1e-6 / seconds:
         raise reader.error(f"{done:g} {things} in {seconds:g} s are not {found:g} a second")
-    return Quantity(found, "operation/s", better="higher")
+    return Quantity(found, "operation/s", direction="higher")

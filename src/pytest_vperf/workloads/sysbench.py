@@ -221,7 +221,7 @@ def _latency(reader: Reader) -> Latency:
         unit = match[2] if suffix else block[1]
         units.add(unit)
         found = reader.number(match[1], name) * (1000 if unit == "s" else 1)
-        return Quantity(reader.checked(found, name), "ms", better="lower")
+        return Quantity(reader.checked(found, name), "ms", direction="lower")
 
     latency = Latency(
         figure("min", "minimum latency"),
@@ -350,7 +350,7 @@ class SysbenchCpu:
             run.events,
             run.latency,
             run.fairness,
-            Quantity(rate, "operation/s", better="higher"),
+            Quantity(rate, "operation/s", direction="higher"),
         )
 
     @classmethod
@@ -484,8 +484,8 @@ class SysbenchMemory:
             run.events,
             run.latency,
             run.fairness,
-            Quantity(throughput, "MiB/s", better="higher"),
-            Quantity(rate, "operation/s", better="higher"),
+            Quantity(throughput, "MiB/s", direction="higher"),
+            Quantity(rate, "operation/s", direction="higher"),
             Quantity(transferred, "MiB"),
         )
 

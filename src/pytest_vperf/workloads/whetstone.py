@@ -51,8 +51,8 @@ def _result(
 ) -> WhetstoneResult:
     mean = statistics.geometric_mean(modules)
     reader.checked(mean, "MFLOPS", positive=True)
-    mflops = Quantity(mean, "MFLOPS", better="higher")
-    return WhetstoneResult(implementation, Quantity(mwips, "MWIPS", better="higher"), mflops)
+    mflops = Quantity(mean, "MFLOPS", direction="higher")
+    return WhetstoneResult(implementation, Quantity(mwips, "MWIPS", direction="higher"), mflops)
 
 
 @dataclass(frozen=True)

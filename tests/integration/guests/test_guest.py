@@ -41,9 +41,9 @@ def test_a_start_is_its_phases(guest_place: Place, init: str) -> None:
         waited = (time.perf_counter() - began) * 1e3
         startup = guest.startup_time
         assert startup.unit == "ms"
-        assert [name for name, _ in startup.parts] == list(PHASES)
-        assert all(value > 0 for _, value in startup.parts)
-        assert sum(value for _, value in startup.parts) == pytest.approx(startup.value)
+        assert [name for name, _ in startup.breakdown] == list(PHASES)
+        assert all(value > 0 for _, value in startup.breakdown)
+        assert sum(value for _, value in startup.breakdown) == pytest.approx(startup.value)
         # No time is invented: the caller waited at least as long.
         assert startup.value <= waited
         first = "/usr/lib/vperf/init" if init == "small" else "/sbin/init"
@@ -271,7 +271,7 @@ def test_a_firmware_boots_it_from_a_disk(guest_place: Place) -> None:
     guests = guest_place.guests()
     with guests.start(init="small", boot="firmware") as guest:
         assert guest.facts().details["boot"] == "firmware"
-        parts = dict(guest.startup_time.parts)
+        parts = dict(guest.startup_time.breakdown)
         assert list(parts) == ["process", "firmware", "kernel", "userspace"]
         line = guest.run(["cat", "/proc/cmdline"]).text
         assert "BOOT_IMAGE=/vmlinuz" in line  # the loader's word (SYSLINUX)

@@ -95,7 +95,7 @@ def test_a_guest_has_kvm_by_every_account(guests: Guests) -> None:
         assert details["on"] == details["lab"].join(["lab ", ""])
         assert details["cpu_shares"] == "512"
         assert details["cpuset"] == "0"
-        assert [name for name, _ in guest.startup_time.parts] == [
+        assert [name for name, _ in guest.startup_time.breakdown] == [
             "process",
             "firmware",
             "kernel",
@@ -172,7 +172,7 @@ def test_a_domu_boots_a_full_userspace(domus: Domus) -> None:
     disk = domus.disks.make("16 MiB", format="ext4")
     with domus.start(disks=[disk]) as domu:
         assert domu.run(["cat", "/proc/1/comm"]).text == "systemd\n"
-        parts = [name for name, _ in domu.startup_time.parts]
+        parts = [name for name, _ in domu.startup_time.breakdown]
         assert parts == ["process", "kernel", "agent"]
     # It is the host's again.
     assert disk.where(domus.host).endswith("/mounted")
@@ -191,7 +191,7 @@ def test_a_pod_runs_on_xen(xen_pods: XenPods) -> None:
         assert pod.name == "pod xen (lab xen)"
         assert pod.facts().kind == "pod"
         assert pod.facts().details["cpuset"] == "0"
-        parts = [name for name, _ in pod.startup_time.parts]
+        parts = [name for name, _ in pod.startup_time.breakdown]
         assert parts == ["process", "kernel", "agent", "container"]
         assert pod.run(["hostname"]).text == "pod\n"
         # The container's own processes, not the machine's.

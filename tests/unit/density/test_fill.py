@@ -184,8 +184,8 @@ def test_a_wish_refutes_no_claim(
     filling = filled(bounds)
     try:
         with pytest.raises(Unavailable, match=f"is claimed; how many this machine .*{remedy}"):
-            filling.carried(at_least=Quantity(252, "count"))
-        assert filling.carried(at_least=Quantity(2, "count")).value == filling.count
+            filling.capacity(at_least=Quantity(252, "count"))
+        assert filling.capacity(at_least=Quantity(2, "count")).value == filling.count
     finally:
         filling.close()
 
@@ -194,7 +194,7 @@ def test_what_the_host_keeps_by_itself_is_a_limit(filled: Callable[..., Filling]
     filling = filled(Bounds(floor=128 * MIB))
     try:
         assert filling.stop.kind in ("floor", "budget")
-        assert filling.carried(at_least=Quantity(252, "count")).value == filling.count < 252
+        assert filling.capacity(at_least=Quantity(252, "count")).value == filling.count < 252
     finally:
         filling.close()
 
@@ -207,7 +207,7 @@ def test_a_group_that_is_full_may_refuse_what_the_kernel_needs(
     try:
         filling.stop = Stop("allocation", "fork: Cannot allocate memory")
         with pytest.raises(Unavailable, match="how many this machine carries is not known"):
-            filling.carried(at_least=Quantity(252, "count"))
+            filling.capacity(at_least=Quantity(252, "count"))
     finally:
         filling.close()
 

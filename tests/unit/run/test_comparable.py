@@ -11,11 +11,11 @@ TOOLS = """
 from pytest_vperf.quantity import Quantity
 from pytest_vperf.targets.base import Program
 
-def using(scope, target, sha256, value, *, origin="image", better="lower"):
+def using(scope, target, sha256, value, *, origin="image", direction="lower"):
     def sample(values=iter(range(10_000))):
         path = "/usr/bin/sysbench"
         scope.note_tool(target, Program("sysbench", (path,), path, sha256, origin), "1.0.20")
-        return Quantity(value + next(values) % 3, "ms", better=better)
+        return Quantity(value + next(values) % 3, "ms", direction=direction)
     return sample
 """
 
@@ -68,7 +68,7 @@ def test_the_same_bytes_are_compared(project: pytest.Pytester) -> None:
 
 
 @pytest.mark.parametrize(
-    ("claim", "better", "words"),
+    ("claim", "direction", "words"),
     [
         (
             'claim("start.quick").holds({})',
@@ -92,9 +92,9 @@ def test_the_same_bytes_are_compared(project: pytest.Pytester) -> None:
     ],
 )
 def test_the_direction_of_the_metric_is_the_criterions(
-    project: pytest.Pytester, claim: str, better: str, words: str
+    project: pytest.Pytester, claim: str, direction: str, words: str
 ) -> None:
-    sample = f'using(scope, "host", "a" * 64, 100, better="{better}")'
+    sample = f'using(scope, "host", "a" * 64, 100, direction="{direction}")'
     result, found = run(project, claim.format(sample))
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([f"*NotComparable: {words}"])
@@ -102,7 +102,7 @@ def test_the_direction_of_the_metric_is_the_criterions(
 
 
 def test_a_ratio_to_be_near_to_takes_either_direction(project: pytest.Pytester) -> None:
-    sample = 'using(scope, "host", "a" * 64, {}, better="higher")'
+    sample = 'using(scope, "host", "a" * 64, {}, direction="higher")'
     result, found = run(
         project,
         f'claim("start.half").near({sample.format(500)}, to={sample.format(1000)})',
@@ -127,7 +127,7 @@ def test_targets_on_different_machines_are_not_compared(project: pytest.Pytester
         def test_it(claim, _vperf_scope):
             def sample(name, **details):
                 _vperf_scope.own(Target(name, **details))
-                return Quantity(100, "ms", better="lower")
+                return Quantity(100, "ms", direction="lower")
             claim("start.alike").compares(
                 lambda: sample("pod tcg"), to=lambda: sample("pod xen (lab xen)", on="lab xen"))
         """

@@ -19,7 +19,7 @@ RATES = [25, 50, 75, 100, 130, 200, 400]
 
 
 def packets(value):
-    return Quantity(value, "packet/s", better="higher")
+    return Quantity(value, "packet/s", direction="higher")
 
 
 def through(plateau, most=1e9, wanted=None):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vperf.claims.sampling import Need, Standing
+from pytest_vperf.claims.sampling import Need, Snapshot
 from pytest_vperf.reporting.terminal import progress_text
 from pytest_vperf.stats.rule import State
 
@@ -159,19 +159,19 @@ STATE = State(
     ("standing", "text"),
     [
         (
-            Standing("start.quick", STATE, "ms", "sample", 14.2, 60.0, "session 2 of 3"),
+            Snapshot("start.quick", STATE, "ms", "sample", 14.2, 60.0, "session 2 of 3"),
             "start.quick: session 2 of 3, 6 samples, 1367 ms ± 23.2, 14 of 60 s",
         ),
         (
-            Standing("a.b", STATE, "", "pair", 14.2, 60.0, "", Need(1234, 284.0, hopeless=False)),
+            Snapshot("a.b", STATE, "", "pair", 14.2, 60.0, "", Need(1234, 284.0, hopeless=False)),
             "a.b: 6 pairs, 1367 ± 23.2, needs ~1200 pairs, 5 min; budget 60 s, 14 s over",
         ),
         (
-            Standing("a.b", STATE, "ms", "sample", 4.0, 60.0, "", Need(13, 8.7, hopeless=False)),
+            Snapshot("a.b", STATE, "ms", "sample", 4.0, 60.0, "", Need(13, 8.7, hopeless=False)),
             "a.b: 6 samples, 1367 ms ± 23.2, needs ~13 samples, 9 s; budget 60 s, 4 s over",
         ),
         (
-            Standing(
+            Snapshot(
                 "start.quick",
                 State(False, "inconclusive", "", None, None, None, 0.99, 1),
                 "ms",
@@ -183,5 +183,5 @@ STATE = State(
         ),
     ],
 )
-def test_the_line(standing: Standing, text: str) -> None:
+def test_the_line(standing: Snapshot, text: str) -> None:
     assert progress_text(standing) == text

@@ -59,12 +59,12 @@ def test_what_are_no_shares(values: list[float]) -> None:
 
 def test_the_one_that_is_far_behind_is_found() -> None:
     times = [10.0, 10.1, 10.2, 9.9, 9.8, 10.05, 30.0]
-    assert stragglers(times, better="lower") == (6,)
-    assert stragglers([1 / time for time in times], better="higher") == (6,)
+    assert stragglers(times, direction="lower") == (6,)
+    assert stragglers([1 / time for time in times], direction="higher") == (6,)
 
 
 def test_the_one_that_is_far_ahead_is_none() -> None:
-    assert stragglers([10.0, 10.1, 10.2, 9.9, 9.8, 10.05, 3.0], better="lower") == ()
+    assert stragglers([10.0, 10.1, 10.2, 9.9, 9.8, 10.05, 3.0], direction="lower") == ()
 
 
 @given(st.lists(positive, min_size=FEWEST, max_size=60), better)
@@ -72,24 +72,24 @@ def test_never_more_than_a_quarter_are_behind(
     values: list[float], good: Literal["lower", "higher"]
 ) -> None:
     """A fence is not below the upper quartile."""
-    assert len(stragglers(values, better=good)) <= len(values) / 4
+    assert len(stragglers(values, direction=good)) <= len(values) / 4
 
 
 @given(st.lists(positive, max_size=FEWEST - 1), better)
 def test_of_few_nobody_can_say(values: list[float], good: Literal["lower", "higher"]) -> None:
-    assert stragglers(values, better=good) == ()
+    assert stragglers(values, direction=good) == ()
 
 
 @given(figures)
 def test_the_worst_is_no_better_than_the_middle(values: list[float]) -> None:
-    assert worst_over_median(values, better="lower") >= 1
-    assert worst_over_median(values, better="higher") >= 1
+    assert worst_over_median(values, direction="lower") >= 1
+    assert worst_over_median(values, direction="higher") >= 1
 
 
 def test_how_far_the_worst_is() -> None:
-    assert worst_over_median([1, 2, 3, 4, 9], better="lower") == 3
-    assert worst_over_median([1, 2, 3, 4, 9], better="higher") == 3
+    assert worst_over_median([1, 2, 3, 4, 9], direction="lower") == 3
+    assert worst_over_median([1, 2, 3, 4, 9], direction="higher") == 3
     with pytest.raises(ValueError, match="there are no figures"):
-        worst_over_median([], better="lower")
+        worst_over_median([], direction="lower")
     with pytest.raises(ValueError, match="not a positive number"):
-        worst_over_median([1, 0], better="lower")
+        worst_over_median([1, 0], direction="lower")

@@ -14,8 +14,8 @@ PHASES = ("process", "firmware", "kernel", "userspace")
 def test_each_phase_ends_where_the_next_begins() -> None:
     marks = {"process": 10.5, "firmware": 11.0, "kernel": 13.0, "userspace": 17.0}
     found = startup_quantity(10.0, marks, PHASES)
-    assert (found.value, found.unit, found.better) == (7000.0, "ms", "lower")
-    assert found.parts == (
+    assert (found.value, found.unit, found.direction) == (7000.0, "ms", "lower")
+    assert found.breakdown == (
         ("process", 500.0),
         ("firmware", 500.0),
         ("kernel", 2000.0),
@@ -37,14 +37,14 @@ def test_a_border_that_was_not_seen_joins_two_phases(
 ) -> None:
     marks = {name: 1.0 + PHASES.index(name) for name in seen}
     found = startup_quantity(0.0, marks, PHASES)
-    assert tuple(name for name, _ in found.parts) == names
+    assert tuple(name for name, _ in found.breakdown) == names
     assert found.value == 4000.0
 
 
 def test_a_phase_that_a_machine_does_not_have_is_none() -> None:
     """A full machine on Xen has no container."""
     found = startup_quantity(0.0, {"process": 1.0, "agent": 2.0}, ("process", "agent", "container"))
-    assert found.parts == (("process", 1000.0), ("agent", 1000.0))
+    assert found.breakdown == (("process", 1000.0), ("agent", 1000.0))
 
 
 @given(
@@ -59,7 +59,7 @@ def test_parts_add_up(began: float, lengths: list[float], unseen: set[str]) -> N
         if phase not in unseen:
             marks[phase] = now
     found = startup_quantity(began, marks, PHASES)
-    assert found.value == sum(value for _, value in found.parts)
+    assert found.value == sum(value for _, value in found.breakdown)
     assert found.value == pytest.approx((now - began) * 1e3, abs=1e-6)
-    assert "+".join(name for name, _ in found.parts) == "+".join(PHASES)
-    assert all(value >= 0 for _, value in found.parts)
+    assert "+".join(name for name, _ in found.breakdown) == "+".join(PHASES)
+    assert all(value >= 0 for _, value in found.breakdown)

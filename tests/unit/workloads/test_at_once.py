@@ -145,15 +145,15 @@ def test_the_error_of_a_call_is_raised_when_all_have_ended() -> None:
 
 
 def seconds(text: str) -> Quantity:
-    return Quantity(float(text), "s", better="lower")
+    return Quantity(float(text), "s", direction="lower")
 
 
 def test_a_time_is_the_mean_and_each_is_beside_it(hosts: list[Host]) -> None:
     crowd = Crowd(Bench(Scope()), hosts)
     works: list[Shell] = [Shell(f"sleep 0.3; echo {time}") for time in (2, 2, 2, 2, 2, 8)]
     found = crowd.sample(works, seconds, of_all="mean")
-    assert (found.value, found.unit, found.better) == (3, "s", "lower")
-    assert {name: series.unit for name, series in found.beside} == {
+    assert (found.value, found.unit, found.direction) == (3, "s", "lower")
+    assert {name: series.unit for name, series in found.extra} == {
         "targets": "",
         "each": "s",
         "fairness": "",
@@ -162,7 +162,7 @@ def test_a_time_is_the_mean_and_each_is_beside_it(hosts: list[Host]) -> None:
         "start_spread": "ms",
         "late": "",
     }
-    figures = {name: list(series.values) for name, series in found.beside}
+    figures = {name: list(series.values) for name, series in found.extra}
     assert figures["targets"] == [6]
     assert figures["each"] == [2, 2, 2, 2, 2, 8]
     # Rates of 1/2 five times and of 1/8: (21/8)² / (6 · (5/4 + 1/64)).
@@ -175,7 +175,7 @@ def test_a_throughput_is_the_sum(hosts: list[Host]) -> None:
     crowd = Crowd(Bench(Scope()), hosts[:2])
     found = crowd.sample(
         Shell("sleep 0.3; echo 40"),
-        lambda text: Quantity(float(text), "MB/s", better="higher"),
+        lambda text: Quantity(float(text), "MB/s", direction="higher"),
         of_all="sum",
     )
     assert (found.value, found.unit) == (80, "MB/s")

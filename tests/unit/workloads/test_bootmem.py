@@ -45,9 +45,9 @@ def taken(text: str, of: str = "512 MiB") -> Any:
 
 def test_it_is_what_was_given_less_what_is_available() -> None:
     found = taken(MEMINFO)
-    assert (found.value, found.unit, found.better) == (524288 - 448628, "KiB", "lower")
-    assert dict(found.parts) == {"reserved": 524288 - 480412, "in use": 480412 - 448628}
-    assert sum(dict(found.parts).values()) == found.value
+    assert (found.value, found.unit, found.direction) == (524288 - 448628, "KiB", "lower")
+    assert dict(found.breakdown) == {"reserved": 524288 - 480412, "in use": 480412 - 448628}
+    assert sum(dict(found.breakdown).values()) == found.value
 
 
 def test_more_than_was_given_is_refused() -> None:

@@ -58,13 +58,13 @@ def test_the_three_conditions_are_those_of_the_field() -> None:
 
 
 def test_the_time_of_an_answer_is_one_over_the_rate() -> None:
-    rate = Quantity(8000, "operation/s", better="higher")
-    trips = RoundTrips(rate, None, Quantity(12, "us", better="lower"), None, None)
-    assert (trips.time.value, trips.time.unit, trips.time.better) == (125, "us", "lower")
+    rate = Quantity(8000, "operation/s", direction="higher")
+    trips = RoundTrips(rate, None, Quantity(12, "us", direction="lower"), None, None)
+    assert (trips.time.value, trips.time.unit, trips.time.direction) == (125, "us", "lower")
     # What a build does not keep is left out, and is no zero.
-    assert [name for name, _ in trips.time.beside] == ["p50"]
+    assert [name for name, _ in trips.time.extra] == ["p50"]
     assert trips.transactions.value == 8000
-    assert dict(trips.transactions.beside)["p50"].values == (12,)
+    assert dict(trips.transactions.extra)["p50"].values == (12,)
 
 
 class Hog:
@@ -117,5 +117,5 @@ def test_the_processors_that_the_host_s_own_kernel_does_not_see_are_loaded_too(
         return Quantity(1, "s")
 
     found = under.during(Host(), sample)()
-    assert dict(found.beside)["system_load"].values[0] == pytest.approx(100)
+    assert dict(found.extra)["system_load"].values[0] == pytest.approx(100)
     scope.close_since()

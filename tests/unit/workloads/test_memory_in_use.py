@@ -26,5 +26,5 @@ Swap:            0          0          0
 def test_caches_are_in_use_with_every_version(said: str) -> None:
     found = Free("b").parse(Output(said))
     assert found.in_use.to("MiB").value == 13
-    assert found.in_use.better == "lower"
+    assert found.in_use.direction == "lower"
     assert found.in_use.value + found.free.value == found.total.value

@@ -32,9 +32,9 @@ def test_server_of_iperf_says_what_arrived() -> None:
     test = IperfUdp("198.19.247.2", 6002, time=2, streams=2, length=512)
     found = test.parse_server(Output(SERVER))
     assert found.packets.value == pytest.approx(18483 / 1.9503 + 16937 / 1.9780)
-    assert found.packets.better == "higher"
+    assert found.packets.direction == "higher"
     assert found.loss.value == pytest.approx(72998 / 108418 * 100)
-    assert found.loss.better == "lower"
+    assert found.loss.direction == "lower"
 
 
 def test_what_a_repeated_last_packet_begins_is_no_stream() -> None:

@@ -41,8 +41,8 @@ def test_time_of_a_time_limited_run_is_no_measure() -> None:
 def test_time_of_an_event_limited_run_is_one() -> None:
     result = SysbenchCpu(events=1000).parse(Output(GENERAL))
     assert str(result.total_time) == "10 s"
-    assert result.total_time.better == "lower"
-    assert result.events_per_second.better == "higher"
+    assert result.total_time.direction == "lower"
+    assert result.events_per_second.direction == "higher"
 
 
 def test_run_that_did_other_work_is_an_error() -> None:

@@ -140,7 +140,7 @@ def test_memory_of_a_process_is_what_its_status_says(child: subprocess.Popen[byt
     assert memory.size.to("MiB").value == pytest.approx(size, rel=0.02)
     assert memory.rss.to("MiB").value == pytest.approx(rss, rel=0.1)
     assert memory.rss.value > 64
-    assert memory.rss.better == "lower"
+    assert memory.rss.direction == "lower"
 
 
 def test_memory_on_another_host_is_read_there(child: subprocess.Popen[bytes]) -> None:
@@ -160,7 +160,7 @@ def test_shared_pages_count_in_part(child: subprocess.Popen[bytes]) -> None:
     measured = ProcMem().pss(child.pid)
     assert measured.to("MiB").value == pytest.approx(pss, rel=0.1)
     assert 64 < measured.value <= ProcMem().of(child.pid).rss.value * 1.01
-    assert measured.better == "lower"
+    assert measured.direction == "lower"
 
 
 def test_a_process_that_may_not_be_asked_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:

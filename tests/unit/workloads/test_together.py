@@ -57,7 +57,7 @@ def test_both_run_at_the_same_time(hosts: tuple[Host, Host]) -> None:
     assert found.results == ("done\n", "done\n")
     assert found.start_offset.unit == "ms"
     first, second = found.durations
-    assert (first.unit, first.better) == ("s", "lower")
+    assert (first.unit, first.direction) == ("s", "lower")
     assert min(first.value, second.value) > 0
     assert abs(found.start_offset.value) < 1e3 * max(first.value, second.value)
 

@@ -105,7 +105,7 @@ class NotQuiet(Exception):
 
 
 @dataclass(frozen=True)
-class Asked:
+class Options:
     """What the command was asked for.
 
     Attributes:
@@ -129,20 +129,20 @@ class Asked:
     words: Sequence[str]
 
 
-def run(asked: Asked) -> int:
+def run(options: Options) -> int:
     """Measure, write the file, print the table, and return the exit status.
 
     Raises:
         KeyboardInterrupt: it was interrupted; the file is as it was, and it was said where the records are.
     """
-    runs = Runs(asked.records or _new_folder(asked.profile), asked.profile, asked.words)
+    runs = Runs(options.records or _new_folder(options.profile), options.profile, options.words)
     machine = fingerprint.read()
     try:
-        noise_now = _noise_before(asked, runs, machine)
+        noise_now = _noise_before(options, runs, machine)
         runs.begin()
-        path = _place(asked, runs, machine)
-        noise = _measure(asked, runs, machine, noise_now)
-        return _write(asked, runs, path, machine, noise)
+        path = _place(options, runs, machine)
+        noise = _measure(options, runs, machine, noise_now)
+        return _write(options, runs, path, machine, noise)
     except (Misused, RunsProblem) as error:
         _say(str(error))
         return MISUSED
@@ -151,7 +151,7 @@ def run(asked: Asked) -> int:
         return INCOMPLETE
     except KeyboardInterrupt:
         done = runs.done()
-        _say(f"interrupted after {done} of {asked.runs} runs; no threshold file was changed")
+        _say(f"interrupted after {done} of {options.runs} runs; no threshold file was changed")
         if done:
             _say(f"to go on, repeat the command with --records={runs.folder}")
         raise
@@ -162,7 +162,7 @@ def _new_folder(profile: str) -> Path:
     return cache.root() / "calibrate" / f"{profile}-{stamp}"
 
 
-def _noise_before(asked: Asked, runs: Runs, machine: Fingerprint) -> list[str]:
+def _noise_before(options: Options, runs: Runs, machine: Fingerprint) -> list[str]:
     """What makes the machine noisy, where that is allowed; nothing where no run is missing.
 
     Raises:
@@ -173,10 +173,10 @@ def _noise_before(asked: Asked, runs: Runs, machine: Fingerprint) -> list[str]:
         raise Misused(
             "this machine is emulated: its times say nothing, and no profile ever fits it"
         )
-    if all(runs.path(number).exists() for number in range(1, asked.runs + 1)):
+    if all(runs.path(number).exists() for number in range(1, options.runs + 1)):
         return []  # they were made in the noise of their time
     noise = quiet.noise_at_start()
-    if noise and not asked.noisy:
+    if noise and not options.noisy:
         raise NotQuiet(
             f"this machine is noisy: {', '.join(noise)}. A limit measured now would hold only as long as that lasts. "
             "`vperf doctor --tune` says what helps; --noisy calibrates all the same, and the file says so"
@@ -184,7 +184,7 @@ def _noise_before(asked: Asked, runs: Runs, machine: Fingerprint) -> list[str]:
     return noise
 
 
-def _place(asked: Asked, runs: Runs, machine: Fingerprint) -> Path:
+def _place(options: Options, runs: Runs, machine: Fingerprint) -> Path:
     """The file that is to be written, after everything that can be refused before a measurement.
 
     Raises:
@@ -197,7 +197,7 @@ def _place(asked: Asked, runs: Runs, machine: Fingerprint) -> Path:
         raise Misused("no test that was collected asks for a claim")
     if project.on:
         raise Misused(f"targets would be on {project.on}: calibrate on that machine itself")
-    path = _file(asked.profile, project)
+    path = _file(options.profile, project)
     if path.exists():
         try:
             differs = load_profile(path).match.mismatches(machine)
@@ -238,7 +238,7 @@ def _file(profile: str, project: Project) -> Path:
     return mine or own[0] / name
 
 
-def _measure(asked: Asked, runs: Runs, machine: Fingerprint, noise_now: list[str]) -> list[str]:
+def _measure(options: Options, runs: Runs, machine: Fingerprint, noise_now: list[str]) -> list[str]:
     """Make the runs that are missing; what disturbed them all, where that is allowed.
 
     Raises:
@@ -248,17 +248,17 @@ def _measure(asked: Asked, runs: Runs, machine: Fingerprint, noise_now: list[str
     before: list[str] = []
     during: list[str] = []
     last = ""
-    for number in range(1, asked.runs + 1):
+    for number in range(1, options.runs + 1):
         if not runs.path(number).exists():
-            since = _wait(asked, runs, last) if last else []
-            _say(f"run {number} of {asked.runs}")
+            since = _wait(options, runs, last) if last else []
+            _say(f"run {number} of {options.runs}")
             runs.measure(number, [*noise_now, *since])
         document = runs.document(number)
         last = document["started"]
         if differs := differences(document, machine):
             raise Misused(f"{runs.path(number)} is from another machine: {differs}")
         noise, found = runs.noise_before(number), quiet.noise_during(document)
-        if (noise or found) and not asked.noisy:
+        if (noise or found) and not options.noisy:
             was = "was disturbed" if found else "was made on a noisy machine"
             raise NotQuiet(
                 f"run {number} {was}: {', '.join([*noise, *found])}. Remove {runs.path(number)} and go on with "
@@ -269,21 +269,21 @@ def _measure(asked: Asked, runs: Runs, machine: Fingerprint, noise_now: list[str
     return [*dict.fromkeys(before), *during]
 
 
-def _wait(asked: Asked, runs: Runs, last: str) -> list[str]:
+def _wait(options: Options, runs: Runs, last: str) -> list[str]:
     """Wait until the next run may begin; what makes the machine noisy now, where that is allowed.
 
     Raises:
         NotQuiet: it has become noisy.
     """
     past = (datetime.now(timezone.utc) - datetime.fromisoformat(last)).total_seconds()
-    left = min(asked.apart - past, asked.apart)  # a clock may have been set back
+    left = min(options.apart - past, options.apart)  # a clock may have been set back
     if left <= 0:
         return []
     _say(
         f"the next run begins in {left:.0f} s, since a machine's level moves between minutes (--apart)"
     )
     noise = quiet.noise_between(left)
-    if noise and not asked.noisy:
+    if noise and not options.noisy:
         raise NotQuiet(
             f"this machine has become noisy: {', '.join(noise)}. Once it is quiet, go on with "
             f"--records={runs.folder}; --noisy calibrates all the same, and the file says so"
@@ -291,8 +291,10 @@ def _wait(asked: Asked, runs: Runs, last: str) -> list[str]:
     return noise
 
 
-def _write(asked: Asked, runs: Runs, path: Path, machine: Fingerprint, noise: Sequence[str]) -> int:
-    documents = [runs.document(number) for number in range(1, asked.runs + 1)]
+def _write(
+    options: Options, runs: Runs, path: Path, machine: Fingerprint, noise: Sequence[str]
+) -> int:
+    documents = [runs.document(number) for number in range(1, options.runs + 1)]
     found = gather(documents)
     if not (found.measured or found.refused or found.left_alone):
         _say("no test that ran measures a claim")
@@ -302,11 +304,13 @@ def _write(asked: Asked, runs: Runs, path: Path, machine: Fingerprint, noise: Se
     for each in found.measured:
         # Somebody may have written a figure since the runs began.
         threshold = own.find(each.name) if own else None
-        if why := why_left_alone(threshold, asked.profile, paired=False):
+        if why := why_left_alone(threshold, options.profile, paired=False):
             found.left_alone[each.name] = why
             continue
         try:
-            limits.append(calibrated(each, confidence=asked.confidence, next_runs=asked.next_runs))
+            limits.append(
+                calibrated(each, confidence=options.confidence, next_runs=options.next_runs)
+            )
         except ValueError as error:
             found.refused[each.name] = str(error)
     under = Circumstance(
@@ -314,15 +318,15 @@ def _write(asked: Asked, runs: Runs, path: Path, machine: Fingerprint, noise: Se
         machine=machine.as_dict(),
         noisy="; ".join(noise),
         version=__version__,
-        confidence=asked.confidence,
-        next_runs=asked.next_runs,
+        confidence=options.confidence,
+        next_runs=options.next_runs,
     )
     status = INCOMPLETE if found.refused else DONE
     problem: Exception | None = None
     if limits:  # the file first: whoever reads the table may have gone
         entries = {each.name: each.lines(under) for each in limits}
         try:
-            write(path, head(asked.profile, machine), entries)
+            write(path, head(options.profile, machine), entries)
         except (FileProblem, OSError) as error:
             problem = error
     print_limits(documents, found, limits)

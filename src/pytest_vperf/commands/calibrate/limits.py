@@ -118,7 +118,7 @@ def _measured(name: str, runs: Sequence[Sequence[Mapping[str, Any]]]) -> Measure
         raise Refused("the direction of its samples changes from run to run")
     if direction not in _SIDES:
         raise Refused(
-            "its samples have no direction: return Quantity(…, better='lower'), or 'higher'"
+            "its samples have no direction: return Quantity(…, direction='lower'), or 'higher'"
         )
     samples = [_in_unit(record, unit) for record in records]
     figures = [median(each) for each in samples]

@@ -95,7 +95,7 @@ def _calibrate(arguments: argparse.Namespace) -> int:
         name = word.partition("=")[0]
         if name in ("--hw", "--claims-json", "--claims-strict", "--claims-advisory"):
             arguments.fail(f"{name} is set for each run: leave it out after --")
-    asked = command.Asked(
+    options = command.Options(
         profile=arguments.hw,
         runs=arguments.runs,
         confidence=_confidence(arguments),
@@ -105,7 +105,7 @@ def _calibrate(arguments: argparse.Namespace) -> int:
         records=arguments.records,
         words=[*words, *arguments.words_after],
     )
-    return command.run(asked)
+    return command.run(options)
 
 
 def _check_name(arguments: argparse.Namespace) -> None:

@@ -200,12 +200,12 @@ class Runs:
         Raises:
             RunsProblem: its records are of another profile or of other tests, or it cannot be written.
         """
-        asked = {"profile": self.profile, "words": list(self.words)}
+        options = {"profile": self.profile, "words": list(self.words)}
         place = self.folder / _ASKED
         try:
             if place.exists():
                 known = json.loads(place.read_text("utf-8"))
-                if known != asked:
+                if known != options:
                     words = " ".join(["pytest", *known["words"]])
                     raise RunsProblem(
                         f"{self.folder} has the runs of `{words}` for --hw={known['profile']}: "
@@ -215,7 +215,7 @@ class Runs:
             self.folder.mkdir(parents=True, exist_ok=True)
             if any(self.folder.iterdir()):
                 raise RunsProblem(f"{self.folder} has other files in it: name an empty folder")
-            write_whole(place, json.dumps(asked) + "\n")
+            write_whole(place, json.dumps(options) + "\n")
         except (OSError, ValueError) as error:
             raise self._unusable(error) from None
         except (LookupError, TypeError):

@@ -88,9 +88,9 @@ MEASURED = "measured for a calibration"
 class Survey(Judgement):
     """A claim about one target that is measured as a limit is, in sessions spread over the run."""
 
-    def __init__(self, claim: SurveyedClaim, here: Circumstances, *, number: int) -> None:
+    def __init__(self, claim: SurveyedClaim, context: Circumstances, *, number: int) -> None:
         """Prepare to measure; ``number`` says which claim of its test it is."""
-        super().__init__(claim.name, claim.threshold, here, paired=False, number=number)
+        super().__init__(claim.name, claim.threshold, context, paired=False, number=number)
         model = claim.model.criterion if claim.model else None
         limit = model if isinstance(model, Limit) else None
         unit = limit.threshold.unit if limit else None
@@ -99,22 +99,22 @@ class Survey(Judgement):
         self.criterion = None
         self.sampling = Sampling(
             claim.name,
-            SurveyRule(sessions=here.sessions),
+            SurveyRule(sessions=context.sessions),
             paired=False,
             unit=unit,
             against=f"the unit {unit} of {claim.model.location}" if claim.model else "the samples",
             budget=self.plan.budget,
-            planned=here.sessions,
-            progress=here.progress,
+            planned=context.sessions,
+            progress=context.progress,
             criterion=limit,
         )
         self._side = "" if limit is None else limit.side
         self._directions: set[str] = set()
 
-    def visit(self, samplers: Mapping[Arm, Sampler], here: Circumstances) -> None:
+    def visit(self, samplers: Mapping[Arm, Sampler], context: Circumstances) -> None:
         """As `Judgement.visit`, and notes the direction of the samples."""
         __tracebackhide__ = True
-        super().visit({arm: self._noting(each) for arm, each in samplers.items()}, here)
+        super().visit({arm: self._noting(each) for arm, each in samplers.items()}, context)
 
     def conclusion(self) -> ClaimRecord:
         """The record of a claim whose sampling is over."""
@@ -134,7 +134,7 @@ class Survey(Judgement):
             __tracebackhide__ = True
             value = sampler()
             if isinstance(value, Quantity):  # else Sampling says what is wrong with it
-                self._directions.add(value.better)
+                self._directions.add(value.direction)
             return value
 
         return noted
@@ -192,17 +192,17 @@ class SurveyedClaim(Claim):
         )
         if not why:
             return super()._judge(samplers, paired=False)
-        here = self._circumstances
-        key = here.ledger.key(self.name)
-        known = here.ledger.ended.get(key)
+        context = self._circumstances
+        key = context.ledger.key(self.name)
+        known = context.ledger.ended.get(key)
         if known is not None:  # in an earlier visit to the test
-            here.repeat(known)
+            context.repeat(known)
             return known
-        judgement = Judgement(self.name, self.threshold, here, paired=paired)
+        judgement = Judgement(self.name, self.threshold, context, paired=paired)
         record = judgement.record(Verdict.NOT_MEASURED, why)
         record["criterion"] = LEFT_ALONE
-        here.ledger.ended[key] = record
-        here.conclude(record)
+        context.ledger.ended[key] = record
+        context.conclude(record)
         return record
 
 

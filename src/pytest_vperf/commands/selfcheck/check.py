@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pytest_vperf.claims.claim import Slower
     from pytest_vperf.claims.marks import Decided, Result
-    from pytest_vperf.claims.sampling import Progress, Sampler, Standing
+    from pytest_vperf.claims.sampling import Progress, Sampler, Snapshot
     from pytest_vperf.stats.rule import Arm, Side
     from pytest_vperf.targets.scope import Scope
 
@@ -195,7 +195,7 @@ class SelfCheck:
         if not isinstance(value, Quantity):
             return cast("Quantity", value)  # `Sampling` says what is wrong with it
         factor = 1 / (1 + more) if metric.side == "at_least" else 1 + more
-        parts = tuple((name, part * factor) for name, part in value.parts)
+        parts = tuple((name, part * factor) for name, part in value.breakdown)
         return Quantity(value.value * factor, value.unit, parts)
 
 
@@ -215,7 +215,7 @@ class _CheckProgress:
     def note(self, text: str) -> None:
         self._shown.note(text)
 
-    def sampled(self, standing: Standing) -> None:
+    def sampled(self, standing: Snapshot) -> None:
         self._shown.sampled(
             dataclasses.replace(
                 standing,

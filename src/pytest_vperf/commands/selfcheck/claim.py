@@ -92,12 +92,12 @@ class CheckedClaim(Claim):
 
     def _check_metric(self, judgement: Judgement, sample: Sampler, slower: Slower | None) -> Result:
         __tracebackhide__ = True
-        here, request, plan = self._circumstances, self._request, judgement.plan
+        context, request, plan = self._circumstances, self._request, judgement.plan
         tolerance = request.tolerance or plan.tolerance or request.usual_tolerance
         side = _side(judgement.criterion)
         result = Result(
             claim=self.name,
-            nodeid=here.nodeid,
+            nodeid=context.nodeid,
             started_at=now(),
             finding="not measured",
             reason="",
@@ -107,7 +107,7 @@ class CheckedClaim(Claim):
             pairs=request.pairs,
             pairs_slower=plan.pairs,
             budget_s=request.budget,
-            seed=here.seed,
+            seed=context.seed,
             unit="",
             waited_s=0.0,
             duration_s=0.0,
@@ -115,7 +115,12 @@ class CheckedClaim(Claim):
         )
         metric = Metric(self.name, sample, slower, side, tolerance, plan.pairs)
         check = SelfCheck(
-            metric, request, result, scope=here.scope, progress=here.progress, seed=here.seed
+            metric,
+            request,
+            result,
+            scope=context.scope,
+            progress=context.progress,
+            seed=context.seed,
         )
         try:
             check.run()

@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_vperf.claims.marks import Result
-    from pytest_vperf.commands.selfcheck.plugin import Asked
+    from pytest_vperf.commands.selfcheck.plugin import Options
 
 SOUND, DOUBTFUL, MISUSED = 0, 1, 2
 
 
-def run(asked: Asked, words: Sequence[str], json_file: Path | None) -> int:
+def run(options: Options, words: Sequence[str], json_file: Path | None) -> int:
     """Run the tests, print the table, and return the exit status.
 
     Args:
-        asked: what of which claims.
+        options: what of which claims.
         words: for pytest.
         json_file: where everything goes as JSON, each sample included; ``None`` for nowhere.
 
@@ -43,7 +43,7 @@ def run(asked: Asked, words: Sequence[str], json_file: Path | None) -> int:
     with tempfile.TemporaryDirectory(prefix="vperf-selfcheck-") as name:
         folder = Path(name)
         plugin = ["-p", "pytest_vperf.commands.selfcheck.plugin"]
-        request = f"--selfcheck-request={asked.write(folder)}"
+        request = f"--selfcheck-request={options.write(folder)}"
         status, interrupted = run_pytest([*plugin, request, "-q", *words])
         results: list[Result] = _read(folder, "result")
         seen: set[str] = set(_read(folder, "seen"))
@@ -59,7 +59,7 @@ def run(asked: Asked, words: Sequence[str], json_file: Path | None) -> int:
         if status == NOTHING_COLLECTED:
             say("vperf selfcheck", "pytest found no tests")
         return MISUSED
-    missing = list(_missing(asked.claims, results, seen))
+    missing = list(_missing(options.claims, results, seen))
     for line in missing:
         say("vperf selfcheck", line)
     if missing or not results:

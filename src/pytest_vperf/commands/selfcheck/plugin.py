@@ -28,7 +28,7 @@ _PATTERN = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True)
-class Asked:
+class Options:
     """What the command was asked for; see `pytest_vperf.commands.selfcheck.check.Request`."""
 
     claims: list[str]
@@ -61,16 +61,16 @@ def pytest_configure(config: pytest.Config) -> None:
     request: str | None = config.getoption("--selfcheck-request")
     if request is not None:
         path = Path(request)
-        asked = Asked(**json.loads(path.read_text("utf-8")))
-        config.pluginmanager.register(_Run(config, asked, path.parent), "vperf-selfcheck-run")
+        options = Options(**json.loads(path.read_text("utf-8")))
+        config.pluginmanager.register(_Run(config, options, path.parent), "vperf-selfcheck-run")
 
 
 class _Run:
     """One pytest run of the command."""
 
-    def __init__(self, config: pytest.Config, asked: Asked, folder: Path) -> None:
+    def __init__(self, config: pytest.Config, options: Options, folder: Path) -> None:
         self._config = config
-        self._asked = asked
+        self._asked = options
         self._folder = folder
         self._kept: dict[str, Result] = {}
         self._written = 0
@@ -100,16 +100,16 @@ class _Run:
         from pytest_vperf.commands.selfcheck.check import Request
         from pytest_vperf.commands.selfcheck.claim import CheckedClaim
 
-        asked = self._asked
+        options = self._asked
         request = Request(
-            decisions=asked.decisions,
-            pairs=asked.pairs,
-            tolerance=asked.tolerance,
+            decisions=options.decisions,
+            pairs=options.pairs,
+            tolerance=options.tolerance,
             usual_tolerance=claims_session(self._config).settings.judge["tolerance"].value,
-            budget=asked.budget,
+            budget=options.budget,
         )
         made = CheckedClaim(
-            name, circumstances, request=request, patterns=asked.claims, keep=self._keep
+            name, circumstances, request=request, patterns=options.claims, keep=self._keep
         )
         if name not in self._seen:
             self._seen.add(name)

@@ -164,11 +164,11 @@ def kernel_phase(machine: Started) -> Quantity:
         Unavailable: this kernel says nothing at its start, so that nobody knows when it began.
     """
     time = machine.startup_time
-    found = dict(time.parts).get("kernel")
+    found = dict(time.breakdown).get("kernel")
     if found is None:
         raise Unavailable(
             f"the kernel of {machine.name} says nothing at its start, so that its share of it is not known",
             remedy="a kernel with CONFIG_SERIAL_8250_CONSOLE",
             target=machine.name,
         )
-    return Quantity(found, time.unit, better="lower")
+    return Quantity(found, time.unit, direction="lower")

@@ -86,7 +86,7 @@ class Footprint:
     def __init__(self, known: dict[tuple[str, ...], Known]) -> None:
         self._known = known
 
-    def least(self, pods: object, *, firmware: str = "qboot", top: str = TOP) -> Least:
+    def minimum_memory(self, pods: object, *, firmware: str = "qboot", top: str = TOP) -> Least:
         """Search, by starting pods one after the other.
 
         The record has the last one, with the least memory, and what was tried.
@@ -124,7 +124,7 @@ class Footprint:
             search.close()
             raise
         self._known[key] = Known(found.size, search.seconds)
-        least = Least(Quantity(found.size, "MiB", better="lower"), found, pods, firmware)
+        least = Least(Quantity(found.size, "MiB", direction="lower"), found, pods, firmware)
         # The search ends with a start of the size that it found.
         assert search.pod is not None
         least.record(search.pod)

@@ -51,14 +51,14 @@ def run():
     return number
 
 
-def around(run, centre, unit="ms", better=""):
+def around(run, centre, unit="ms", direction=""):
     wobble = iter(range(10**6))
     level = centre * LEVELS[run % len(LEVELS)]
-    return lambda: Quantity(level * (1 + 0.001 * (next(wobble) % 5 - 2)), unit, better=better)
+    return lambda: Quantity(level * (1 + 0.001 * (next(wobble) % 5 - 2)), unit, direction=direction)
 
 
 def test_shell(claim, run):
-    claim("start.shell").holds(around(run, 10, better="lower"))
+    claim("start.shell").holds(around(run, 10, direction="lower"))
 
 
 def test_rate(claim, run):
@@ -98,14 +98,14 @@ def test_gone(claim, run):
 
 def test_sometimes(claim, run):
     if run != 1:
-        claim("start.sometimes").holds(around(run, 10, better="lower"))
+        claim("start.sometimes").holds(around(run, 10, direction="lower"))
 
 
 def test_slow(claim):
     def slow():
         pathlib.Path("sampled").touch()
         time.sleep(0.02)
-        return Quantity(50, "ms", better="lower")
+        return Quantity(50, "ms", direction="lower")
 
     claim("start.slow").holds(slow)
 '''

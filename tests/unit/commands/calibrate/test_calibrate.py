@@ -104,7 +104,7 @@ def test_what_cannot_be_calibrated_is_refused_by_name_and_the_rest_is_written(
     assert {line for line in lines if line.startswith("refused: ")} == {
         f"refused: copy.seconds: measured 2 times in run 1 ({tests}): one limit is for one thing; give each a "
         "name of its own",
-        "refused: start.aimless: its samples have no direction: return Quantity(…, better='lower'), or 'higher'",
+        "refused: start.aimless: its samples have no direction: return Quantity(…, direction='lower'), or 'higher'",
         "refused: start.gone: run 1: not measured: no such machine here (to mend it: buy one)",
         "refused: start.sometimes: not measured in run 2",
     }

@@ -85,7 +85,7 @@ def test_what_is_not_so_in_every_run_is_refused(third: list[dict[str, Any]], rea
     [
         (
             {"criterion": "none"},
-            "its samples have no direction: return Quantity(…, better='lower'), or 'higher'",
+            "its samples have no direction: return Quantity(…, direction='lower'), or 'higher'",
         ),
         (
             {"unit": ""},

@@ -233,7 +233,7 @@ def test_two_commands_at_once(guest: Guest, machine: Machine) -> None:
 def test_a_start_as_a_quantity(machine: Machine) -> None:
     marks = {"process": 10.25, "firmware": 10.5, "kernel": 11.0, "userspace": 13.0}
     guest = Guest(machine.domain, machine.agent(), 10.0, marks, {}, cast("Any", None))
-    assert guest.startup_time.parts == tuple(
+    assert guest.startup_time.breakdown == tuple(
         zip(module.PHASES, (250.0, 250.0, 500.0, 2000.0), strict=True)
     )
     assert (guest.startup_time.value, guest.startup_time.unit) == (3000.0, "ms")

@@ -154,7 +154,7 @@ def test_the_kernels_phase_is_its_part_of_the_start() -> None:
         name="pod tcg qboot",
         startup_time=Quantity(500, "ms", (("firmware", 100), ("kernel", 400))),
     )
-    assert kernel_phase(machine) == Quantity(400, "ms", better="lower")
+    assert kernel_phase(machine) == Quantity(400, "ms", direction="lower")
 
 
 def test_a_kernel_that_says_nothing_has_no_phase() -> None:

@@ -191,8 +191,8 @@ def test_the_record_has_what_was_tried() -> None:
     scope = Scope()
     machines = Machines(67, scope)
     footprint = Footprint({})
-    least = footprint.least(machines)
-    assert (least.memory.value, least.memory.unit, least.memory.better) == (67, "MiB", "lower")
+    least = footprint.minimum_memory(machines)
+    assert (least.memory.value, least.memory.unit, least.memory.direction) == (67, "MiB", "lower")
     # One at a time, and none is left.
     assert machines.log[:4] == ["512 MiB", "closed", "256 MiB", "closed"]
     assert machines.log[-1] == "closed"
@@ -208,7 +208,7 @@ def test_the_record_has_what_was_tried() -> None:
     assert machines.limits[0] is None
     assert all(limit == 5.0 for limit in machines.limits[1:])
     machines.log.clear()
-    again = footprint.least(machines)
+    again = footprint.minimum_memory(machines)
     assert again.memory == least.memory
     assert again.search == f"67 MiB starts; 66 MiB {panic}; 66 MiB {panic}; 67 MiB starts"
     pod: Any = again.start()
@@ -219,7 +219,7 @@ def test_another_error_ends_the_search() -> None:
     machines = Machines(67, Scope())
     machines.instead = CannotStart("pod: no such machine type", target="pod")
     with pytest.raises(CannotStart, match="no such machine type"):
-        Footprint({}).least(machines)
+        Footprint({}).minimum_memory(machines)
     assert machines.log == ["512 MiB"]
 
 
@@ -227,9 +227,9 @@ def test_pods_that_do_not_start_at_all() -> None:
     with pytest.raises(
         CannotStart, match="no least memory of pods was found: 512 fails already: panic"
     ):
-        Footprint({}).least(Machines(513, Scope()))
+        Footprint({}).minimum_memory(Machines(513, Scope()))
 
 
 def test_pods_on_xen() -> None:
     with pytest.raises(Unavailable, match="pods that QEMU starts"):
-        Footprint({}).least(SimpleNamespace())
+        Footprint({}).minimum_memory(SimpleNamespace())

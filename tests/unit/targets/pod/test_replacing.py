@@ -64,9 +64,9 @@ def pod(qemu: FakeQemu, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pod]:
 def test_what_is_told_in_its_order(pod: Pod, qemu: FakeQemu) -> None:
     took = pod.replace(NEW, command=("sleep", "9"))
     assert took.unit == "ms"
-    assert [name for name, _ in took.parts] == ["disk", "stop", "container"]
-    assert took.value == pytest.approx(sum(part for _, part in took.parts))
-    assert all(part >= 0 for _, part in took.parts)
+    assert [name for name, _ in took.breakdown] == ["disk", "stop", "container"]
+    assert took.value == pytest.approx(sum(part for _, part in took.breakdown))
+    assert all(part >= 0 for _, part in took.breakdown)
     opened = {"driver": "file", "filename": "/new.squashfs"}
     assert qemu.told == [
         (
@@ -111,7 +111,7 @@ def test_a_container_that_had_ended_is_replaced_too(pod: Pod, qemu: FakeQemu) ->
         Type.START: [Frame(Type.RUNNING, 1), Frame(Type.RELEASED, 0)],
     }
     qemu.answer = lambda frame: answers.get(frame.type, [])
-    assert [name for name, _ in pod.replace(NEW).parts] == ["disk", "stop+container"]
+    assert [name for name, _ in pod.replace(NEW).breakdown] == ["disk", "stop+container"]
 
 
 def test_a_disk_that_another_event_is_about_is_waited_for(pod: Pod, qemu: FakeQemu) -> None:

@@ -134,6 +134,6 @@ def test_a_full_machine_has_no_container() -> None:
         "kernel": machine.began + 1.0,
         "agent": machine.began + 3.0,
     }
-    parts = Domu("domu", machine, {}, None).startup_time.parts  # type: ignore[arg-type]
+    parts = Domu("domu", machine, {}, None).startup_time.breakdown  # type: ignore[arg-type]
     assert [name for name, _ in parts] == ["process", "kernel", "agent"]
     assert [value for _, value in parts] == pytest.approx([250, 750, 2000])

@@ -148,7 +148,7 @@ def figures(result: Any, at: str = "") -> Iterator[tuple[str, float]]:
         yield at, result
     elif isinstance(result, Quantity):
         yield at, result.value
-        yield from ((f"{at}.{name}", value) for name, value in result.parts)
+        yield from ((f"{at}.{name}", value) for name, value in result.breakdown)
     elif dataclasses.is_dataclass(result):
         for item in dataclasses.fields(result):
             yield from figures(getattr(result, item.name), f"{at}.{item.name}".lstrip("."))
