@@ -6,10 +6,13 @@ taken, outside the measured time; the end of the test closes the rest.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from pytest_vperf.targets.base import Facts, Program, Target
 
     T = TypeVar("T", bound=Target)
@@ -112,3 +115,13 @@ class Scope:
                 first = first or error
         if first is not None:
             raise first
+
+
+class Starter:
+    """What starts targets of one kind, for one owner."""
+
+    def _like(self, **changes: Any) -> Self:
+        """A starter of the same targets with other attributes, such as another scope."""
+        other = copy.copy(self)
+        vars(other).update(changes)
+        return other

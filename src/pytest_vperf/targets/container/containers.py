@@ -21,6 +21,7 @@ from pytest_vperf.targets.container.start import attach, discard, running, timed
 from pytest_vperf.targets.disks import attached
 from pytest_vperf.targets.image.rootfs import LABEL_ROOTFS
 from pytest_vperf.targets.limits import Limits, bytes_of
+from pytest_vperf.targets.scope import Starter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -74,7 +75,7 @@ def facts_in_common(
 _numbers = itertools.count(1)
 
 
-class Containers:
+class Containers(Starter):
     """Starts containers of one runtime.
 
     Args:
@@ -128,16 +129,7 @@ class Containers:
             group: ``None``: the engine chooses.
             scope: owns them.
         """
-        return Containers(
-            self._engine,
-            self._run,
-            scope,
-            runtime=self.runtime,
-            rootfs=self._rootfs,
-            tree=self._tree,
-            mark=self.name.removeprefix(f"container {self.runtime}"),
-            parent=group.path if group is not None else "",
-        )
+        return self._like(_scope=scope, _parent=group.path if group is not None else "")
 
     def start(
         self,

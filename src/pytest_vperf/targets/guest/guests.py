@@ -75,38 +75,19 @@ class Guests(Machines):
         timeout: float = 180.0,
         partition: str = "",
     ) -> None:
-        self._partition = partition
         if accelerator not in TYPES:
             raise CannotStart(
                 f"unknown accelerator {accelerator!r} for guests: choose one of {', '.join(TYPES)}"
             )
         self.accelerator = accelerator
-        super().__init__(daemon, rootfs, kernel, scope, timeout=timeout)
+        self._partition = partition
+        super().__init__(
+            daemon, rootfs, kernel, scope, kind=f"guest {accelerator}", timeout=timeout
+        )
 
     def owned_by(self, scope: Scope, *, kernel: Callable[[], GuestKernel]) -> Guests:
         """Guests like these with another kernel, owned by another scope."""
-        return Guests(
-            self._daemon,
-            self._rootfs,
-            kernel,
-            scope,
-            accelerator=self.accelerator,
-            timeout=self._timeout,
-        )
-
-    @property
-    def daemon(self) -> Daemon:
-        """The daemon that starts them.
-
-        Raises:
-            Unavailable: there is none with this accelerator.
-            CannotConnect: it does not answer.
-        """
-        try:
-            return self._daemon()
-        except Unavailable as error:
-            error.target = f"guest {self.accelerator}"
-            raise
+        return self._like(_scope=scope, _host=None, _kernel=kernel)
 
     @property
     def ovs_network(self) -> OvsNetwork:
@@ -129,15 +110,8 @@ class Guests(Machines):
         Raises:
             CannotStart: the group cannot be had where libvirt looks for it.
         """
-        return Guests(
-            self._daemon,
-            self._rootfs,
-            self._kernel,
-            scope,
-            accelerator=self.accelerator,
-            timeout=self._timeout,
-            partition=group.everywhere() if group is not None else "",
-        )
+        partition = group.everywhere() if group is not None else ""
+        return self._like(_scope=scope, _host=None, _partition=partition)
 
     def start(
         self,

@@ -9,9 +9,10 @@ import itertools
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_vperf.machine.runs import NOTE
-from pytest_vperf.targets.base import ON, Target, Unavailable
+from pytest_vperf.targets.base import ON, Target, Unavailable, named
 from pytest_vperf.targets.libvirt import address
 from pytest_vperf.targets.libvirt.storage import Storage
+from pytest_vperf.targets.scope import Starter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -44,7 +45,7 @@ class MachineHost(Target, Protocol):
     def link(self, link: Link) -> None: ...
 
 
-class Machines:
+class Machines(Starter):
     """Starts machines through one daemon; a kind of machine adds how.
 
     Args:
@@ -52,6 +53,7 @@ class Machines:
         rootfs: gives their image; likewise.
         kernel: gives their kernel; likewise.
         scope: owns the machines.
+        kind: what they are, for messages.
         timeout: seconds that one start may take.
     """
 
@@ -62,14 +64,27 @@ class Machines:
         kernel: Callable[[], GuestKernel],
         scope: Scope,
         *,
+        kind: str = "domu",
         timeout: float = 180.0,
     ) -> None:
+        self._kind = kind
         self._daemon = daemon
         self._rootfs = rootfs
         self._kernel = kernel
         self._scope = scope
         self._timeout = timeout
         self._host: MachineHost | None = None
+
+    @property
+    def daemon(self) -> Daemon:
+        """The daemon that starts them.
+
+        Raises:
+            Unavailable: there is none of their kind.
+            CannotConnect: it does not answer.
+        """
+        with named(self._kind):
+            return self._daemon()
 
     @property
     def host(self) -> MachineHost:

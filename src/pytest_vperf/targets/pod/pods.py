@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from pytest_vperf.targets.pod.disk import serial
 from pytest_vperf.targets.pod.place import HERE, Here
 from pytest_vperf.targets.pod.pod import IDLE, Pod
 from pytest_vperf.targets.pod.probe import ACCELERATORS, probe
+from pytest_vperf.targets.scope import Starter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["IDLE", "Pods"]
 
 
-class Pods:
+class Pods(Starter):
     """Starts pods with one accelerator.
 
     Args:
@@ -100,13 +100,9 @@ class Pods:
                 target=f"pod {self.accelerator}{self._place.mark}",
             )
         place = Here(group.member()) if group is not None else HERE
-        return Pods(
-            lambda: replace(self._assets(), place=place),
-            self._run,
-            scope,
-            accelerator=self.accelerator,
-            timeout=self._timeout,
-            probed=self._probed,
+        accelerator = self.accelerator  # found out once, for all of them
+        return self._like(
+            _scope=scope, _asked=accelerator, _assets=lambda: replace(self._assets(), place=place)
         )
 
     def start(
@@ -209,9 +205,7 @@ class Pods:
 
     def unowned(self) -> Pods:
         """The same, whose pods belong to who starts them, and are in no record until `own` takes them over."""
-        others = copy.copy(self)
-        others._scope = None
-        return others
+        return self._like(_scope=None)
 
     def own(self, pod: Pod) -> Pod:
         """Take over a pod that `unowned` ones have started."""

@@ -339,23 +339,9 @@ class Domus(Machines):
     """Starts domUs, through a libvirt daemon with Xen's driver; see
     `pytest_vperf.targets.libvirt.daemon.Machines`."""
 
-    @property
-    def daemon(self) -> Daemon:
-        """The daemon that starts them.
-
-        Raises:
-            Unavailable: there is none with Xen's driver.
-            CannotConnect: it does not answer.
-        """
-        try:
-            return self._daemon()
-        except Unavailable as error:
-            error.target = "domu"
-            raise
-
     def owned_by(self, scope: Scope) -> Domus:
         """DomUs like these, owned by another scope."""
-        return Domus(self._daemon, self._rootfs, self._kernel, scope, timeout=self._timeout)
+        return self._like(_scope=scope, _host=None)
 
     def memory_each(self, machines: int, most: str) -> str:
         """As of all machines; of what Xen has to give, which dom0 does not see."""
