@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_vperf.thresholds.hardware import Selection
     from pytest_vperf.thresholds.profile import Threshold
 
-#: A claim of a test: its name, and the how manieth time one visit judges it; where a fixture judges it while the test
+#: A claim of a test: its name, and its occurrence number within one visit; where a fixture judges it while the test
 #: is torn down, counted from -1 downwards.
 Key = tuple[str, int]
 

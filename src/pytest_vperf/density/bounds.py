@@ -1,4 +1,4 @@
-"""How far a host may be filled: so many, so much memory, and what it keeps for itself.
+"""How far a host may be filled: number of targets, their memory, and the host's reserve.
 
 Why a host was filled no further: what an error of a start, or the watch over the host's memory, says.
 """
@@ -20,7 +20,7 @@ _RESERVE, _SHARE = 512 << 20, 1 / 8
 
 @dataclass(frozen=True)
 class Bounds:
-    """How far a filling may go; ``None`` leaves it to the host.
+    """The bounds of a filling; ``None`` leaves a bound to the host.
 
     Attributes:
         most: how many targets.
@@ -56,7 +56,7 @@ def available() -> int:
 
 
 def reserve(total: int | None = None) -> int:
-    """Bytes that a host keeps unless somebody says otherwise.
+    """Bytes that a host keeps available by default.
 
     Args:
         total: its memory; ``None``: of this host.
@@ -65,7 +65,7 @@ def reserve(total: int | None = None) -> int:
 
 
 def in_words(size: float) -> str:
-    """Bytes as a person reads them: ``5.7 GiB``."""
+    """Bytes in a readable unit: ``5.7 GiB``."""
     unit, factor = ("GiB", 1 << 30) if abs(size) >= 1 << 30 else ("MiB", 1 << 20)
     return f"{format_number(size / factor)} {unit}"
 
@@ -121,34 +121,29 @@ _OF_THE_MACHINE = re.compile(
 
 @dataclass(frozen=True)
 class Stop:
-    """Why no more were started.
-
-    Attributes:
-        kind: in one word.
-        why: in a sentence.
-    """
+    """Why no more were started. Attributes: kind: in one word. why: in a sentence."""
 
     kind: Kind
     why: str
 
     @property
     def is_memory(self) -> bool:
-        """Whether it was for want of memory."""
+        """Whether memory ran out."""
         return self.kind in ("allocation", "oom", "budget", "floor")
 
     @property
     def is_limit(self) -> bool:
-        """Whether no more could have run; else the count is only a lower bound of what the host carries."""
+        """Whether no more could have run; otherwise the count is only a lower bound of the host's capacity."""
         return self.kind not in ("most", "slow", "addresses")
 
 
 def budget(lost: int, running: int, memory: int) -> Stop:
-    """What is said where a host has lost as much to so many as was allowed, in bytes."""
+    """The stop of a host that has given its targets all the memory they were allowed, in bytes."""
     return Stop("budget", f"the host has lost {in_words(lost)} to {running}, of {in_words(memory)}")
 
 
 def floor(left: int, each: int, kept: int) -> Stop:
-    """What is said of a host at its reserve.
+    """The stop of a host that is down to its reserve.
 
     Args:
         left: bytes available.
@@ -162,7 +157,7 @@ def floor(left: int, each: int, kept: int) -> Stop:
 
 
 def oom(limit: int, killed: int) -> Stop:
-    """What the kernel says of a control group that is full.
+    """The stop of a control group that is full.
 
     Args:
         limit: the group's, in bytes.
@@ -176,7 +171,7 @@ def oom(limit: int, killed: int) -> Stop:
 
 
 def of_error(error: Exception) -> Stop | None:
-    """What a start that failed says of the host; ``None`` where it says nothing: then it is an error.
+    """The stop that a failed start means; ``None`` where it says nothing about the host, and is an error.
 
     Args:
         error: with the last words of what did not start.

@@ -45,7 +45,7 @@ def fill(
     say: Callable[[str], None],
     keep: Callable[[FillingRecord | None], None],
 ) -> Filling:
-    """Fill the host with targets of one kind; nothing of them is left when this raises.
+    """Fill the host with targets of one kind; if this raises, none of them is left.
 
     Args:
         starter: the fixture that starts such targets.
@@ -61,7 +61,7 @@ def fill(
         keep: takes the record, and is told with ``None`` when that is complete.
 
     Raises:
-        Unavailable: such targets cannot be had here, or their memory cannot be limited or watched.
+        Unavailable: such targets are unavailable here, or their memory cannot be limited or watched.
         TargetError: one did not start, or ended, for a reason that is not the host's want of something.
         TypeError: the starter, or an option, is none.
     """
@@ -69,7 +69,7 @@ def fill(
     floor = usual if bounds.floor is None else bounds.floor
 
     def limit(available: int) -> int:
-        """What all may have, of what the host could give."""
+        """What all of them may have, of what the host has available."""
         left = available - floor
         if left <= 0:
             raise Unavailable(
@@ -182,7 +182,7 @@ def _processes(pids: Sequence[int | None], procmem: ProcMem) -> dict[str, Spread
 
 
 def _insides(targets: Sequence[Target], guestmem: GuestMem, at_once: int) -> dict[str, Spread]:
-    """What the machines say of their own memory; used and free add up to total, as in the documents."""
+    """The machines' own account of their memory; used and free add up to total, as in the documents."""
     if not targets:
         return {}
     said = in_threads(guestmem.free, targets, at_once)
@@ -198,9 +198,9 @@ def _insides(targets: Sequence[Target], guestmem: GuestMem, at_once: int) -> dic
 
 
 def _cost(curve: Sequence[Reading], taken: Callable[[Reading], int | None]) -> Cost | None:
-    """What one further target takes; ``None`` where the readings do not say it: too few, or none of this.
+    """What one more target costs; ``None`` where the readings cannot tell: there are too few, or none of this kind.
 
-    Nor where they say that it takes nothing or gives some: then others gave back more meanwhile than it took.
+    Nor where the cost comes out as zero or less: other processes then freed more than it took.
     """
     rising: list[tuple[int, int]] = []
     for reading in curve:
@@ -219,7 +219,7 @@ def _cost(curve: Sequence[Reading], taken: Callable[[Reading], int | None]) -> C
 
 
 def _facts(targets: Sequence[Target]) -> list[TargetFacts]:
-    """What they really are: the first one, since all are alike."""
+    """The facts of the first one, since all are alike."""
     if not targets:
         return []
     facts = targets[0].facts()

@@ -1,6 +1,6 @@
-"""Fills a host: starts targets, several at a time, until something says that no more fit, and reads what it has left.
+"""Fills a host: starts targets, several at a time, until no more fit, and reads what memory is left.
 
-They are started in rounds: so many at a time as the host has processors, and the next ones when all of these run.
+They are started in rounds of as many as the host has processors; the next round starts when all of the last one run.
 What is read between two rounds is then of targets that have settled, and not of some that are half started. The first
 rounds are smaller, so that on a host with many processors there are readings enough for a slope with an interval.
 While a round starts, the host is looked at five times a second: where it has no more than its reserve, what is just
@@ -87,11 +87,11 @@ class Filler:
         self.pids: dict[Target, int | None] = {}
 
     def fill(self) -> Stop:
-        """Start targets until no more are to be; why.
+        """Start targets until no more fit; return why.
 
         Raises:
-            Unavailable: such a target cannot be had here.
-            TargetError: one did not start, or ended, for a reason that is not the host's want of something.
+            Unavailable: such a target is unavailable here.
+            TargetError: one did not start, or ended, for a reason other than that the host was full.
             whatever else a start raises, likewise.
         """
         stop = self._floor_reached() or self._try()
@@ -108,7 +108,7 @@ class Filler:
         return stop
 
     def _try(self) -> Stop | None:
-        """Start one and end it: what it needs is made and read before the host is first looked at."""
+        """Start and end one, so that everything it needs is built and cached before the host is first read."""
         self._say(f"{self._kind.name}: the first one")
         try:
             first = self._kind.start(**self._options)
@@ -124,7 +124,7 @@ class Filler:
         return None
 
     def _look_for_process(self, first: Target) -> None:
-        """Whether such targets have a process here, which then has to be in their group.
+        """Find out whether such targets have a process here, and make sure that it is in their group.
 
         Raises:
             Unavailable: it is not; a daemon may be told to leave the groups of memory alone.
@@ -137,7 +137,7 @@ class Filler:
             raise Unavailable(why, target=self._kind.name)
 
     def _before(self) -> Stop | None:
-        """What forbids a further start."""
+        """What rules out another start."""
         running = len(self.pids)
         if self._most is not None and running >= self._most:
             return Stop("most", f"{running} run, as many as were asked for (--density-max)")
@@ -153,11 +153,11 @@ class Filler:
 
     @property
     def _is_watched(self) -> bool:
-        """Whether no group holds all of it, which would say itself when it is full."""
+        """Whether the host's memory has to be watched, because no group limits the targets."""
         return self._kind.group is None or self._kind.outside
 
     def _floor_reached(self, each: int = 0) -> Stop | None:
-        """Whether the host has no more than its reserve, or less than that and ``each``."""
+        """Whether the host has only its reserve left, or less than its reserve and ``each``."""
         left = self._kind.available()
         if left > self._floor and left >= self._floor + each:
             return None
@@ -183,7 +183,7 @@ class Filler:
         return stop
 
     def _watch(self, futures: Starting) -> Stop | None:
-        """Look at the host until all have started or failed; why no more are to be."""
+        """Watch the host until all have started or failed; return why no more fit, if so."""
         stop: Stop | None = None
         while wait(futures, timeout=_LOOK).not_done:
             started = sum(future.done() for future in futures)
@@ -207,7 +207,8 @@ class Filler:
         return set(self._kind.group.processes) - self._settled - owned
 
     def _take(self, futures: Starting, stop: Stop | None) -> Stop | None:
-        """What came of a round: the targets that run, and why no more are to be; what the kernel killed apart."""
+        """The result of a round: the targets that run, and why no more fit; those that the kernel killed are left
+        out."""
         new: list[Target] = []
         errors: list[Exception] = []
         for future in futures:
@@ -235,7 +236,7 @@ class Filler:
         return stop
 
     def bury(self) -> Stop | None:
-        """Count out what has ended, which only the kernel's want of memory, and who ends what starts, may do.
+        """Drop dead targets; only the OOM killer or our own abort may have ended them.
 
         Raises:
             CannotConnect: something ended by itself.
@@ -259,7 +260,7 @@ class Filler:
         return None
 
     def _is_alive(self, pid: int | None) -> bool:
-        """Of what has a process here, one that is not found any more has ended."""
+        """Whether a target lives: one with a process here has ended when the process is gone."""
         return not self._has_process if pid is None else is_alive(pid)
 
     def _out_of_memory(self, killed: int) -> Stop:
@@ -269,7 +270,7 @@ class Filler:
         return self._kind.group.kills if self._kind.group is not None else 0
 
     def _abandon(self, futures: Starting) -> None:
-        """End what is starting, so that nobody waits for it; what still comes up is ended by the crowd."""
+        """Abort the starts in progress; the crowd ends those that still come up."""
         for future in futures:
             future.cancel()
         deadline = time.monotonic() + _GIVE_UP

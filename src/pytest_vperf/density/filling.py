@@ -1,6 +1,6 @@
-"""A host that is filled: how many run, why no more, what each of them costs; and their end.
+"""A filled host: how many targets run, why no more do, what each of them costs, and how they are ended.
 
-The targets of a filling: owned while others start, found to be alive, and ended several at a time.
+The targets of a filling: owned while others start, checked for being alive, and ended several at a time.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Crowd(Scope):
         self._closed = False
 
     def own(self, target: T) -> T:
-        """Take over a started target; one that comes when all are ended is ended, too."""
+        """Take over a started target; one that arrives after the end is ended too."""
         with self._lock:
             late = self._closed
             if not late:
@@ -68,12 +68,12 @@ class Crowd(Scope):
 
     @property
     def targets(self) -> tuple[Target, ...]:
-        """What runs, in the order it was owned."""
+        """The running targets, in the order they were taken over."""
         with self._lock:
             return tuple(self._targets)
 
     def drop(self, targets: Sequence[Target]) -> None:
-        """End some that are dead already, and own them no longer."""
+        """Clean up dead targets, and drop them."""
         with self._lock:
             self._targets = [each for each in self._targets if each not in targets]
         for each in targets:
@@ -110,7 +110,7 @@ class Crowd(Scope):
 
 
 def is_alive(pid: int | None) -> bool:
-    """Whether a process runs; of one that is not on this host it is believed."""
+    """Whether a process runs; always true for one on another host."""
     if pid is None:
         return True
     # "PID (name) S …": a name may have anything in it.
@@ -120,7 +120,7 @@ def is_alive(pid: int | None) -> bool:
 
 @contextlib.contextmanager
 def many_files() -> Iterator[None]:
-    """Within the context this process may have many files open, as far as it is allowed: each target takes some."""
+    """Raises the limit of open files within the context, as far as allowed: each target needs some."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -135,7 +135,7 @@ def many_files() -> Iterator[None]:
 
 
 def in_threads(work: Callable[[Target], R], targets: Sequence[Target], at_once: int) -> list[R]:
-    """The results of what is asked of each target, several at a time, in their order.
+    """The results of ``work`` on each target, several at a time, in order.
 
     Raises:
         whatever ``work`` raised first.
@@ -165,7 +165,7 @@ class WithProcess(Protocol):
 
 
 class Filling:
-    """What fills the host now, until it is closed. Made by the fixture ``density``.
+    """The targets that fill the host, until this is closed. Made by the fixture ``density``.
 
     Args:
         kind: what they are.
@@ -208,13 +208,13 @@ class Filling:
         self._closed = False
 
     def capacity(self, at_least: Quantity | None = None) -> Quantity:
-        """How many the host carries, as a sample of a claim.
+        """The number of targets that the host can run, as a sample of a claim.
 
         Args:
-            at_least: what is claimed. So many need no reason for their end: they ran.
+            at_least: the claimed number. If that many ran, it does not matter why no more did.
 
         Raises:
-            Unavailable: fewer ran, and not because the host could carry no more: how many it carries is not known.
+            Unavailable: fewer ran, and not because the host was full: its capacity is not known.
         """
         remedy = self._asked_for()
         if not self.stop.is_limit or remedy:
@@ -229,7 +229,7 @@ class Filling:
         return self._counted()
 
     def _asked_for(self) -> str:
-        """What would let more of them run where somebody's wish ended the filling, and not the host; else nothing."""
+        """The remedy where an option ended the filling, and not the host; else empty."""
         # A group that is full may also say so by refusing its kernel memory.
         ends = ["oom", "budget", "allocation"]
         if self.record["memory_asked"] and self.stop.kind in ends:
@@ -239,10 +239,10 @@ class Filling:
         return ""
 
     def fits(self) -> Quantity:
-        """How many fit into the memory that they were given, as a sample of a comparison.
+        """The number that fit into the memory they were given, as a sample of a comparison.
 
         Raises:
-            Unavailable: something else than this memory ended the filling.
+            Unavailable: something other than this memory ended the filling.
         """
         given = ("oom", "budget") if self.record["memory_asked"] else ("oom", "budget", "floor")
         if self.stop.kind not in (*given, "allocation"):
@@ -258,7 +258,7 @@ class Filling:
         return Quantity(self.count, "count", direction="higher")
 
     def another(self) -> Any:
-        """One of them that was not asked for before, in random order; its ``process`` is its process's ID.
+        """A target not returned before, in random order; ``process`` is its process ID.
 
         Raises:
             Unavailable: all of them were.
@@ -296,7 +296,7 @@ class Filling:
         return time.monotonic() - began
 
     def _check_end(self) -> None:
-        """Make sure that no process of theirs is left: who removes them may be quiet where that failed."""
+        """Make sure that no process of theirs is left, since a removal can fail silently."""
         deadline = time.monotonic() + _LAST
         while left := [pid for pid in self._pids.values() if pid is not None and is_alive(pid)]:
             if time.monotonic() > deadline:
@@ -314,7 +314,7 @@ class Filling:
 
 @dataclass(frozen=True, eq=False)
 class _Lent:
-    """A target as one sample has it: its facts are the sample's, and it goes on when the sample is over."""
+    """A target lent to one sample: its facts go into the sample's, and closing it leaves it running."""
 
     target: Any
     _pid: int | None
@@ -335,7 +335,7 @@ class _Lent:
         return self._pid
 
     def close(self) -> None:
-        """It stays, with the others."""
+        """Leave it running with the others."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.target, name)

@@ -1,4 +1,4 @@
-"""What each kind of target needs to fill a host: how it is started, held, and found again as a process."""
+"""What each kind of target needs to fill a host: how it is started, limited, and found as a process."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ class Kind:
 
 
 def kept_of(starter: Starter) -> int:
-    """Bytes that the host of such targets keeps unless somebody says otherwise; what Xen has itself is never free."""
+    """Bytes that the host of such targets keeps by default; Xen's own memory never counts as free."""
     from pytest_vperf.targets.xen.domus import Domus
 
     return 0 if isinstance(starter, Domus) else reserve()
 
 
 def kind_of(starter: Starter, run: Run, scope: Scope, limit: Callable[[int], int]) -> Kind:
-    """What starts the same targets as a test's fixture, for a filling.
+    """A starter of the same targets as a test's fixture, for a filling.
 
     Args:
         starter: the fixture.
@@ -73,8 +73,8 @@ def kind_of(starter: Starter, run: Run, scope: Scope, limit: Callable[[int], int
         limit: of what the host could give, in bytes, how much the targets may have.
 
     Raises:
-        Unavailable: such targets cannot be had here, or not be held or watched.
-        TypeError: it is no such fixture.
+        Unavailable: such targets are unavailable here, or cannot be limited or watched.
+        TypeError: it is not such a fixture.
     """
     from pytest_vperf.targets.container.containers import Containers
     from pytest_vperf.targets.guest.guests import Guests
@@ -151,7 +151,7 @@ def _pids(targets: Sequence[Any]) -> list[int | None]:
 
 
 def _of_guests(targets: Sequence[Any]) -> list[int | None]:
-    """The QEMU of each, by its name in the command line: the daemon may be in another process namespace."""
+    """The QEMU process of each, by the name in its command line: the daemon may be in another PID namespace."""
     found: dict[str, int] = {}
     for entry in os.listdir("/proc"):  # noqa: PTH208 - names are all that is wanted
         if not entry.isdigit():

@@ -1,4 +1,4 @@
-"""``vperf lab``: whole hosts inside QEMU, built, started, shown, entered and ended."""
+"""``vperf lab``: build, start, show, enter and end hosts inside QEMU."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def _refuse(command: str, error: Exception) -> int:
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Say]:
-    """Tells on standard error what is being done, with the seconds since the beginning."""
+    """Report progress on standard error, with the seconds since the start."""
     began = time.monotonic()
 
     def line(text: str) -> str:

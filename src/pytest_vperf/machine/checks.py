@@ -1,6 +1,6 @@
-"""Which the measuring tools are, and whether libvirt and the Python packages are here.
+"""Versions of the measuring tools, and whether libvirt and the Python packages are installed.
 
-What makes measurements go wrong without making them fail.
+Checks for what makes measurements wrong without making them fail.
 """
 
 from __future__ import annotations

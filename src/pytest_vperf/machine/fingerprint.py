@@ -1,4 +1,4 @@
-"""What this machine is, as far as it decides whether a published figure can be compared with one taken here.
+"""The machine's fingerprint: what decides whether a published figure can be compared with one measured here.
 
 Everything is read from files of the kernel and of the distribution; no program is called, nothing needs root.
 What a machine does not tell is ``unknown``, never a guess.

@@ -1,4 +1,4 @@
-"""What is mounted below a folder, and taking it away.
+"""Finding what is mounted below a folder, and unmounting it.
 
 Loop devices: attached to a file, found by it, and detached (loop(4), losetup(8)).
 """

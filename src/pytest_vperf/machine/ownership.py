@@ -1,4 +1,4 @@
-"""Whose a folder is: in what another user may change, nothing of ours is safe, and nothing there is ours to run.
+"""Who owns a folder: nothing is safe to keep, or to run, where another user may change it.
 
 User IDs for processes that root starts and does not trust: one for each, and nobody else's.
 

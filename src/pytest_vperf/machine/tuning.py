@@ -1,4 +1,4 @@
-"""Changing settings of the kernel for a while: whoever changes them holds a lock, and leaves a way back.
+"""Changing kernel settings temporarily, under a lock, and with a way back.
 
 The earlier state is in the *journal*, on disk, before anything is changed, and goes when it is restored. A child
 process, the *guardian*, restores it when this process dies; if that was killed as well, `recover`

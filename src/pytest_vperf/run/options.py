@@ -172,7 +172,7 @@ MARKERS = (
     ("disk", "a claim about block devices and file systems"),
     ("network", "a claim about the throughput of the network"),
     ("response", "a claim about response times"),
-    ("saturation", "a claim about where a growing load stops to bring more"),
+    ("saturation", "a claim about where more load no longer increases throughput"),
     ("scale", "a claim about many targets at once"),
     ("kernel", "a claim that compares kernels or runtimes with a baseline"),
     ("slow", "a claim that takes minutes; leave it out with -m 'not slow'"),

@@ -13,7 +13,7 @@ The phases of a start as a quantity: borders between them, on one clock, become 
 
 A program in a target: how it is called there, and which bytes it is.
 
-Says of what cannot be had which target wanted it.
+Adding a target's name to `Unavailable`.
 
 Something costly that many tests share: made when it is first wanted, and made again where it died.
 """
@@ -109,7 +109,7 @@ class Program:
 
 
 class TargetError(Exception):
-    """Something about a target went wrong.
+    """An error of a target.
 
     Attributes:
         target: which target, e.g. ``pod tcg qboot``.
@@ -489,7 +489,8 @@ class Started(Target, Protocol):
 
 @contextlib.contextmanager
 def named(target: str) -> Iterator[None]:
-    """Say of what cannot be had which container wanted it: engine and image know none, and are kept for several."""
+    """Add the target's name to `Unavailable`: engine and image are shared, and do not know for which target they
+    failed."""
     try:
         yield
     except Unavailable as error:
@@ -506,7 +507,7 @@ _MOST = 3
 class Once(Generic[T]):
     """A function that is called once; its result is kept, and so is a `TargetError`.
 
-    A second try at an engine that does not start, or a kernel that cannot be had, would take as long as the
+    A second try at an engine that does not start, or a kernel that is unavailable, would take as long as the
     first, for every claim. What was there and has died meanwhile is another matter: the claim under which it died has
     its error, and for those that follow it is made again, see `renew`.
 

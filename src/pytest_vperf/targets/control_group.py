@@ -343,7 +343,7 @@ class MemoryGroup:
 
     @property
     def kills(self) -> int:
-        """How many processes in it, and below, the kernel has ended for want of memory.
+        """How many processes in it, and below, the OOM killer has ended.
 
         ``oom_kill`` in ``memory.events`` of version 2, which counts what is below, too. Version 1 counts it in the
         group of the process that was ended (``memory.oom_control``, since Linux 4.13), and a machine's goes with the
@@ -417,7 +417,7 @@ class Member:
 
 
 def set_score(pid: int, score: int) -> None:
-    """Say how early a process is to be ended for want of memory; nothing where it is gone, or somebody else's."""
+    """Set a process's OOM score adjustment; ignored where it is gone, or another user's."""
     with contextlib.suppress(OSError):
         Path(f"/proc/{pid}/oom_score_adj").write_text(str(score))
 

@@ -1,4 +1,4 @@
-"""One workload on many targets, behind one barrier.
+"""One workload on many targets at the same time, behind one barrier.
 
 To ask an engine for a hundred commands takes seconds, in which the first ones would have the machine to themselves.
 So every command is asked for with a shell before it, which sleeps in the target until one moment and then becomes the
@@ -7,9 +7,9 @@ it by ``/proc/uptime`` of its own kernel: in containers that is the host's; of a
 beforehand, between two readings of the host's clock, and nothing is set or synchronised. Each shell says when it came
 and when it went on, so that how far apart they began is measured.
 
-A target that is another one in all but how it runs a command.
+A stand-in for a target that only runs commands in another way.
 
-The same work on two targets, begun at the same instant: what weights and shares are about.
+The same work on two targets, started at the same instant, to measure weights and shares.
 
 A clock in each target (NTP) and a job queue (``at``) are how such runs were once synchronised. Here both commands are
 begun by one process on one clock, the host's, and how far apart they began is part of the result. For many targets,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class StandIn:
-    """Stands in for a target; what is known of the target is known of it.
+    """Stands in for a target, whose other attributes it passes on.
 
     Args:
         target: the real one.
@@ -64,7 +64,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Together(Generic[R]):
-    """What two runs measured that began together.
+    """The results of two runs that started together.
 
     Attributes:
         results: of the first target, and of the second.
@@ -79,7 +79,7 @@ class Together(Generic[R]):
 
 
 class _Gate(StandIn):
-    """A target whose next command waits until the other one's is ready too.
+    """A target whose next command waits for the other target's to be ready.
 
     Args:
         target: runs it.
@@ -190,7 +190,7 @@ class Race(Generic[R]):
         return self._sample(1)
 
     def _sample(self, arm: int) -> Quantity:
-        """The figure that waits for this arm, else that of a new run: no figure is given out twice."""
+        """The figure kept for this arm, else that of a new run; each is used once."""
         value = self._waiting[arm]
         if value is None:
             results = together(self._bench, self._work, *self._targets).results
@@ -227,7 +227,7 @@ _READINGS = 3
 
 @dataclass(frozen=True)
 class AtOnce(Generic[R]):
-    """What runs measured that began together.
+    """The results of runs that started together.
 
     Attributes:
         results: of each, in the order of the targets.
@@ -244,7 +244,7 @@ class AtOnce(Generic[R]):
 
 
 class _Waiting(StandIn):
-    """A target whose next command waits for a moment.
+    """A target whose next command waits for a given moment.
 
     Args:
         target: runs it.
@@ -279,7 +279,7 @@ class _Waiting(StandIn):
 
 
 class Starter:
-    """Begins the same work on many targets at one moment, again and again.
+    """Starts the same work on many targets at one moment, repeatedly.
 
     Args:
         bench: runs it.
@@ -295,7 +295,7 @@ class Starter:
     def run(self, works: Sequence[tuple[Target, Workload[R]]]) -> AtOnce[R]:
         """Run each workload in its target, all begun at the same moment, and wait for all.
 
-        Tools, versions and clocks are looked after before. A target may be there several times, if it runs several
+        Tools, versions and clocks are checked before. A target may be there several times, if it runs several
         commands at once.
 
         Raises:
@@ -382,10 +382,10 @@ def _uptime(target: Target) -> float:
 
 
 def in_threads(calls: Sequence[Callable[[], T]]) -> list[T]:
-    """The results of all calls, each made in a thread of its own; all are waited for.
+    """The results of all calls, each in a thread of its own; waits for all.
 
     Raises:
-        what the first of them raises that fails.
+        whatever the first call that fails raises.
     """
     results: dict[int, T] = {}
     errors: dict[int, BaseException] = {}

@@ -1,4 +1,4 @@
-"""What every workload is: the parameters of one run of a tool, its command line, and its parser.
+"""Workloads: the parameters of one run of a tool, its command line, and its parser.
 
 A workload is a frozen dataclass: its fields are the tool's parameters. It starts nothing. `Bench` runs it in a
 target; the parser can be given any text, from any version of the tool and from hostile hands: it returns a result
@@ -34,7 +34,7 @@ _ADDRESS = re.compile(r"[0-9A-Za-z.:_%-]+")
 
 
 def check_whole(name: str, value: object, least: int = 1, most: int | None = None) -> None:
-    """Refuse a parameter that is no whole number, or beyond its bounds.
+    """Refuse a parameter that is not a whole number within its bounds.
 
     Raises:
         ValueError: with its name.
@@ -50,7 +50,7 @@ def check_whole(name: str, value: object, least: int = 1, most: int | None = Non
 
 
 def check_address(name: str, value: str) -> None:
-    """Refuse a parameter that is no name or address of a host.
+    """Refuse a parameter that is not the name or address of a host.
 
     Raises:
         ValueError: with its name.
@@ -60,7 +60,7 @@ def check_address(name: str, value: str) -> None:
 
 
 def release(version: str) -> tuple[int, int]:
-    """The first two numbers of a version; of one that has none, which nobody asked for, those of a new one."""
+    """The first two numbers of a version; a version without any, as of a build from a repository, counts as new."""
     match = re.match(r"([0-9]+)\.([0-9]+)", version)
     return (int(match[1]), int(match[2])) if match else (99, 0)
 
@@ -73,7 +73,7 @@ _LINES, _WIDTH = 6, 160
 
 @dataclass(frozen=True)
 class Output:
-    """What a run of a tool left.
+    """The output of one run of a tool.
 
     Attributes:
         stdout: as text; bytes that are not UTF-8 are replaced.
@@ -96,7 +96,7 @@ class Output:
 
 
 class ParseError(Exception):
-    """An output does not have what it should. Nothing is made up in its place.
+    """An output lacks a figure, or has one that makes no sense.
 
     Attributes:
         tool: which tool, e.g. ``sysbench``.
@@ -121,7 +121,7 @@ def _excerpt(output: Output) -> str:
 
 
 class Unsupported(Exception):
-    """The tool that is there cannot do what was asked, for a reason that the message gives: its version, mostly."""
+    """The installed tool cannot do what was asked; the message says why, usually its version."""
 
 
 class Workload(Protocol[R_co]):

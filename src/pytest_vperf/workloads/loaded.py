@@ -213,7 +213,7 @@ class Loaded:
         Raises:
             ValueError: there is no such condition.
             CannotStart: a loader does not load.
-            Unavailable: one cannot be had.
+            Unavailable: one is unavailable.
         """
         if condition not in CONDITIONS:
             raise ValueError(f"condition is {condition!r}, not one of {', '.join(CONDITIONS)}")

@@ -348,7 +348,7 @@ class BootMem:
         self._bench = bench
 
     def taken(self, machine: Target, *, of: str) -> Quantity:
-        """What cannot be had of the memory that a machine was given, in KiB, lower is better.
+        """The part of a machine's memory that no workload can use, in KiB; lower is better.
 
         Its parts are ``reserved``, which is not even in MemTotal, and ``in use``.
 

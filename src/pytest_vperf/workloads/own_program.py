@@ -1,4 +1,4 @@
-"""What the outputs of our own programs have in common: a name with a version first, ``checked: yes`` last.
+"""The common output format of our own programs: name and version first, ``checked: yes`` last.
 
 How often a kernel does one small thing in a second: what the programs of system calls and switches print.
 """
@@ -55,7 +55,7 @@ def version_of(tool: str, output: Output) -> str:
 
 
 def check_time(name: str, time: float, least: float, most: float) -> None:
-    """Refuse a run's length that the programs refuse.
+    """Refuse a run time that the programs would refuse.
 
     Raises:
         ValueError: with the limits.

@@ -1,4 +1,4 @@
-"""Who uses the processors of a host: every thread's share of one, and what interrupts take of each.
+"""CPU usage by thread: the share of a processor that each thread has, and what interrupts take.
 
 From proc(5): ``/proc/PID/task/TID/schedstat`` has the nanoseconds that a thread ran, and those that it waited for a
 processor (Linux, Documentation/scheduler/sched-stats.rst). Both count here: on a machine with fewer processors than
@@ -325,7 +325,7 @@ class Use:
 
 
 def uses(before: Look, after: Look) -> list[Use]:
-    """Who used how much between two looks: threads that were there at both, the busiest first.
+    """Usage between two looks, of threads that were there at both; the busiest first.
 
     Raises:
         TargetError: the looks are of one moment, or the kernel does not keep such accounts.
@@ -357,7 +357,7 @@ def uses(before: Look, after: Look) -> list[Use]:
 
 @dataclass(frozen=True)
 class Who:
-    """Somebody to look for.
+    """A thread to look for.
 
     Attributes:
         label: for people: ``the sender's vhost-net thread``.
@@ -406,10 +406,10 @@ def _of_qemu(found: Sequence[Use], machine: str) -> list[Use]:
 
 
 def named(found: Sequence[Use], who: Sequence[Who]) -> tuple[Busy, ...]:
-    """Those that were looked for, and everybody else who used half of a processor or more.
+    """The threads that were looked for, and all others that used half a processor or more.
 
     Raises:
-        TargetError: somebody that was looked for is not there.
+        TargetError: a thread that was looked for is not there.
     """
     told: list[Busy] = []
     seen: set[int] = set()
@@ -476,7 +476,7 @@ class Watch:
             self._error = error
 
     def busy(self) -> tuple[Busy, ...]:
-        """Who was; to be asked after the block.
+        """The busy threads; call it after the block.
 
         Raises:
             TargetError: the block was over before the window.

@@ -1,6 +1,6 @@
 """The container target: a container of a Docker engine, started by any OCI runtime that it knows.
 
-Engine, image and runtime are looked after before the clock of a start runs, which is in
+Engine, image and runtime are prepared before the clock of a start runs, which is in
 `pytest_vperf.targets.container.start`.
 
 What containers of one runtime and image have in common, as their engine and the first of them say.

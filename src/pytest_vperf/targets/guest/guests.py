@@ -108,7 +108,7 @@ class Guests(Machines):
             scope: owns them.
 
         Raises:
-            CannotStart: the group cannot be had where libvirt looks for it.
+            CannotStart: the group cannot be made where libvirt looks for it.
         """
         partition = group.everywhere() if group is not None else ""
         return self._like(_scope=scope, _host=None, _partition=partition)

@@ -126,7 +126,7 @@ class Running:
         """The machine for the next sample.
 
         Raises:
-            Unavailable: such a machine cannot be had here.
+            Unavailable: such a machine is unavailable here.
             CannotStart: it does not start; so it is where the kernel in question does not boot.
         """
         if not self._left:

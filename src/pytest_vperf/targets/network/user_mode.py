@@ -106,7 +106,7 @@ class UserNetwork:
         """A card for a machine.
 
         Args:
-            vhost: cannot be had.
+            vhost: not available.
             reaches_host: the machine may open connections to the host, and past it.
 
         Raises:

@@ -117,7 +117,7 @@ def prepare(rootfs: Rootfs, guest_kernel: Path | None = None, place: Place = HER
         place: where pods are started.
 
     Raises:
-        Unavailable: QEMU, a kernel, a compiler or squashfs-tools cannot be had; says how to get it.
+        Unavailable: QEMU, a kernel, a compiler or squashfs-tools is missing; says how to get it.
         CannotStart: a file named by the user cannot be used; says why.
     """
     qemu, version = place.qemu()

@@ -143,7 +143,7 @@ class Place(Protocol):
         """What holds a pod there to limits; ``None`` without limits.
 
         Raises:
-            Unavailable: they cannot be had there.
+            Unavailable: they are unavailable there.
             CannotStart: the system does not take one.
         """
         ...

@@ -42,7 +42,7 @@ class Pods(Starter):
         accelerator: ``kvm``, ``tcg`` or ``xen``; ``auto`` is ``kvm`` where it works, else ``tcg``.
         timeout: seconds that one start may take.
         probed: gives what the accelerator is probed with, where ``assets`` are themselves in question: with them an
-            error of a start is an error, and not an accelerator that cannot be had.
+            failed start is an error, and not an unavailable accelerator.
         place: the machine that they are started on; that of ``assets``.
     """
 
@@ -75,7 +75,7 @@ class Pods(Starter):
         """The accelerator of these pods; ``auto`` is decided by probing at the first look.
 
         Raises:
-            Unavailable: ``auto``, and the files that a probe needs cannot be had.
+            Unavailable: ``auto``, and the files that a probe needs are unavailable.
         """
         if self._asked == "auto":
             kvm = probe("kvm", self._probed, self._run, place=self._place)
@@ -217,7 +217,7 @@ class Pods(Starter):
         """What they are started from: pods of the same bytes have it too.
 
         Raises:
-            Unavailable: it cannot be had.
+            Unavailable: it is unavailable.
         """
         assets = self._assets()
         return assets.qemu_version, assets.kernel.sha256, str(assets.initramfs), str(assets.disk)

@@ -77,7 +77,7 @@ class XenPods:
             cpus: how many of its host's CPUs' time it may use, e.g. 0.5.
             cpuset: the host's CPUs that it may run on, e.g. ``0-1``.
             cpu_shares: its weight against others of the host; 1024 is the usual one, Xen's 256.
-            replaceable: cannot be had.
+            replaceable: not available.
 
         Raises:
             Unavailable: there is no Xen host, or it does not tell its pinning: the claim is not measured.
