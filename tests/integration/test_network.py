@@ -184,7 +184,7 @@ def test_client_is_told_why_there_is_no_way(
     pods = Pods(lambda: prepared, session_run, _vperf_scope, accelerator="tcg")
     pod, alone = pods.start(network=UserNetwork()), pods.start()
     with pytest.raises(
-        Unavailable, match=r"no way from a user link to 198\.\d+\.\d+\.\d+: the run's own network"
+        Unavailable, match=r"no route from a user link to 198\.\d+\.\d+\.\d+: the run's own network"
     ):
         iperf3.tcp(pod, to=start("other"), time=1)
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""The sweep of a claim that says where a growing load stops to bring more."""
+"""The sweep of a claim that says where more load no longer increases throughput."""
 
 from __future__ import annotations
 

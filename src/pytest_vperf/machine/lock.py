@@ -67,7 +67,7 @@ def measuring(
 
     Raises:
         LockTimeout: another process held the lock all the time.
-        OSError: the lock's file cannot be had; says whose it is.
+        OSError: the lock's file cannot be opened; says whose it is.
     """
     global _depth
     with _held_by_us:
@@ -129,11 +129,11 @@ def _unusable(path: Path, why: str, error: OSError | None = None) -> OSError:
     try:
         found = path.lstat()
     except OSError:
-        return OSError(f"the measuring lock {path} cannot be had: {why}")
+        return OSError(f"the measuring lock {path} is not available: {why}")
     what = "a link" if stat.S_ISLNK(found.st_mode) else f"mode {stat.S_IMODE(found.st_mode):04o}"
     return OSError(
-        f"the measuring lock {path} cannot be had: it is of {name(found.st_uid)} ({what}): {why}; have them, or root,"
-        f" remove it, or have VPERF_LOCK name another file, the same for everybody who measures here"
+        f"the measuring lock {path} is not available: it is of {name(found.st_uid)} ({what}): {why}; have them, or"
+        f" root, remove it, or have VPERF_LOCK name another file, the same for everybody who measures here"
     )
 
 

@@ -127,7 +127,9 @@ def load(journal: Path) -> dict[str, Any]:
         raise JournalError(f"{journal} is damaged")
     for entry in entries:
         if not RESTORABLE.fullmatch(entry["path"]):
-            raise JournalError(f"{journal} names {entry['path']!r}, which is no setting of ours")
+            raise JournalError(
+                f"{journal} names {entry['path']!r}, which is not one of our settings"
+            )
         if not re.fullmatch(r"[ -~]{1,100}", state(entry["before"])):
             raise JournalError(f"{journal} holds no value of {entry['path']}")
     return dict(document)

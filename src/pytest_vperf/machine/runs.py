@@ -68,7 +68,7 @@ def runs_folder() -> Path:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if folder.is_symlink():
         raise PermissionError(
-            f"{folder} is no folder but a link; set VPERF_RUNS_DIR to a folder of yours"
+            f"{folder} is a link, not a folder; set VPERF_RUNS_DIR to a folder of yours"
         )
     if not named and folder.lstat().st_uid == os.geteuid():
         folder.chmod(0o700)

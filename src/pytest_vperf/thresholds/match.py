@@ -54,7 +54,7 @@ class Comparison:
             return cls(text, ((">=", low), ("<=", high)))
         match = re.fullmatch(r"\s*(>=|<=|>|<)?(.*)", text, re.DOTALL)
         if match is None:
-            raise QuantityError(f"{text!r} is no comparison, such as {example!r}")
+            raise QuantityError(f"{text!r} is not a comparison such as {example!r}")
         return cls(text, ((match[1] or "==", _quantity(match[2], text, example)),))
 
     def fits(self, value: Quantity) -> bool:
@@ -71,7 +71,7 @@ def _quantity(text: str, whole: str, example: str) -> Quantity:
     try:
         quantity = Quantity.parse(text)
     except QuantityError:
-        raise QuantityError(f"{whole!r} is no comparison, such as {example!r}") from None
+        raise QuantityError(f"{whole!r} is not a comparison such as {example!r}") from None
     wanted = Quantity.parse(example.lstrip("<>= ")).unit
     if dimension(quantity.unit) != dimension(wanted):
         given = f"in {quantity.unit}" if quantity.unit else "without a unit"

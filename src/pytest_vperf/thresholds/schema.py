@@ -163,7 +163,7 @@ class NearPart(Part):
 
 
 class SaturatesPart(Part):
-    """Where a growing load stops to bring more."""
+    """Where more load no longer increases throughput."""
 
     near: Limit = Field(
         description="What comes through, at most, whatever the load.", examples=["70000 packet/s"]

@@ -416,7 +416,7 @@ def named(found: Sequence[Use], who: Sequence[Who]) -> tuple[Busy, ...]:
     for one in who:
         theirs = one.find(found)
         if not theirs:
-            raise TargetError(f"there is no thread that could be {one.label}")
+            raise TargetError(f"no thread could be {one.label}")
         seen.update(id(use) for use in theirs)
         first = max(theirs, key=lambda use: use.wanted)
         told.append(Busy(one.label, max(use.share for use in theirs), first.wanted, one.source))

@@ -71,7 +71,7 @@ def command(
     """
     major = re.match(r"([0-9]+)\.([0-9]+)", version)
     if major is None:
-        raise Unsupported(f"{version!r} is no version whose options are known")
+        raise Unsupported(f"{version!r} is not a version whose options are known")
     if int(major[1]) >= 1:
         return (test, *own, f"--threads={threads}", f"--events={events}", f"--time={time}", "run")
     if (int(major[1]), int(major[2])) < (0, 4):
@@ -166,7 +166,7 @@ class Run:
         """
         if self.limited_by == "time":
             raise ValueError(
-                f"total_time is no measure of a run that was told to end after a time ({self.elapsed} of it): "
+                f"total_time does not measure a run that was told to end after a time ({self.elapsed} of it): "
                 "ask for a rate, or limit the run by its work (without time=)"
             )
         return self.elapsed

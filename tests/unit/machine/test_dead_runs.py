@@ -229,7 +229,7 @@ def test_a_link_in_place_of_the_runs_folder_is_refused(home: Path, tmp_path: Pat
         runs_folder()
     assert (
         str(caught.value)
-        == f"{home} is no folder but a link; set VPERF_RUNS_DIR to a folder of yours"
+        == f"{home} is a link, not a folder; set VPERF_RUNS_DIR to a folder of yours"
     )
 
 

@@ -286,11 +286,11 @@ def test_a_journal_of_another_boot_is_dropped(root: Path) -> None:
     [
         (
             {"entries": [{"path": "etc/passwd", "before": "x"}]},
-            "names 'etc/passwd', which is no setting of ours",
+            "names 'etc/passwd', which is not one of our settings",
         ),
         (
             {"entries": [{"path": f"{THP}/../../../../etc/passwd", "before": "x"}]},
-            f"names '{THP}/../../../../etc/passwd', which is no setting of ours",
+            f"names '{THP}/../../../../etc/passwd', which is not one of our settings",
         ),
         (
             {"entries": [{"path": f"{THP}/enabled", "before": ""}]},

@@ -1,4 +1,4 @@
-"""--libvirt-uri: what is no address of a daemon for machines is refused before any target starts."""
+"""--libvirt-uri: what is not an address of a daemon for machines is refused before any target starts."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def shown(project: pytest.Pytester, *options: str) -> str:
         ),
         (
             "qemu+rsh://host/system",
-            "'qemu+rsh://host/system': 'rsh' is no transport of libvirt; "
+            "'qemu+rsh://host/system': 'rsh' is not a transport of libvirt; "
             "there are unix, ssh, libssh, libssh2, tls, tcp, ext",
         ),
         ("qemu:///", f"'qemu:///': the path is not /system: {EXAMPLE}"),
-        ("qemu+ssh://host:x/system", f"'qemu+ssh://host:x/system' is no address: {EXAMPLE}"),
+        ("qemu+ssh://host:x/system", f"'qemu+ssh://host:x/system' is not an address: {EXAMPLE}"),
     ],
 )
 @pytest.mark.parametrize("claims", [True, False], ids=["claims", "claims-nothing"])

@@ -514,7 +514,7 @@ HARDWARE = {
     ),
     "processors in words": (
         match("{logical_cpus: many}"),
-        "type9.yaml:4:25: hardware.match.logical_cpus: 'many' is no comparison, such as '8'",
+        "type9.yaml:4:25: hardware.match.logical_cpus: 'many' is not a comparison such as '8'",
     ),
     "kernel without quotes": (
         match("{kernel: 6.1}"),

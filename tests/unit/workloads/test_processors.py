@@ -121,7 +121,7 @@ def test_they_are_named() -> None:
     ]
     # Whoever else has half of a processor is told of.
     assert [each.name for each in named(uses(BEFORE, AFTER), ())] == ["vhost-100"]
-    with pytest.raises(TargetError, match="there is no thread that could be its vhost-net thread"):
+    with pytest.raises(TargetError, match="no thread could be its vhost-net thread"):
         named(uses(BEFORE, AFTER), [vhost("its vhost-net thread", "vperf-12")])
 
 

@@ -33,7 +33,7 @@ def test_time_of_a_time_limited_run_is_no_measure() -> None:
     result = SysbenchCpu(time=10).parse(Output(GENERAL))
     assert result.events_per_second.value == 100
     with pytest.raises(
-        ValueError, match=r"total_time is no measure of a run that was told to end after a time"
+        ValueError, match=r"total_time does not measure a run that was told to end after a time"
     ):
         _ = result.total_time
 

@@ -337,7 +337,7 @@ def _installed_runtime(name: str) -> Readiness:
     path = oci_runtimes.installed().get(name)
     if path is None:
         known = name in oci_runtimes.ARGUMENTS
-        why = f"{name} is not installed" if known else f"{name} is no runtime known here"
+        why = f"{name} is not installed" if known else f"{name} is not a runtime known here"
         return Readiness(f"container {name}", False, why, oci_runtimes.remedy(name))
     return Readiness(f"container {name}", True, oci_runtimes.version(path) or path)
 

@@ -54,7 +54,7 @@ class Plan:
         name: of the image, for people.
         packages: with their versions.
         programs: packages of which only the programs are taken, with their versions.
-        without: tools that cannot be had, each with the reason.
+        without: tools that are unavailable, each with the reason.
     """
 
     name: str
@@ -80,7 +80,7 @@ def tools_rootfs(
 
     Args:
         extra: programs to add, by their path in the image.
-        without: programs that would be added and cannot be had, each with the reason.
+        without: programs that would be added but are unavailable, each with the reason.
         say: is told when something that takes long begins.
 
     Raises:

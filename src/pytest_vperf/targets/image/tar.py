@@ -336,7 +336,7 @@ class Tree:
             found = self.resolve(f"/{below}")
             if found is None or self._entries[found].kind != "folder":
                 raise CannotStart(
-                    f"the image {self.tar} has {shown(name)} below something that is no folder"
+                    f"the image {self.tar} has {shown(name)} below something that is not a folder"
                 )
             path = found
         return path

@@ -28,7 +28,7 @@ def check(uri: str) -> str:
         parts = urlsplit(uri)
         _ = parts.port  # read, and found to be none, only when it is asked for
     except ValueError:
-        raise ValueError(f"{uri!r} is no address: give {example}") from None
+        raise ValueError(f"{uri!r} is not an address: give {example}") from None
     driver, _, transport = parts.scheme.partition("+")
     if driver not in DRIVERS:
         raise ValueError(
@@ -36,7 +36,7 @@ def check(uri: str) -> str:
         )
     if transport not in _TRANSPORTS:
         raise ValueError(
-            f"{uri!r}: {transport!r} is no transport of libvirt; there are {', '.join(_TRANSPORTS[1:])}"
+            f"{uri!r}: {transport!r} is not a transport of libvirt; there are {', '.join(_TRANSPORTS[1:])}"
         )
     if parts.path not in _PATHS[driver]:
         raise ValueError(f"{uri!r}: the path is not /system: give {example}")

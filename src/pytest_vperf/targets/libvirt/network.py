@@ -80,7 +80,7 @@ class VirtualLink:
         if isinstance(client, VirtualLink) and client.network == self.network:
             return self.address
         raise Unavailable(
-            f"there is no way from a {client.kind} link to {self.address}: that is on a network of libvirt's with"
+            f"there is no route from a {client.kind} link to {self.address}: that is on a network of libvirt's with"
             " its host alone"
         )
 

@@ -74,7 +74,7 @@ class LoopbackLink:
         if client is self:
             return ADDRESS
         raise Unavailable(
-            f"there is no way from a {client.kind} link to the loopback device of another target"
+            f"there is no route from a {client.kind} link to the loopback device of another target"
         )
 
     def details(self) -> dict[str, str]:
@@ -268,7 +268,7 @@ class RouteLink:
         if client.kind == self.kind:
             return self.address
         raise Unavailable(
-            f"there is no way from a {client.kind} link to {self.address}: the run's own network is joined to"
+            f"there is no route from a {client.kind} link to {self.address}: the run's own network is joined to"
             " no other, and no firewall or forwarding rule is made"
         )
 
@@ -318,7 +318,7 @@ class SwitchLink:
         if isinstance(client, SwitchLink) and client.subnet == self.subnet:
             return self.address
         raise Unavailable(
-            f"there is no way from a {client.kind} link to {self.address}: the run's own network is joined to"
+            f"there is no route from a {client.kind} link to {self.address}: the run's own network is joined to"
             " no other, and no firewall or forwarding rule is made"
         )
 

@@ -133,7 +133,7 @@ class UserNetwork:
 def _where(client: Link, places: dict[str, str]) -> str:
     if client.kind not in places:
         raise Unavailable(
-            f"there is no way from a {client.kind} link to a user-mode network, which joins a pod to the host alone"
+            f"there is no route from a {client.kind} link to a user-mode network, which joins a pod to the host alone"
         )
     if isinstance(client, UserLink) and not client.reaches_host:
         raise Unavailable(

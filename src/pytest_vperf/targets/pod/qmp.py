@@ -144,7 +144,7 @@ class Qmp:
         except (
             Exception
         ) as error:  # its reader passes on what is no UTF-8, and believes what is JSON
-            raise QmpError(f"{what}: what came is no message of QEMU's") from error
+            raise QmpError(f"{what}: what came is not a QMP message") from error
 
 
 def _named(arguments: Mapping[str, object]) -> dict[str, object] | None:

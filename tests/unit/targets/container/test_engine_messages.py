@@ -65,7 +65,7 @@ def test_a_runtime_that_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     container, runtime = check(["runq"])
     assert container.why == "no engine answers; a private dockerd will be started"
-    assert (runtime.usable, runtime.why) == (False, "runq is no runtime known here")
+    assert (runtime.usable, runtime.why) == (False, "runq is not a runtime known here")
 
 
 def test_the_user_s_own_engine_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:

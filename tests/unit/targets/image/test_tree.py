@@ -93,11 +93,11 @@ def test_what_no_image_has(tmp_path: Path) -> None:
         r"has a member with \.\. in its name: 'usr/\.\./\.\./etc/x'$": [
             (FILE, "usr/../../etc/x", "", 0o644)
         ],
-        r"has 'a/b' below something that is no folder$": [
+        r"has 'a/b' below something that is not a folder$": [
             (FILE, "a", "", 0o644),
             (FILE, "a/b", "", 0o644),
         ],
-        r"has 'l/b' below something that is no folder$": [
+        r"has 'l/b' below something that is not a folder$": [
             (LINK, "l", "/nowhere", 0o777),
             (FILE, "l/b", "", 0o644),
         ],

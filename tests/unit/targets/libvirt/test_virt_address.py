@@ -49,7 +49,7 @@ EXAMPLE = "give qemu:///system, qemu+ssh://root@HOST/system or xen:///system"
         ),
         (
             "qemu+telnet://host/system",
-            "'qemu+telnet://host/system': 'telnet' is no transport of libvirt; there are unix, ssh, libssh,"
+            "'qemu+telnet://host/system': 'telnet' is not a transport of libvirt; there are unix, ssh, libssh,"
             " libssh2, tls, tcp, ext",
         ),
         (
@@ -63,11 +63,14 @@ EXAMPLE = "give qemu:///system, qemu+ssh://root@HOST/system or xen:///system"
             "qemu+ssh://root@:22/system",
             f"'qemu+ssh://root@:22/system' names no host: {EXAMPLE}",
         ),
-        ("qemu+ssh://[::1/system", f"'qemu+ssh://[::1/system' is no address: {EXAMPLE}"),
-        ("qemu+ssh://host:ssh/system", f"'qemu+ssh://host:ssh/system' is no address: {EXAMPLE}"),
+        ("qemu+ssh://[::1/system", f"'qemu+ssh://[::1/system' is not an address: {EXAMPLE}"),
+        (
+            "qemu+ssh://host:ssh/system",
+            f"'qemu+ssh://host:ssh/system' is not an address: {EXAMPLE}",
+        ),
         (
             "qemu+ssh://host:70000/system",
-            f"'qemu+ssh://host:70000/system' is no address: {EXAMPLE}",
+            f"'qemu+ssh://host:70000/system' is not an address: {EXAMPLE}",
         ),
     ],
 )

@@ -57,7 +57,7 @@ def test_switch_joins_what_is_on_it_and_nothing_else() -> None:
     assert SWITCH.address_for(SAME) == "198.18.4.2"
     for stranger in (OTHER, RouteLink("192.0.2.1"), UserLink((1, 2)), LoopbackLink()):
         with pytest.raises(
-            Unavailable, match=rf"there is no way from a {stranger.kind} link to 198\.18\.4\.2: "
+            Unavailable, match=rf"there is no route from a {stranger.kind} link to 198\.18\.4\.2: "
         ):
             SWITCH.address_for(stranger)
 
@@ -90,7 +90,7 @@ def test_pod_with_a_user_mode_network_is_reached_and_reaches_nothing() -> None:
 
 def test_machine_reached_by_ssh_talks_with_the_host_alone() -> None:
     assert RouteLink("192.0.2.7").address_for(RouteLink("192.0.2.1")) == "192.0.2.7"
-    with pytest.raises(Unavailable, match=r"no way from a tap link to 192\.0\.2\.7"):
+    with pytest.raises(Unavailable, match=r"no route from a tap link to 192\.0\.2\.7"):
         RouteLink("192.0.2.7").address_for(SAME)
 
 

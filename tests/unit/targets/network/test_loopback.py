@@ -42,7 +42,7 @@ def test_a_machine_on_a_network_stays_there() -> None:
 
 
 def test_nobody_else_reaches_it() -> None:
-    with pytest.raises(Unavailable, match="no way from a loopback link to the loopback device"):
+    with pytest.raises(Unavailable, match="no route from a loopback link to the loopback device"):
         LoopbackLink().address_for(LoopbackLink())
 
 
