@@ -263,7 +263,7 @@ def test_nobody_lets_us_in(there: There) -> None:
     assert "Connection refused" in said
 
 
-def test_what_names_no_machine_is_a_usage_error(there: There) -> None:
+def test_a_bad_machine_name_is_a_usage_error(there: There) -> None:
     said = there.pytest("", "--vperf-on=root@host")
     assert "ERROR: --vperf-on: 'root@host' is not ssh://[user@]host[:port], nor lab:KIND" in said, (
         said

@@ -125,7 +125,7 @@ def test_it_can_be_replaced_again_and_again(pod: Pod, assets: Assets) -> None:
     assert lost(first, available(pod)) < 8
 
 
-def test_what_changes_nothing(pod: Pod, tmp_path: Path) -> None:
+def test_bad_replacements_change_nothing(pod: Pod, tmp_path: Path) -> None:
     pod.run(["touch", "/kept"])
     with pytest.raises(CannotStart, match=r"missing\.tar"):
         pod.replace(tmp_path / "missing.tar")

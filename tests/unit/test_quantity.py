@@ -260,6 +260,6 @@ def test_what_is_beside_a_quantity_keeps_its_own_unit() -> None:
 
 
 @pytest.mark.parametrize("values", [(), (math.nan,), (1.0, math.inf), (True,)])
-def test_what_is_no_series(values: tuple[float, ...]) -> None:
+def test_bad_series_are_refused(values: tuple[float, ...]) -> None:
     with pytest.raises(QuantityError):
         Series(values)

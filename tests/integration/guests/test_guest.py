@@ -248,7 +248,7 @@ def test_two_guests_at_once_see_nothing_of_each_other(guest_place: Place) -> Non
         ({"memory": "4000 GiB"}, "cannot set up guest memory"),
     ],
 )
-def test_what_cannot_be_had_is_refused(
+def test_unavailable_settings_are_refused(
     guest_place: Place, asked: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(CannotStart, match=words):

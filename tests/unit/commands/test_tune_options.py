@@ -20,7 +20,7 @@ from pytest_vperf.machine.noise_warnings import look
         (["--tune", "--also=smt,swap"], "--also: 'swap' is not known; there are: aslr, smt"),
     ],
 )
-def test_what_does_not_go_together(
+def test_contradicting_options_are_refused(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as stop:

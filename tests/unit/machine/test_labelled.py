@@ -67,6 +67,6 @@ def test_a_run_of_others(labels: dict[str, str], change: dict[str, str]) -> None
     assert dead_run(labels) == ""
 
 
-def test_what_is_nobodys_of_ours() -> None:
+def test_machines_of_others_have_no_labels() -> None:
     assert dead_run({}) == ""
     assert dead_run({"maintainer": "somebody"}) == ""

@@ -444,7 +444,7 @@ def test_a_quiet_machine_is_left_alone(root: Path, capsys: pytest.CaptureFixture
     assert capsys.readouterr().err == "vperf: there is nothing to change\n"
 
 
-def test_what_is_printed(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_printed_table(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = states(root)
     assert tune.run(root=root) == 0
     out, err = capsys.readouterr()

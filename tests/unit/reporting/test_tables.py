@@ -193,7 +193,7 @@ def test_an_emulated_machine_says_so() -> None:
         ({"unit": "", "estimate": 1.25, "interval": [1.2, 1.3]}, "1.25 [1.2, 1.3]"),
     ],
 )
-def test_what_was_measured(changes: dict[str, Any], text: str) -> None:
+def test_measured_figures(changes: dict[str, Any], text: str) -> None:
     assert words.measured({**HELD, **changes}) == text  # type: ignore[typeddict-item]
 
 

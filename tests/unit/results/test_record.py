@@ -215,7 +215,7 @@ def test_a_new_file_has_the_mode_of_the_umask(tmp_path: Path) -> None:
         ("all", ["container"]),
     ],
 )
-def test_what_is_required(
+def test_required_targets(
     monkeypatch: pytest.MonkeyPatch, required: str, missing: list[str]
 ) -> None:
     monkeypatch.setenv("VPERF_REQUIRE", required)

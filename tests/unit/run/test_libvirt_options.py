@@ -58,7 +58,9 @@ def shown(project: pytest.Pytester, *options: str) -> str:
     ],
 )
 @pytest.mark.parametrize("claims", [True, False], ids=["claims", "claims-nothing"])
-def test_what_is_no_address(project: pytest.Pytester, uri: str, text: str, claims: bool) -> None:
+def test_bad_addresses_are_refused(
+    project: pytest.Pytester, uri: str, text: str, claims: bool
+) -> None:
     project.makepyfile(USES if claims else "def test_it(): pass")
     assert refused(project, f"--libvirt-uri={uri}") == f"--libvirt-uri: {text}"
 

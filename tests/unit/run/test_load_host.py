@@ -29,7 +29,7 @@ def test_other_host_is_embedded_or_named(
     result.stdout.fnmatch_lines([f"*load host: {shown}*"])
 
 
-def test_what_is_no_ssh_url_is_refused(pytester: pytest.Pytester) -> None:
+def test_bad_ssh_urls_are_refused(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(SHOWS)
     result = pytester.runpytest("--load-host=load.example")
     assert result.ret == pytest.ExitCode.USAGE_ERROR

@@ -13,7 +13,7 @@ USES = """
 
 
 @pytest.mark.parametrize("option", ["--vperf-on=there", "-ovperf_on=there"])
-def test_what_names_no_machine_is_refused(project: pytest.Pytester, option: str) -> None:
+def test_bad_machine_names_are_refused(project: pytest.Pytester, option: str) -> None:
     project.makepyfile(USES)
     result = project.runpytest(option)
     assert result.ret == pytest.ExitCode.USAGE_ERROR

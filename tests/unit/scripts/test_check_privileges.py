@@ -75,7 +75,7 @@ def test_what_lets_others_in_is_found(tmp_path: Path, code: str, words: str) -> 
         "RUN = 'amount -t x; chmod 755 y; chmod go-w z; chmod u+w z'\n",
     ],
 )
-def test_what_does_not_is_not(tmp_path: Path, code: str) -> None:
+def test_harmless_code_is_not_reported(tmp_path: Path, code: str) -> None:
     path = tmp_path / "module.py"
     path.write_text(code)
     assert check(tmp_path) == (0, ["no folder and no mount lets others in"])

@@ -95,6 +95,6 @@ def test_a_tie_with_the_one_bad_run_refutes_nothing() -> None:
         (lambda: BaselineRule([1.0] * 20, 1.1).add(math.nan), "a run's median is nan, .*"),
     ],
 )
-def test_what_makes_no_sense_is_refused(make: Any, message: str) -> None:
+def test_bad_arguments_are_refused(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}$"):
         make()

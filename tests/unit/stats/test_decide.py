@@ -122,7 +122,7 @@ judged: Any = stats  # to be called as no type checker would allow
         (lambda f: judged.compare(lambda: True, f), TypeError, "a sample is True, not a number"),
     ],
 )  # fmt: skip
-def test_what_makes_no_sense_is_refused(call: Any, kind: type[Exception], message: str) -> None:
+def test_bad_arguments_are_refused(call: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=f"^{message}$"):
         call(lambda: 1.0)
 

@@ -52,7 +52,7 @@ def test_extremes_stay_finite() -> None:
 
 
 @pytest.mark.parametrize("values", [[], [0.0], [1.0, -1.0], [0.0, 0.0], [math.inf], [math.nan]])
-def test_what_are_no_shares(values: list[float]) -> None:
+def test_bad_shares_are_refused(values: list[float]) -> None:
     with pytest.raises(ValueError, match=r"shares are numbers from 0 on|not a finite number"):
         jain_index(values)
 

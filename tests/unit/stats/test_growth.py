@@ -121,8 +121,6 @@ def test_one_reading_that_is_off_moves_little() -> None:
         ([1.0, 2.0], [1.0, float("nan")], "a value is nan, not a finite number"),
     ],
 )
-def test_what_makes_no_sense_is_refused(
-    numbers: list[float], values: list[float], words: str
-) -> None:
+def test_bad_arguments_are_refused(numbers: list[float], values: list[float], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         growth(numbers, values)

@@ -125,7 +125,7 @@ def test_at_least_is_at_most_of_the_inverse(values: list[tuple[float, float]], s
         assert one.low == pytest.approx(1 / other.high)
 
 
-def test_what_a_verdict_says() -> None:
+def test_verdict_texts() -> None:
     rule = PairRule.at_most(1.02, seed=1)
     assert not rule.state.decided
     assert rule.state.reason == "0 pairs"

@@ -64,6 +64,6 @@ def test_equal_samples_are_called_so() -> None:
     assert rule.state.estimate == 7
 
 
-def test_what_is_no_number() -> None:
+def test_bad_numbers_are_refused() -> None:
     with pytest.raises(ValueError, match="finite"):
         SurveyRule().add(float("nan"))

@@ -27,7 +27,7 @@ def shared() -> Once[Engine]:
     )
 
 
-def test_what_lives_is_kept() -> None:
+def test_live_things_are_kept() -> None:
     once = shared()
     assert not once.made
     first = once()
@@ -62,7 +62,7 @@ def test_what_dies_again_and_again_is_given_up() -> None:
     assert not once.made
 
 
-def test_what_cannot_be_had_is_tried_once() -> None:
+def test_an_unavailable_thing_is_tried_once() -> None:
     tries = []
 
     def make() -> Engine:

@@ -113,7 +113,7 @@ def test_a_file_has_as_many_bytes_as_it_may(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
-def test_what_is_no_file_is_not_fetched(tmp_path: Path, kind: str) -> None:
+def test_only_regular_files_are_fetched(tmp_path: Path, kind: str) -> None:
     source = tmp_path / "source"
     if kind == "pipe":
         os.mkfifo(source)

@@ -117,7 +117,7 @@ def test_processors_are_compared(text: str, count: int, *, fits: bool) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "=> 8", ">= ", "8 .. ", "1 .. 2 .. 3", "8 GiB", ">= 8 ms"])
-def test_what_is_no_comparison(text: str) -> None:
+def test_bad_comparisons_are_refused(text: str) -> None:
     with pytest.raises(QuantityError):
         cpus(text)
 

@@ -181,7 +181,7 @@ def test_a_throughput_is_the_sum(hosts: list[Host]) -> None:
     assert (found.value, found.unit) == (80, "MB/s")
 
 
-def test_what_a_crowd_refuses(hosts: list[Host]) -> None:
+def test_a_crowd_refuses_bad_arguments(hosts: list[Host]) -> None:
     crowd = Crowd(Bench(Scope()), hosts[:2])
     with pytest.raises(ValueError, match="there are 1 workloads for 2 targets"):
         crowd.sample([Shell("true")], seconds, of_all="mean")

@@ -149,7 +149,7 @@ def test_another_thread_with_the_number_of_one_that_ended_is_left_out() -> None:
         (said(1).stdout.replace(":5 6 7", ":-5 6 7"), "the time it ran is -5"),
     ],
 )
-def test_what_makes_no_sense_is_refused(text: str, problem: str) -> None:
+def test_bad_arguments_are_refused(text: str, problem: str) -> None:
     with pytest.raises(ParseError, match=problem):
         Look.parse(Output(text))
 

@@ -33,7 +33,7 @@ def test_a_warm_up_is_an_argument_only_where_there_is_one(work: Any) -> None:
         (Dhrystone, {"warmup": float("nan")}, "warmup is nan, not a number of seconds from 0 to 5"),
     ],
 )  # fmt: skip
-def test_what_makes_no_sense_is_refused(tool: Any, parameters: Any, message: str) -> None:
+def test_bad_arguments_are_refused(tool: Any, parameters: Any, message: str) -> None:
     with pytest.raises(ValueError, match=r".") as caught:
         tool(NOTHING).run(NOTHING, **parameters)
     assert str(caught.value) == message

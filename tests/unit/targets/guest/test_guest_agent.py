@@ -181,7 +181,7 @@ def test_another_refusal_is_not_taken_for_a_missing_program(machine: Guest) -> N
         ),
     ],
 )
-def test_what_a_failure_means(
+def test_the_meaning_of_a_failure(
     machine: Guest, code: str, said: str, ended: bool, kind: type[TargetError], text: str
 ) -> None:
     machine.ended = ended

@@ -193,7 +193,7 @@ def test_a_guest_that_is_gone_is_not_taken_for_long_output(guest: Guest, machine
         guest.run(["true"])
 
 
-def test_what_is_no_command(guest: Guest, machine: Machine) -> None:
+def test_bad_commands_are_refused(guest: Guest, machine: Machine) -> None:
     with pytest.raises(ValueError, match="a command has at least one word"):
         guest.run([])
     with pytest.raises(TargetError, match="guest tcg: a word of a command has a NUL character"):

@@ -54,7 +54,7 @@ def test_the_group_that_its_own_is_made_in() -> None:
 
 
 @pytest.mark.parametrize("kind", ["kvm", "qemu"])
-def test_what_it_is(kind: str) -> None:
+def test_facts(kind: str) -> None:
     guest = replace(GUEST, kind=kind)
     assert tree(guest).attrib == {"type": kind}
     assert text(guest, "name") == "vperf-0a-1"
@@ -64,7 +64,7 @@ def test_what_it_is(kind: str) -> None:
 
 
 @pytest.mark.parametrize("event", ["on_poweroff", "on_reboot", "on_crash"])
-def test_its_end_is_its_end(event: str) -> None:
+def test_a_domain_is_destroyed_when_it_ends(event: str) -> None:
     assert text(GUEST, event) == "destroy"
 
 
@@ -131,7 +131,7 @@ def test_a_machine_without_a_disk() -> None:
         ("Nehalem", {"mode": "custom", "match": "exact"}, "Nehalem"),
     ],
 )
-def test_its_processor(cpu: str, found: dict[str, str], model: str | None) -> None:
+def test_cpu_model_in_the_domain_xml(cpu: str, found: dict[str, str], model: str | None) -> None:
     guest = replace(GUEST, cpu=cpu)
     assert attributes(guest, "cpu") == found
     assert text(guest, "cpu/model") == model
@@ -167,7 +167,7 @@ def test_disks_in_order_with_their_caps() -> None:
 
 
 @pytest.mark.parametrize(("vhost", "driver"), [(False, "qemu"), (True, "vhost")])
-def test_its_card(vhost: bool, driver: str) -> None:
+def test_network_card_in_the_domain_xml(vhost: bool, driver: str) -> None:
     guest = replace(GUEST, card=replace(CARD, vhost=vhost))
     card = "devices/interface"
     assert attributes(guest, card) == {"type": "bridge"}

@@ -35,7 +35,7 @@ def test_a_program_for_another_machine() -> None:
     assert elf.machine == "machine 9"
 
 
-def test_what_is_no_program() -> None:
+def test_files_that_are_not_programs() -> None:
     assert [read_elf(data) for data in (b"", b"#!/bin/sh\n", b"\x7fELF", b"\x7fELF" * 4)] == [
         None
     ] * 4

@@ -160,7 +160,7 @@ def test_two_of_the_same_differ_in_the_times_of_unpacking_alone(tar: Path) -> No
         assert "mtime: 0x00000000" in same[0]
 
 
-def test_what_does_not_fit(tar: Path) -> None:
+def test_a_tree_that_does_not_fit_is_refused(tar: Path) -> None:
     written(tar, "fits")
     with tarfile.open(tar, "a:") as archive:
         add(archive, "large", tarfile.REGTYPE, 0o644, 0, "x" * SIZE)
@@ -171,7 +171,7 @@ def test_what_does_not_fit(tar: Path) -> None:
     assert sorted(path.name for path in tar.parent.iterdir()) == ["fits", "tree.tar"]
 
 
-def test_what_is_no_tar_file(tar: Path) -> None:
+def test_files_that_are_not_tar_archives_are_refused(tar: Path) -> None:
     written(tar, "fits")
     broken = tar.with_name("broken.tar")
     broken.write_bytes(b"rubbish" * 1000)

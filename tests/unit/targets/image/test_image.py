@@ -86,7 +86,7 @@ def test_a_tar_of_the_user_s_is_taken(tmp_path: Path) -> None:
     assert image.from_tar(path) == image.Rootfs(path, file_sha256(path), str(path))
 
 
-def test_what_is_no_root_file_system(tmp_path: Path) -> None:
+def test_archives_without_a_root_file_system_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.tar"
     with pytest.raises(CannotStart, match=r"x\.tar cannot be read: No such file or directory$"):
         image.from_tar(path)

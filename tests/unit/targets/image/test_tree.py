@@ -88,7 +88,7 @@ def test_unpacked_links_lead_to_the_same_place_inside(tmp_path: Path) -> None:
         assert not (root / name).exists()
 
 
-def test_what_no_image_has(tmp_path: Path) -> None:
+def test_hostile_archives_are_refused(tmp_path: Path) -> None:
     cases: dict[str, list[Member]] = {
         r"has a member with \.\. in its name: 'usr/\.\./\.\./etc/x'$": [
             (FILE, "usr/../../etc/x", "", 0o644)

@@ -74,7 +74,7 @@ EXAMPLE = "give qemu:///system, qemu+ssh://root@HOST/system or xen:///system"
         ),
     ],
 )
-def test_what_cannot(uri: str, why: str) -> None:
+def test_unusable_addresses_are_refused(uri: str, why: str) -> None:
     with pytest.raises(ValueError) as caught:
         address.check(uri)
     assert str(caught.value) == why

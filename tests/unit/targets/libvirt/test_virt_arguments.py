@@ -94,7 +94,7 @@ def test_kvm_that_is_emulated_bears_one_processor() -> None:
 
 
 @pytest.mark.parametrize("value", [True, "2", None, -1, 2.0])
-def test_what_is_no_number_of_processors(value: object) -> None:
+def test_bad_numbers_of_processors_are_refused(value: object) -> None:
     with pytest.raises(CannotStart, match=r"^vcpus is .*, not a whole number of at least 1$"):
         vcpus_of(value)
 
@@ -107,6 +107,6 @@ def test_sizes_of_memory(value: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("value", ["512", "much", "5 ms", ""])
-def test_what_is_no_size_of_memory(value: str) -> None:
+def test_bad_memory_sizes_are_refused(value: str) -> None:
     with pytest.raises(QuantityError, match="memory"):
         memory_mib_of(value)

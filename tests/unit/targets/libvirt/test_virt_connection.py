@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 XML = "<domain type='test'><name>{}</name><memory>1024</memory><os><type>hvm</type></os></domain>"
 
 
-def test_what_is_known_of_it(test_driver: Connection) -> None:
+def test_details_of_a_target(test_driver: Connection) -> None:
     assert test_driver.shown == "test:///default"
     assert test_driver.is_alive
     versions = test_driver.versions()
@@ -122,7 +122,7 @@ def test_a_machines_life_is_pushed(test_driver: Connection, domain: Domain) -> N
     domain.destroy()
 
 
-def test_what_a_machine_used(test_driver: Connection, domain: Domain) -> None:
+def test_usage_of_a_machine(test_driver: Connection, domain: Domain) -> None:
     """The driver accounts for processor time, and for no memory."""
     domain.create(XML.format(domain.identity), 0)
     usage = domain.usage()

@@ -121,7 +121,9 @@ def test_an_empty_console(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_its_end(machine: Machine, libvirt: ModuleType, fails: bool) -> None:
+def test_the_end_of_the_stream_ends_the_console(
+    machine: Machine, libvirt: ModuleType, fails: bool
+) -> None:
     """The stream ends, or fails with the machine."""
     console = Console(machine.connection, machine.domain)
     machine.stream.say(b"Kernel panic\n", libvirt.libvirtError("gone") if fails else b"")

@@ -372,7 +372,7 @@ def test_a_machine_is_named_as_people_do(text: str, where: str) -> None:
         ("ssh://[x", r"'ssh://\[x' is not ssh://\[user@\]host\[:port\], nor lab:KIND"),
     ],
 )
-def test_what_names_no_machine_is_refused(text: str, message: str) -> None:
+def test_bad_machine_names_are_refused(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}$"):
         address.check(text, ("kvm", "xen"))
 

@@ -40,7 +40,7 @@ def attributes(element: ElementTree.Element, path: str) -> dict[str, str]:
     ("mode", "system", "machine"),
     [("pv", "linux", "xenpv"), ("pvh", "xenpvh", "xenpvh"), ("hvm", "hvm", "xenfv")],
 )
-def test_what_it_is(mode: str, system: str, machine: str) -> None:
+def test_facts(mode: str, system: str, machine: str) -> None:
     domain = tree(replace(DOMU, mode=mode))
     assert domain.attrib == {"type": "xen"}
     assert domain.findtext("os/type") == system
@@ -84,7 +84,7 @@ def test_disks_in_order() -> None:
     assert [disk.find("readonly") is not None for disk in found] == [False, True, False]
 
 
-def test_its_card() -> None:
+def test_network_card_in_the_domain_xml() -> None:
     assert tree(DOMU).find("devices/interface") is None
     domain = tree(replace(DOMU, bridge="br-vperf", mac="00:16:3e:00:00:01"))
     assert attributes(domain, "devices/interface")["type"] == "bridge"

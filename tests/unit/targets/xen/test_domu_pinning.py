@@ -59,7 +59,7 @@ def machine(hard: str) -> str:
         ("none", set()),
     ],
 )
-def test_what_xl_says(hard: str, cpus: set[int]) -> None:
+def test_output_of_xl_is_parsed(hard: str, cpus: set[int]) -> None:
     """The second processor of the machine runs nowhere at the moment; what it is held to counts, too."""
     assert affinity(machine(hard)) == {0: cpus, 1: cpus}
 
@@ -88,7 +88,7 @@ def test_a_long_name_and_a_long_life() -> None:
         "Name  ID  VCPU   CPU State   Time(s) CPU Affinity\nd  1  0  0  -b-  1.0  any cpu\n",
     ],
 )
-def test_what_is_not_understood(said: str) -> None:
+def test_output_that_cannot_be_parsed(said: str) -> None:
     with pytest.raises(ValueError, match="what xl vcpu-list says is not understood: ") as caught:
         affinity(said)
     assert repr(said[:300]) in str(caught.value)
