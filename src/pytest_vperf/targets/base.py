@@ -159,8 +159,8 @@ class CommandFailed(TargetError):
         self.completed = completed
 
 
-class TimedOut(TargetError):
-    """A command, or a start, did not finish within its time limit; what it started has been ended.
+class _CutShort(TargetError):
+    """A command was ended before its end.
 
     Attributes:
         stdout: what the command had printed until then.
@@ -175,20 +175,12 @@ class TimedOut(TargetError):
         self.stderr = stderr
 
 
-class TooMuchOutput(TargetError):
-    """A command printed, or a file has, more than was to be taken; the command has been ended, the file is not there.
+class TimedOut(_CutShort):
+    """A command, or a start, did not finish within its time limit; what it started has been ended."""
 
-    Attributes:
-        stdout: what the command had printed until then.
-        stderr: likewise.
-    """
 
-    def __init__(
-        self, message: str, *, target: str = "", stdout: bytes = b"", stderr: bytes = b""
-    ) -> None:
-        super().__init__(message, target=target)
-        self.stdout = stdout
-        self.stderr = stderr
+class TooMuchOutput(_CutShort):
+    """A command printed, or a file has, more than the limit; the command was ended, the file is not there."""
 
 
 #: Bytes that a command may print, and that a file may have which is fetched, where nobody says otherwise. The first

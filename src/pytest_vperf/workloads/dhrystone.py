@@ -11,15 +11,12 @@ figures of two builds are not comparable.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from pytest_vperf.quantity import Quantity
 from pytest_vperf.workloads import own_program
 from pytest_vperf.workloads.base import Output, Reader
-
-if TYPE_CHECKING:
-    from pytest_vperf.targets.base import Target
-    from pytest_vperf.workloads.bench import Bench
+from pytest_vperf.workloads.own_program import TimedTool
 
 #: Dhrystones per second of one DMIPS.
 VAX = 1757.0
@@ -69,28 +66,7 @@ class VperfDhrystone(own_program.TimedProgram):
         return _result(reader, name, rate)
 
 
-class Dhrystone:
-    """Dhrystone, as a test asks for it.
+class Dhrystone(TimedTool[DhrystoneResult]):
+    """Dhrystone, as a test asks for it."""
 
-    Args:
-        bench: what runs it.
-    """
-
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-
-    def run(
-        self,
-        target: Target,
-        *,
-        time: float = 2.0,
-        warmup: float = 0.0,
-    ) -> DhrystoneResult:
-        """Run it for ``time`` seconds; see `Bench.run` for the errors.
-
-        Args:
-            target: where.
-            time: in s.
-            warmup: what the program runs before, in s, which does not count; see `TimedProgram`.
-        """
-        return self._bench.run(target, VperfDhrystone(time, warmup))
+    workload = VperfDhrystone

@@ -8,15 +8,19 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from pytest_vperf.quantity import Quantity
 from pytest_vperf.workloads.base import TOKEN, Output, ParseError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from pytest_vperf.workloads.base import Reader
+    from pytest_vperf.targets.base import Target
+    from pytest_vperf.workloads.base import Reader, Workload
+    from pytest_vperf.workloads.bench import Bench
+
+R = TypeVar("R")
 
 
 def implementation(reader: Reader) -> str:
@@ -116,3 +120,20 @@ def rate(reader: Reader, things: str) -> Quantity:
     if abs(done / seconds - found) > 0.06 + found * 1e-6 / seconds:
         raise reader.error(f"{done:g} {things} in {seconds:g} s are not {found:g} a second")
     return Quantity(found, "operation/s", direction="higher")
+
+
+class TimedTool(Generic[R]):
+    """One of our programs, as a test asks for it.
+
+    Args:
+        bench: runs it.
+    """
+
+    workload: Callable[[float, float], Workload[R]]
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+
+    def run(self, target: Target, *, time: float = 2.0, warmup: float = 0.0) -> R:
+        """Run it for ``time`` seconds after ``warmup``, see `TimedProgram`; see `Bench.run` for the errors."""
+        return self._bench.run(target, type(self).workload(time, warmup))

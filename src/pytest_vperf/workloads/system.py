@@ -18,13 +18,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pytest_vperf.workloads import own_program
 from pytest_vperf.workloads.base import Reader
-from pytest_vperf.workloads.own_program import rate
+from pytest_vperf.workloads.own_program import TimedTool, rate
 
 if TYPE_CHECKING:
     from pytest_vperf.quantity import Quantity
-    from pytest_vperf.targets.base import Target
     from pytest_vperf.workloads.base import Output
-    from pytest_vperf.workloads.bench import Bench
 
 
 @dataclass(frozen=True)
@@ -53,19 +51,10 @@ class VperfSyscalls(own_program.TimedProgram):
         return SyscallsResult(own_program.implementation(reader), rate(reader, "calls"))
 
 
-class Syscalls:
-    """The rate of system calls, as a test asks for it.
+class Syscalls(TimedTool[SyscallsResult]):
+    """The rate of system calls, as a test asks for it."""
 
-    Args:
-        bench: what runs it.
-    """
-
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-
-    def run(self, target: Target, *, time: float = 2.0, warmup: float = 0.0) -> SyscallsResult:
-        """Make system calls for ``time`` seconds after ``warmup``; see `Bench.run` for the errors."""
-        return self._bench.run(target, VperfSyscalls(time, warmup))
+    workload = VperfSyscalls
 
 
 @dataclass(frozen=True)
@@ -99,16 +88,7 @@ class VperfSwitches(own_program.TimedProgram):
         )
 
 
-class Switches:
-    """The rate of context switches, as a test asks for it.
+class Switches(TimedTool[SwitchesResult]):
+    """The rate of context switches of two processes that take turns, as a test asks for it."""
 
-    Args:
-        bench: what runs it.
-    """
-
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-
-    def run(self, target: Target, *, time: float = 2.0, warmup: float = 0.0) -> SwitchesResult:
-        """Let two processes take turns for ``time`` seconds after ``warmup``; see `Bench.run` for the errors."""
-        return self._bench.run(target, VperfSwitches(time, warmup))
+    workload = VperfSwitches

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, ClassVar
 from pytest_vperf.quantity import Quantity
 from pytest_vperf.workloads import own_program
 from pytest_vperf.workloads.base import Output, Reader
+from pytest_vperf.workloads.own_program import TimedTool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_vperf.targets.base import Target
-    from pytest_vperf.workloads.bench import Bench
 
 #: The modules of our program that count floating point operations, by the names it prints.
 _MODULES = (
@@ -79,28 +78,7 @@ class VperfWhetstone(own_program.TimedProgram):
         return _result(reader, name, mwips, rates)
 
 
-class Whetstone:
-    """Whetstone, as a test asks for it.
+class Whetstone(TimedTool[WhetstoneResult]):
+    """Whetstone, as a test asks for it."""
 
-    Args:
-        bench: what runs it.
-    """
-
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-
-    def run(
-        self,
-        target: Target,
-        *,
-        time: float = 2.0,
-        warmup: float = 0.0,
-    ) -> WhetstoneResult:
-        """Run it; see `Bench.run` for the errors.
-
-        Args:
-            target: where.
-            time: how long it runs, in s.
-            warmup: what it runs before, in s, which does not count; see `TimedProgram`.
-        """
-        return self._bench.run(target, VperfWhetstone(time, warmup))
+    workload = VperfWhetstone

@@ -13,7 +13,7 @@ from pytest_vperf.targets.base import (
     RunsCommands,
     TargetError,
     TooMuchOutput,
-    Unavailable,
+    named,
 )
 from pytest_vperf.targets.process import received, too_large
 
@@ -70,11 +70,8 @@ class AgentTarget(RunsCommands):
         """A program of the image; see `pytest_vperf.targets.base.Target.program`."""
         from pytest_vperf.targets.image.programs import programs_of
 
-        try:
+        with named(self.name):
             return programs_of(self._rootfs).find(name)
-        except Unavailable as error:
-            error.target = self.name
-            raise
 
     def put(self, source: Path, destination: str) -> None:
         """Copy a file into it; see `pytest_vperf.targets.base.Target.put`."""

@@ -27,8 +27,8 @@ from pytest_vperf.targets.base import (
     RunsCommands,
     TargetError,
     TimedOut,
-    Unavailable,
     end_marked,
+    named,
     startup_quantity,
 )
 from pytest_vperf.targets.libvirt.connection import is_lost, words
@@ -436,11 +436,8 @@ class Guest(WholeMachine, RunsCommands):
         """A program of the image; see `pytest_vperf.targets.base.Target.program`."""
         from pytest_vperf.targets.image.programs import programs_of
 
-        try:
+        with named(self.name):
             return programs_of(self._rootfs).find(name)
-        except Unavailable as error:
-            error.target = self.name
-            raise
 
     def put(self, source: Path, destination: str) -> None:
         """Copy a file into the guest; see `pytest_vperf.targets.base.Target.put`."""
