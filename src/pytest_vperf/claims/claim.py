@@ -11,15 +11,6 @@ from pytest_vperf.claims.sweep import Sweep
 from pytest_vperf.machine import lock
 from pytest_vperf.stats.plateau import ROUNDS
 from pytest_vperf.targets.base import Unavailable
-from pytest_vperf.thresholds.criterion import (
-    Limit,
-    Near,
-    NearLimit,
-    NoWorse,
-    Ratio,
-    Saturates,
-    Unknown,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +21,6 @@ if TYPE_CHECKING:
     from pytest_vperf.quantity import Quantity
     from pytest_vperf.results.record import ClaimRecord
     from pytest_vperf.stats.rule import Arm
-    from pytest_vperf.thresholds.criterion import Criterion
     from pytest_vperf.thresholds.profile import Threshold
 
     #: Takes a sample with a given share more of work.
@@ -62,9 +52,7 @@ class Claim:
             self.threshold: Threshold | None = circumstances.selection.find(name)
         except LookupError as error:
             raise error.with_traceback(None) from None  # its text says all
-        self.has_figure = self.threshold is not None and not isinstance(
-            self.threshold.criterion, Unknown
-        )
+        self.has_figure = self.threshold is not None and not self.threshold.criterion.reason
         self._circumstances = circumstances
 
     def holds(self, sample: Sampler, *, slower: Slower | None = None) -> ClaimRecord:
@@ -87,7 +75,7 @@ class Claim:
             whatever ``sample`` raises, except `Unavailable`.
         """
         __tracebackhide__ = True
-        self._check("holds", Limit, NearLimit, Unknown)
+        self._check("holds")
         return self._judge({"a": sample}, paired=False, slower=slower)
 
     def compares(
@@ -111,9 +99,10 @@ class Claim:
             whatever the samplers raise, except `Unavailable`.
         """
         __tracebackhide__ = True
-        self._check("compares", Ratio, NoWorse, Unknown)
-        samplers: Mapping[Arm, Sampler] = {"a": sample, "b": to}
-        return self._judge(samplers, paired=True, slower=slower, any_programs=any_programs)
+        self._check("compares")
+        return self._judge(
+            {"a": sample, "b": to}, paired=True, slower=slower, any_programs=any_programs
+        )
 
     def near(
         self,
@@ -132,9 +121,10 @@ class Claim:
             whatever the samplers raise, except `Unavailable`.
         """
         __tracebackhide__ = True
-        self._check("near", Near, Unknown)
-        samplers: Mapping[Arm, Sampler] = {"a": sample, "b": to}
-        return self._judge(samplers, paired=True, slower=slower, any_programs=any_programs)
+        self._check("near")
+        return self._judge(
+            {"a": sample, "b": to}, paired=True, slower=slower, any_programs=any_programs
+        )
 
     def saturates(
         self, sample: LoadSampler, *, over: Sequence[Point], rounds: int = ROUNDS
@@ -156,16 +146,17 @@ class Claim:
             whatever ``sample`` raises, except `Unavailable`.
         """
         __tracebackhide__ = True
-        self._check("saturates", Saturates, Unknown)
+        self._check("saturates")
         sweep = Sweep(sample, over, rounds)
         return self._judge({"a": sweep.take}, paired=False, sweep=sweep)
 
-    def _check(self, method: str, *kinds: type) -> None:
+    def _check(self, method: str) -> None:
         """Refuse a method that the claim's criterion does not have, and name the one it has."""
         __tracebackhide__ = True
-        if self.threshold is None or isinstance(self.threshold.criterion, kinds):
+        own = self.threshold.criterion.method if self.threshold else None
+        if self.threshold is None or own is None or own == method:
             return
-        what, more, right = _SENTENCES[type(self.threshold.criterion)]
+        what, more, right = _METHODS[own]
         if method not in ("holds", "saturates"):
             what += more
         raise ClaimError(
@@ -249,15 +240,10 @@ class Claim:
         return finished
 
 
-_COMPARES = ("a comparison", " with a limit", "compares(sample, to=other)")
-_HOLDS = ("no comparison", "", "holds(sample)")
-#: By criterion: what the claim is, what tells it from other comparisons, and the method for it.
-_SENTENCES: Mapping[type[Criterion], tuple[str, str, str]] = {
-    Limit: _HOLDS,
-    NearLimit: _HOLDS,
-    Saturates: ("a sweep", "", "saturates(sample, over=loads)"),
-    Unknown: _HOLDS,
-    Ratio: _COMPARES,
-    NoWorse: _COMPARES,
-    Near: ("a comparison", " with a value to be near to", "near(sample, to=other)"),
+#: By method: what a claim is that has it, what tells that from other comparisons, and how it is called.
+_METHODS = {
+    "holds": ("no comparison", "", "holds(sample)"),
+    "saturates": ("a sweep", "", "saturates(sample, over=loads)"),
+    "compares": ("a comparison", " with a limit", "compares(sample, to=other)"),
+    "near": ("a comparison", " with a value to be near to", "near(sample, to=other)"),
 }

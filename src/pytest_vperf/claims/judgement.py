@@ -1,5 +1,7 @@
 """The way of one claim from its first sample to its record, in one visit to its test or in several.
 
+Which statistical rule a criterion gets.
+
 From what was sampled and judged to the plain record of it.
 """
 
@@ -9,7 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 from pytest_vperf.claims.marks import why_unstable
-from pytest_vperf.claims.plan import Verdict, rule_for, rule_for_sweep
+from pytest_vperf.claims.plan import Verdict
 from pytest_vperf.claims.sampling import Sampling, rough_time
 from pytest_vperf.machine import lock, noise, noise_settings
 from pytest_vperf.quantity import Quantity
@@ -24,19 +26,15 @@ from pytest_vperf.results.record import (
     sound,
 )
 from pytest_vperf.results.run import now
+from pytest_vperf.stats.describe import DescribeRule
+from pytest_vperf.stats.limit import LimitRule
+from pytest_vperf.stats.pair import PairRule
+from pytest_vperf.stats.plateau import PlateauRule
 from pytest_vperf.thresholds.consistency import ANY
-from pytest_vperf.thresholds.criterion import (
-    Limit,
-    Near,
-    NearLimit,
-    NoWorse,
-    Ratio,
-    Saturates,
-    Unknown,
-)
+from pytest_vperf.thresholds.judge import DEFAULTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from pytest_vperf.claims.circumstances import Circumstances
     from pytest_vperf.claims.sampling import Sampler
@@ -52,6 +50,44 @@ if TYPE_CHECKING:
 SPAN = 60.0
 #: A limit is called out of date when even the interval's end nearest to it is better by this share.
 RECALIBRATE_BEYOND = 0.25
+
+
+#: By the name that a criterion has for its rule.
+_RULES: Mapping[str, Callable[..., Rule]] = {
+    "limit": LimitRule.at_most,
+    "limit near": LimitRule.near,
+    "ratio": PairRule.at_most,
+    "ratio near": PairRule.near,
+}
+
+
+def _rule(judgement: Judgement, sessions: int) -> Rule:
+    """The rule that judges a claim's criterion; without a figure to judge by, one that only describes.
+
+    Raises:
+        ValueError: a sweep has too few loads to show a plateau.
+    """
+    criterion, plan, sweep = judgement.criterion, judgement.plan, judgement.sweep
+    seed = judgement.context.seed
+    errors = {"alpha": plan.alpha_each, "beta": plan.beta}
+    if sweep is not None:
+        sweep.rule = PlateauRule(
+            len(sweep.over),
+            value=criterion.figure if criterion else None,
+            tolerance=(criterion.tolerance if criterion else None) or DEFAULTS["tolerance"],
+            sessions=sessions,
+            rounds=sweep.rounds,
+            seed=seed,
+            **errors,
+        )
+        return sweep.rule
+    if criterion is None or criterion.rule not in _RULES:
+        return DescribeRule(paired=judgement.paired, seed=seed)
+    options: dict[str, float] = {"max_pairs": plan.pairs, "seed": seed}
+    if not criterion.compares:
+        most = max(plan.pairs, sessions)
+        options = {"max_samples": most, "sessions": sessions, "quantile": criterion.quantile}
+    return _RULES[criterion.rule](**criterion.arguments, **errors, **options)
 
 
 def build_record(
@@ -74,7 +110,7 @@ def build_record(
         if paired
         else [observation["value"] for observation in judged(sampling.observations)]
     )
-    limit = _limit(criterion)
+    limit = criterion.figure if criterion else None
     estimate = _finite(state.estimate)
     gap = None if limit is None or estimate is None else _finite(estimate - limit)
     low, high = _finite(state.low), _finite(state.high)
@@ -83,6 +119,7 @@ def build_record(
         *sampling.facts,
         *(facts for facts in context.scope.facts if facts not in sampling.facts),
     ]
+    statistic = "ratio" if paired else criterion.statistic if criterion else "median"
     record = ClaimRecord(
         name=judgement.name,
         verdict=verdict.value,
@@ -93,7 +130,7 @@ def build_record(
         cause=cause,
         criterion=str(criterion) if criterion else "none",
         summary=threshold.summary if threshold else "",
-        statistic="plateau" if judgement.sweep else _statistic(criterion, paired),
+        statistic="plateau" if judgement.sweep else statistic,
         threshold=limit,
         estimate=estimate,
         interval=interval,
@@ -121,26 +158,9 @@ def build_record(
     return sound(record)
 
 
-def _limit(criterion: Criterion | None) -> float | None:
-    """The figure that the estimate is held against."""
-    if isinstance(criterion, Limit):
-        return criterion.threshold.value
-    if isinstance(criterion, (NearLimit, Saturates)):
-        return criterion.value.value
-    if isinstance(criterion, (Ratio, NoWorse)):
-        return criterion.threshold
-    return criterion.value if isinstance(criterion, Near) else None
-
-
 def _finite(value: float | None) -> float | None:
     """An interval may be open at an end while samples are few; JSON has no word for that but null."""
     return value if value is not None and math.isfinite(value) else None
-
-
-def _statistic(criterion: Criterion | None, paired: bool) -> str:
-    if paired:
-        return "ratio"
-    return criterion.statistic if isinstance(criterion, Limit) else "median"
 
 
 def _target_text(sampling: Sampling, known: Iterable[Facts]) -> str:
@@ -193,15 +213,15 @@ def _hardware(threshold: Threshold | None, circumstances: Circumstances) -> Hard
 def _warnings(samples: list[float], judgement: Judgement, verdict: Verdict) -> Iterable[str]:
     """What a reader should know although it does not change the verdict."""
     threshold, criterion = judgement.threshold, judgement.criterion
-    unit = criterion.threshold.unit if isinstance(criterion, Limit) else ""
+    unit = (criterion.unit if criterion and criterion.is_limit else None) or ""
     if len(samples) >= 3 and min(samples) == max(samples):
         yield (
             f"all {len(samples)} samples are exactly {Quantity(samples[0], unit)}: no variance at all is "
             "suspicious, is something cached or constant?"
         )
-    if isinstance(criterion, (Limit, NearLimit, Saturates)):
+    if criterion and criterion.is_absolute:
         yield from _weaker(judgement, verdict)
-    if threshold is None or verdict is not Verdict.HOLDS or not isinstance(criterion, Limit):
+    if not threshold or not criterion or not criterion.is_limit or verdict is not Verdict.HOLDS:
         return
     better = _better_by(criterion, judgement.sampling.rule.state)
     fits = threshold.profile == ANY or not judgement.context.selection.mismatches
@@ -228,9 +248,9 @@ def _weaker(judgement: Judgement, verdict: Verdict) -> Iterable[str]:
         yield f"sessions only {rough_time(sampling.span)} apart"
 
 
-def _better_by(criterion: Limit, state: State) -> float:
+def _better_by(criterion: Criterion, state: State) -> float:
     """By which share of the limit even the interval's end nearest to it is better."""
-    limit, at_most = criterion.threshold.value, criterion.side == "at_most"
+    limit, at_most = criterion.figure, criterion.side == "at_most"
     nearest = _finite(state.high if at_most else state.low)
     if nearest is None or not limit:
         return 0.0
@@ -279,27 +299,16 @@ class Judgement:
         self.back_to_back = False
         self.settings = noise_settings.settings()
         self.noise: list[NoiseEvidence] = []
-        self.criterion = criterion = self.plan.settle(threshold.criterion) if threshold else None
-        unit, against = None, "the samples before it"
-        if isinstance(criterion, Limit):
-            unit, against = criterion.threshold.unit, str(criterion)
-        elif isinstance(criterion, (NearLimit, Saturates)):
-            unit, against = criterion.value.unit, str(criterion)
-        elif isinstance(criterion, Unknown) and not paired:
-            unit, against = criterion.unit, "the unit its threshold names"
-        in_sessions = isinstance(criterion, (Limit, NearLimit, Saturates))
-        planned = context.sessions if in_sessions else 1
-        rule: Rule
-        if sweep is not None:
-            rule = rule_for_sweep(criterion, self.plan, sweep, seed=context.seed, sessions=planned)
-        else:
-            sessions = context.sessions
-            rule = rule_for(
-                criterion, self.plan, paired=paired, seed=context.seed, sessions=sessions
-            )
+        self.criterion = criterion = (
+            threshold.criterion.settled(self.plan.tolerance) if threshold else None
+        )
+        unit = criterion.unit if criterion and not paired else None
+        against, planned = "the unit its threshold names" if unit else "the samples before it", 1
+        if criterion and criterion.is_absolute:
+            against, planned = str(criterion), context.sessions
         self.sampling = Sampling(
             name,
-            rule,
+            _rule(self, planned),
             paired=paired,
             unit=unit,
             against=against,
@@ -351,8 +360,8 @@ class Judgement:
         state = self.sampling.rule.state
         if self.threshold is None:
             return self.record(Verdict.NOT_COMPARABLE, self._no_threshold())
-        if isinstance(self.criterion, Unknown):
-            reason = f"no published figure: {self.criterion.reason}"
+        if self.criterion and self.criterion.reason:
+            reason = f"{self.criterion}: {self.criterion.reason}"
             return self.record(Verdict.NOT_COMPARABLE, reason)
         if state.decision != "inconclusive" and (unstable := why_unstable(self.name)):
             return self.record(Verdict.INCONCLUSIVE, unstable, cause="unstable")

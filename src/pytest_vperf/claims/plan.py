@@ -4,97 +4,25 @@ Of two sources of a setting the more specific wins: the claim's entry in the thr
 marker of the test, then the option, then the ini setting, then the default. A budget on the command line comes before
 all: it is what somebody waits for now, and changes no verdict but to inconclusive.
 
-Which judge a criterion gets.
-
 How a claim can end.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vperf.stats.describe import DescribeRule
-from pytest_vperf.stats.limit import LimitRule
-from pytest_vperf.stats.pair import PairRule
-from pytest_vperf.stats.plateau import PlateauRule
 from pytest_vperf.thresholds import judge
-from pytest_vperf.thresholds.criterion import Limit, Near, NearLimit, NoWorse, Ratio, Saturates
-from pytest_vperf.thresholds.judge import DEFAULTS, Setting
+from pytest_vperf.thresholds.judge import Setting
 from pytest_vperf.thresholds.text_file import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from pytest_vperf.claims.sweep import Sweep
-    from pytest_vperf.stats.rule import Rule
-    from pytest_vperf.thresholds.criterion import Criterion
     from pytest_vperf.thresholds.profile import Threshold
-
-
-def rule_for(
-    criterion: Criterion | None, plan: Plan, *, paired: bool, seed: int, sessions: int = 3
-) -> Rule:
-    """The rule that judges a criterion; without a figure to judge by, one that only describes.
-
-    Args:
-        criterion: of the claim's threshold, settled by the plan; ``None`` where there is none.
-        plan: errors and the greatest number of pairs, or of samples.
-        paired: whether two arms are sampled.
-        seed: of the coin that orders the pairs.
-        sessions: of a limit.
-    """
-    errors = {"alpha": plan.alpha_each, "beta": plan.beta}
-    pairs = {**errors, "max_pairs": plan.pairs, "seed": seed}
-    one = {**errors, "max_samples": max(plan.pairs, sessions), "sessions": sessions}
-    match criterion:
-        case Ratio():
-            return PairRule.at_most(criterion.threshold, criterion.side, **pairs)
-        case NoWorse():
-            effect = math.log1p(plan.tolerance)
-            return PairRule.at_most(criterion.threshold, criterion.side, **pairs, effect=effect)
-        case Near():
-            return PairRule.near(criterion.value, criterion.tolerance or plan.tolerance, **pairs)
-        case Limit():
-            limit, quantile = criterion.threshold.value, criterion.quantile
-            return LimitRule.at_most(limit, criterion.side, **one, quantile=quantile)
-        case NearLimit():
-            tolerance = criterion.tolerance or plan.tolerance
-            return LimitRule.near(criterion.value.value, tolerance, **one)
-    return DescribeRule(paired=paired, seed=seed)
-
-
-def rule_for_sweep(
-    criterion: Criterion | None, plan: Plan, sweep: Sweep, *, seed: int, sessions: int = 3
-) -> PlateauRule:
-    """The rule that judges a sweep; without a figure to judge by, it describes what the sweep shows.
-
-    Args:
-        criterion: as of `rule_for`.
-        plan: errors; how many samples there are, the sweep says.
-        sweep: gets the rule.
-        seed: of the orders of its loads.
-        sessions: over which it is spread.
-
-    Raises:
-        ValueError: it has too few loads to show a plateau.
-    """
-    level = criterion if isinstance(criterion, Saturates) else None
-    sweep.rule = PlateauRule(
-        len(sweep.over),
-        value=level.value.value if level else None,
-        tolerance=(level.tolerance if level else None) or plan.tolerance or DEFAULTS["tolerance"],
-        alpha=plan.alpha_each,
-        beta=plan.beta,
-        sessions=sessions,
-        rounds=sweep.rounds,
-        seed=seed,
-    )
-    return sweep.rule
 
 
 class Verdict(str, Enum):
@@ -115,9 +43,6 @@ class Verdict(str, Enum):
 
 MARKER = "vperf"
 _ASKED_BUDGET = "--claims-budget"
-
-#: The criteria that have a tolerance.
-_WITH_TOLERANCE = (Near, NearLimit, Saturates, NoWorse)
 
 
 @dataclass(frozen=True)
@@ -163,12 +88,6 @@ class Plan:
         """
         share = self.alpha / self.claims
         return share if self.number == 1 else share / (self.number * (self.number + 1))
-
-    def settle(self, criterion: Criterion) -> Criterion:
-        """The criterion with this plan's tolerance in it; as it is, where it has none or one of its own."""
-        if isinstance(criterion, _WITH_TOLERANCE) and criterion.tolerance is None:
-            return replace(criterion, tolerance=self.tolerance)
-        return criterion
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as a record holds it."""
@@ -220,12 +139,10 @@ def plan_for(
 
 def _tolerance(threshold: Threshold | None, asked: Setting) -> Setting:
     """The tolerance of the criterion itself before the one that was asked for."""
-    criterion = threshold.criterion if threshold else None
-    if threshold is None or not isinstance(criterion, _WITH_TOLERANCE):
-        return Setting(0.0, "criterion")
-    if criterion.tolerance is None:
+    own = threshold.criterion.tolerance if threshold else 0.0
+    if own is None:
         return asked
-    return Setting(criterion.tolerance, threshold.location)
+    return Setting(own, threshold.location if threshold and own else "criterion")
 
 
 def marker_overrides(item: pytest.Item) -> dict[str, float]:

@@ -19,13 +19,12 @@ from pytest_vperf.results.record import Beside, Observation, Session, judged
 from pytest_vperf.results.run import now
 from pytest_vperf.stats.rule import count
 from pytest_vperf.targets.base import ON, Unavailable
-from pytest_vperf.thresholds.criterion import Limit, NoWorse, Ratio
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pytest_vperf.results.record import LoadFacts
-    from pytest_vperf.stats.rule import Arm, Rule, Side, State
+    from pytest_vperf.stats.rule import Arm, Rule, State
     from pytest_vperf.targets.base import Facts
     from pytest_vperf.targets.scope import Scope, ToolUse
     from pytest_vperf.thresholds.criterion import Criterion
@@ -49,17 +48,15 @@ def check_direction(claim: str, criterion: Criterion | None, value: Quantity) ->
         NotComparable: lower is better and the criterion says at least, or higher is better and it says at most.
     """
     __tracebackhide__ = True
-    side = criterion.side if isinstance(criterion, (Limit, Ratio, NoWorse)) else None
-    wanted = {"lower": "at_most", "higher": "at_least"}.get(value.direction)
-    if side is None or wanted is None or wanted == side:
+    good = criterion.direction if criterion else ""
+    if not good or value.direction in ("", good):
         return
     raise NotComparable(
-        f"claim {claim!r} is {criterion}, which is good where {_GOOD[side]} is better; of what was sampled, {value}, "
+        f"claim {claim!r} is {criterion}, which is good where {good} is better; of what was sampled, {value}, "
         f"{value.direction} is better. {_HINT[value.direction]}"
     )
 
 
-_GOOD: Mapping[Side, str] = {"at_most": "lower", "at_least": "higher"}
 _HINT: Mapping[str, str] = {
     "lower": "Sample a rate instead of a time, or use at_most or overhead.",
     "higher": "Sample a time instead of a rate, or use at_least: an overhead of 1 % in a rate is a ratio of at "

@@ -68,7 +68,7 @@ def _criteria(path: DataPath, claim: dict[str, Any]) -> Iterator[Problem]:
         yield Problem((*path, given[1]), message, at_key=True)
     elif not given and set(claim) <= set(ClaimPart.model_fields):
         # Else the misspelt key is reported, and is likely to be the criterion.
-        yield Problem(path, f"needs one of {_list(CRITERIA, 'or')}", at_key=True)
+        yield Problem(path, f"needs one of {_list(list(CRITERIA), 'or')}", at_key=True)
     for key in ("ratio", "overhead"):
         sides = claim.get(key)
         if isinstance(sides, dict) and set(sides) in (set(), {"at_most", "at_least"}):

@@ -1,12 +1,24 @@
-"""What a claim asserts about its samples, with the threshold in it."""
+"""What a claim asserts about its samples, with the threshold in it.
+
+One criterion is one class here, its key in `schema.CRITERIA`, and its rule in `pytest_vperf.claims.judgement`.
+"""
 
 from __future__ import annotations
 
+import math
 import re
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pytest_vperf.quantity import Quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Side = Literal["at_most", "at_least"]
+#: How the sides are written.
+SIGNS: Mapping[Side, str] = {"at_most": "≤", "at_least": "≥"}
 
 #: ``median`` or a percentile: ``p1`` to ``p99``, with a fraction such as ``p99.9`` where that is meant.
 Statistic = str
@@ -27,7 +39,102 @@ def quantile(statistic: Statistic) -> float:
 
 
 @dataclass(frozen=True)
-class Limit:
+class Criterion:
+    """What a claim asserts; its text says it for people.
+
+    Attributes:
+        method: the method of ``Claim`` that judges it; ``None`` where any does.
+        rule: the name of the statistical rule that judges it; empty where none does, or that of a sweep.
+    """
+
+    method: ClassVar[Literal["holds", "compares", "near", "saturates"] | None]
+    rule: ClassVar[str] = ""
+
+    # Cached properties are those that a field of a criterion may take the place of; it needs field(), or has the
+    # property as its default.
+
+    @cached_property
+    def side(self) -> Side | None:
+        """On which side of the figure the estimate has to stay; ``None`` where both are bad, or nothing is."""
+        return None
+
+    @cached_property
+    def direction(self) -> Literal["lower", "higher", ""]:
+        """The direction of the metric that has this good side; empty where every metric will do."""
+        return "lower" if self.side == "at_most" else "higher" if self.side else ""
+
+    @property
+    def _against(self) -> Quantity | float | None:
+        return None
+
+    @property
+    def figure(self) -> float | None:
+        """What the estimate is held against, in `unit`."""
+        return self._against.value if isinstance(self._against, Quantity) else self._against
+
+    @cached_property
+    def unit(self) -> str | None:
+        """The unit of the samples; ``None`` where they are of two things, whose ratio has none."""
+        return self._against.unit if isinstance(self._against, Quantity) else None
+
+    @property
+    def statistic(self) -> Statistic:
+        """Which quantile of the samples, or of their ratios, is held against the figure."""
+        return "median"
+
+    @property
+    def quantile(self) -> float:
+        """The statistic as a number between 0 and 1."""
+        return quantile(self.statistic)
+
+    @property
+    def tolerance(self) -> float | None:
+        """By which share the figure is widened: 0.02 is 2 %; ``None`` where the claim leaves it to the plan."""
+        return 0.0
+
+    @cached_property
+    def reason(self) -> str:
+        """Why there is no figure; empty where there is one."""
+        return ""
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What the rule has to know of the criterion, by name."""
+        return {"threshold": self.figure, "side": self.side}
+
+    @property
+    def compares(self) -> bool:
+        """Whether it is about two things."""
+        return self.method in ("compares", "near")
+
+    @property
+    def is_absolute(self) -> bool:
+        """Whether it holds one thing against a figure, which is judged in several sessions."""
+        return self.unit is not None and not self.reason
+
+    @property
+    def is_limit(self) -> bool:
+        """Whether that figure has a good side, as what a calibration makes has."""
+        return self.is_absolute and self.side is not None
+
+    def settled(self, tolerance: float | None) -> Criterion:
+        """The criterion with this tolerance in it; as it is, where it has none or one of its own."""
+        settings: dict[str, Any] = {"tolerance": tolerance}
+        return replace(self, **settings) if self.tolerance is None else self
+
+
+@dataclass(frozen=True)
+class _OneSided(Criterion):
+    side: Side = field()
+    threshold: Quantity | float
+
+    @property
+    def _against(self) -> Quantity | float:
+        return self.threshold
+
+
+@dataclass(frozen=True)
+class Limit(_OneSided):
     """One target's metric stays on the good side of a limit.
 
     Attributes:
@@ -36,21 +143,18 @@ class Limit:
         statistic: which quantile of the samples is held against it.
     """
 
-    side: Literal["at_most", "at_least"]
     threshold: Quantity
     statistic: Statistic = "median"
 
-    @property
-    def quantile(self) -> float:
-        """The statistic as a number between 0 and 1."""
-        return quantile(self.statistic)
+    method = "holds"
+    rule = "limit"
 
     def __str__(self) -> str:
-        return f"{'≤' if self.side == 'at_most' else '≥'} {self.threshold}"
+        return f"{SIGNS[self.side]} {self.threshold}"
 
 
 @dataclass(frozen=True)
-class Ratio:
+class Ratio(_OneSided):
     """The ratio of one target's metric over another's stays on the good side of a limit.
 
     Attributes:
@@ -59,19 +163,41 @@ class Ratio:
         overhead: written as an overhead, and shown as one.
     """
 
-    side: Literal["at_most", "at_least"]
     threshold: float
     overhead: bool = False
 
+    method = "compares"
+    rule = "ratio"
+
     def __str__(self) -> str:
-        sign = "≤" if self.side == "at_most" else "≥"
         if self.overhead:
-            return f"overhead {sign} {Quantity((self.threshold - 1) * 100, '%')}"
-        return f"ratio {sign} {Quantity(self.threshold)}"
+            return f"overhead {SIGNS[self.side]} {Quantity((self.threshold - 1) * 100, '%')}"
+        return f"ratio {SIGNS[self.side]} {Quantity(self.threshold)}"
 
 
 @dataclass(frozen=True)
-class Near:
+class _TwoSided(Criterion):
+    value: Quantity | float
+    tolerance: float | None = None
+
+    _words: ClassVar[str] = "near"
+
+    @property
+    def _against(self) -> Quantity | float:
+        return self.value
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        return {"value": self.figure, "tolerance": self.tolerance}
+
+    def __str__(self) -> str:
+        around = "" if self.tolerance is None else f" ± {_percent(self.tolerance)}"
+        value = self.value if isinstance(self.value, Quantity) else Quantity(self.value)
+        return f"{self._words} {value}{around}"
+
+
+@dataclass(frozen=True)
+class Near(_TwoSided):
     """The ratio of one target's metric over another's is a value, within a tolerance.
 
     Attributes:
@@ -81,14 +207,13 @@ class Near:
     """
 
     value: float
-    tolerance: float | None = None
 
-    def __str__(self) -> str:
-        return f"near {Quantity(self.value)}{_around(self.tolerance)}"
+    method = "near"
+    rule = "ratio near"
 
 
 @dataclass(frozen=True)
-class NearLimit:
+class NearLimit(_TwoSided):
     """The median of one target's metric is a value, within a tolerance.
 
     Attributes:
@@ -97,14 +222,13 @@ class NearLimit:
     """
 
     value: Quantity
-    tolerance: float | None = None
 
-    def __str__(self) -> str:
-        return f"near {self.value}{_around(self.tolerance)}"
+    method = "holds"
+    rule = "limit near"
 
 
 @dataclass(frozen=True)
-class Saturates:
+class Saturates(_TwoSided):
     """Over a sweep of loads one target's metric flattens, near a value.
 
     Attributes:
@@ -113,14 +237,13 @@ class Saturates:
     """
 
     value: Quantity
-    tolerance: float | None = None
 
-    def __str__(self) -> str:
-        return f"saturates near {self.value}{_around(self.tolerance)}"
+    method = "saturates"
+    _words = "saturates near"
 
 
 @dataclass(frozen=True)
-class NoWorse:
+class NoWorse(Criterion):
     """The candidate's metric is no worse than the baseline's by more than a tolerance.
 
     Attributes:
@@ -128,11 +251,14 @@ class NoWorse:
         tolerance: how much worse counts as no worse: 0.02 is 2 %; ``None`` where the plan has not said yet.
     """
 
-    direction: Literal["lower", "higher"]
+    direction: Literal["lower", "higher"] = field()
     tolerance: float | None = None
 
+    method = "compares"
+    rule = "ratio"
+
     @property
-    def side(self) -> Literal["at_most", "at_least"]:
+    def side(self) -> Side:
         """On which side of `threshold` the ratio has to stay."""
         return "at_most" if self.direction == "lower" else "at_least"
 
@@ -149,6 +275,15 @@ class NoWorse:
             raise ValueError("the tolerance of no_worse is not known yet")
         return 1 + self.tolerance if self.direction == "lower" else 1 / (1 + self.tolerance)
 
+    @property
+    def _against(self) -> float:
+        return self.threshold
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Those of a limit, and the distance from it that matters."""
+        return {**super().arguments, "effect": math.log1p(self.tolerance or 0.0)}
+
     def __str__(self) -> str:
         if self.tolerance is None:
             return "no worse"
@@ -156,7 +291,7 @@ class NoWorse:
 
 
 @dataclass(frozen=True)
-class Unknown:
+class Unknown(Criterion):
     """The document names the case but gives no figure: it is measured and reported, and judged by nothing.
 
     Attributes:
@@ -164,18 +299,13 @@ class Unknown:
         unit: the unit the metric is reported in.
     """
 
-    reason: str
-    unit: str
+    reason: str = field()
+    unit: str = field()
+
+    method = None
 
     def __str__(self) -> str:
         return "no published figure"
-
-
-Criterion = Limit | Ratio | Near | NearLimit | Saturates | NoWorse | Unknown
-
-
-def _around(tolerance: float | None) -> str:
-    return "" if tolerance is None else f" ± {_percent(tolerance)}"
 
 
 def _percent(share: float) -> str:

@@ -16,15 +16,6 @@ from typing import TYPE_CHECKING
 import pytest_vperf
 from pytest_vperf.thresholds import schema
 from pytest_vperf.thresholds.consistency import disagreements
-from pytest_vperf.thresholds.criterion import (
-    Limit,
-    Near,
-    NearLimit,
-    NoWorse,
-    Ratio,
-    Saturates,
-    Unknown,
-)
 from pytest_vperf.thresholds.judge import Setting
 from pytest_vperf.thresholds.match import Match
 from pytest_vperf.thresholds.reader import YamlSource, read_yaml
@@ -258,7 +249,7 @@ def _threshold(
 ) -> Threshold:
     return Threshold(
         name=name,
-        criterion=_criterion(part),
+        criterion=part.criterion,
         summary=part.summary or "",
         source=_source(part, whole.rule) if part.source else None,
         profile=whole.hardware.name,
@@ -277,35 +268,6 @@ def _judge(part: JudgePart | None, path: DataPath, file: YamlSource) -> dict[str
         for key, value in (part or JudgePart())
         if value is not None
     }
-
-
-def _criterion(part: schema.ClaimPart) -> Criterion:
-    if part.at_most is not None:
-        return Limit("at_most", part.at_most.quantity, part.statistic)
-    if part.at_least is not None:
-        return Limit("at_least", part.at_least.quantity, part.statistic)
-    if part.ratio is not None:
-        if part.ratio.at_most is not None:
-            return Ratio("at_most", part.ratio.at_most)
-        assert part.ratio.at_least is not None
-        return Ratio("at_least", part.ratio.at_least)
-    if part.overhead is not None:
-        if part.overhead.at_most is not None:
-            return Ratio("at_most", 1 + part.overhead.at_most.quantity.value / 100, overhead=True)
-        assert part.overhead.at_least is not None
-        return Ratio("at_least", 1 + part.overhead.at_least.quantity.value / 100, overhead=True)
-    if part.near is not None:
-        value, tolerance = part.near.value, part.near.tolerance
-        if isinstance(value, float):
-            return Near(value, tolerance)
-        return NearLimit(value.quantity, tolerance)
-    if part.saturates is not None:
-        return Saturates(part.saturates.near.quantity, part.saturates.tolerance)
-    if part.no_worse is not None:
-        return NoWorse("lower" if part.no_worse == "lower_is_better" else "higher")
-    assert part.unknown is not None
-    assert part.unit is not None
-    return Unknown(part.unknown, part.unit)
 
 
 def _source(claim: schema.ClaimPart, rule: str | None) -> Source:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationErr
 from pydantic.json_schema import GenerateJsonSchema
 
 from pytest_vperf.quantity import QuantityError
+from pytest_vperf.thresholds import criterion as criteria
 from pytest_vperf.thresholds import judge
 from pytest_vperf.thresholds.match import Comparison
 from pytest_vperf.thresholds.scalars import (
@@ -39,7 +40,9 @@ from pytest_vperf.thresholds.scalars import (
 from pytest_vperf.thresholds.text_file import DataPath, Problem, nearest, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    from pytest_vperf.thresholds.criterion import Criterion, Side
 
 
 _DIRECTIONS = ("lower_is_better", "higher_is_better")
@@ -333,11 +336,31 @@ class SourcePart(Part):
     )
 
 
-#: The keys of a claim of which it has exactly one.
-CRITERIA = (
-    *("at_most", "at_least", "ratio", "overhead"),
-    *("near", "saturates", "no_worse", "unknown"),
-)
+#: The keys of a claim of which it has exactly one: what its value and the claim assert.
+CRITERIA: Mapping[str, Callable[[Any, ClaimPart], Criterion]] = {
+    "at_most": lambda limit, claim: criteria.Limit("at_most", limit.quantity, claim.statistic),
+    "at_least": lambda limit, claim: criteria.Limit("at_least", limit.quantity, claim.statistic),
+    "ratio": lambda ratio, _: criteria.Ratio(*_side(ratio)),
+    "overhead": lambda overhead, _: _overhead(*_side(overhead)),
+    "near": lambda near, _: _near(near.value, near.tolerance),
+    "saturates": lambda level, _: criteria.Saturates(level.near.quantity, level.tolerance),
+    "no_worse": lambda better, _: criteria.NoWorse(better.removesuffix("_is_better")),
+    "unknown": lambda reason, claim: criteria.Unknown(reason, claim.unit or ""),
+}
+
+
+def _side(part: Any) -> tuple[Side, Any]:
+    return ("at_least", part.at_least) if part.at_most is None else ("at_most", part.at_most)
+
+
+def _overhead(side: Side, written: Written) -> Criterion:
+    return criteria.Ratio(side, 1 + written.quantity.value / 100, overhead=True)
+
+
+def _near(value: float | Written, tolerance: float | None) -> Criterion:
+    if isinstance(value, Written):
+        return criteria.NearLimit(value.quantity, tolerance)
+    return criteria.Near(value, tolerance)
 
 
 def _cpus(value: object) -> Comparison:
@@ -494,6 +517,12 @@ class ClaimPart(Part):
     summary: Text | None = Field(None, description="The claim as a sentence.")
     judge: JudgePart | None = Field(None, description="How this claim is judged.")
     source: SourcePart | None = Field(None, description="Where the threshold comes from.")
+
+    @property
+    def criterion(self) -> Criterion:
+        """What the claim asserts."""
+        key = next(key for key in CRITERIA if getattr(self, key) is not None)
+        return CRITERIA[key](getattr(self, key), self)
 
 
 class FilePart(Part):

@@ -113,7 +113,7 @@ def test_a_tolerance_widens_no_published_figure(
     plan = plan_for(threshold(criterion), {"tolerance": 0.05}, settings, 1)
     assert plan.tolerance == 0
     assert plan.origins["tolerance"] == "criterion"
-    assert plan.settle(criterion) == criterion
+    assert criterion.settled(plan.tolerance) == criterion
 
 
 def test_nothing_is_widened_where_there_is_no_threshold(settings: Mapping[str, Setting]) -> None:
@@ -134,10 +134,10 @@ def test_a_criterion_s_own_tolerance_counts_first(
 ) -> None:
     plan = plan_for(threshold(given_), {"tolerance": 0.03}, settings, 1)
     assert (plan.tolerance, plan.origins["tolerance"]) == (0.03, "marker")
-    assert str(plan.settle(given_)) == shown
+    assert str(given_.settled(plan.tolerance)) == shown
     plan = plan_for(threshold(own, tolerance=0.04), {"tolerance": 0.03}, settings, 1)
     assert (plan.tolerance, plan.origins["tolerance"]) == (0.05, "one.yaml:6")
-    assert plan.settle(own) == own
+    assert own.settled(plan.tolerance) == own
 
 
 def test_later_claims_of_a_test_share_half_of_what_the_first_has(

@@ -24,6 +24,7 @@ from pytest_vperf.commands.calibrate.survey import DIRECTIONS, LEFT_ALONE, MEASU
 from pytest_vperf.quantity import QuantityError, conversion_factor, format_number
 from pytest_vperf.reporting.console import print_table, tell
 from pytest_vperf.stats.prediction import predict
+from pytest_vperf.thresholds.criterion import SIGNS
 from pytest_vperf.thresholds.scalars import parse_claim_name
 
 if TYPE_CHECKING:
@@ -170,7 +171,6 @@ def _in_unit(record: Mapping[str, Any], unit: str) -> list[float]:
 
 
 _COLUMNS = ("claim", "figures of the runs", "limit", "margin")
-_SIGNS = {"at_most": "≤", "at_least": "≥"}
 
 
 def print_limits(
@@ -194,7 +194,7 @@ def _row(each: Calibrated) -> list[str]:
     *numbers, last = [figure.split(" ", 1) for figure in each.figures]
     figures = "  ".join([*(number for number, _ in numbers), " ".join(last)])
     floor = ", the least there is" if each.floored else ""
-    return [each.name, figures, f"{_SIGNS[each.side]} {each.limit}", f"{each.margin}{floor}"]
+    return [each.name, figures, f"{SIGNS[each.side]} {each.limit}", f"{each.margin}{floor}"]
 
 
 def _notes(found: Gathered) -> list[str]:

@@ -14,7 +14,6 @@ from pytest_vperf.claims.sampling import Sampling
 from pytest_vperf.quantity import Quantity
 from pytest_vperf.stats.describe import SurveyRule
 from pytest_vperf.thresholds.consistency import ANY
-from pytest_vperf.thresholds.criterion import Limit, NearLimit, Saturates, Unknown
 from pytest_vperf.thresholds.hardware import UnknownClaim
 
 if TYPE_CHECKING:
@@ -52,26 +51,26 @@ def why_left_alone(
     """
     meant = threshold or model
     criterion = meant.criterion if meant else None
-    if swept or isinstance(criterion, Saturates):
+    if swept or (criterion and criterion.method == "saturates"):
         return "a level where more load brings no more, which has two sides; a limit has one"
-    if paired or not (criterion is None or isinstance(criterion, (Limit, NearLimit, Unknown))):
+    if paired or (criterion and criterion.compares):
         return "a comparison needs no calibration: it holds on every machine or on none"
-    if meant is None:
+    if meant is None or criterion is None:
         return ""
     where, source = meant.location, meant.source
-    if isinstance(criterion, NearLimit):
+    if criterion.is_absolute and not criterion.is_limit:
         return f"near a value, which has two sides; a limit has one ({where})"
-    if isinstance(criterion, Limit) and criterion.statistic != "median":
+    if criterion.statistic != "median":
         return f"about {criterion.statistic}, and calibrated are medians ({where})"
     if threshold is None:
         return ""
     if source is not None and source.calibration is not None:
         return ""
-    if isinstance(criterion, Limit) and threshold.profile == ANY and profile != ANY:
+    if criterion.is_limit and threshold.profile == ANY and profile != ANY:
         return f"has a limit for every machine ({where})"
     if threshold.profile == profile and source is not None:
-        return f"{'its figure is published' if isinstance(criterion, Limit) else 'is published'} ({where})"
-    if threshold.profile == profile and isinstance(criterion, Limit):
+        return f"{'its figure is published' if criterion.is_limit else 'is published'} ({where})"
+    if threshold.profile == profile and criterion.is_limit:
         return f"has a limit that is not from a calibration ({where}); without it there the claim is calibrated"
     return ""
 
@@ -80,7 +79,6 @@ def why_left_alone(
 LEFT_ALONE = "left alone"
 #: What it says of one that is, by the direction of its samples; ``none`` where they have none.
 DIRECTIONS = {"lower": "lower is better", "higher": "higher is better", "": "none"}
-_BETTER = {"at_most": "lower", "at_least": "higher", "": ""}
 #: The reason of one that is, if nothing went wrong.
 MEASURED = "measured for a calibration"
 
@@ -92,10 +90,7 @@ class Survey(Judgement):
         """Prepare to measure; ``number`` says which claim of its test it is."""
         super().__init__(claim.name, claim.threshold, context, paired=False, number=number)
         model = claim.model.criterion if claim.model else None
-        limit = model if isinstance(model, Limit) else None
-        unit = limit.threshold.unit if limit else None
-        if isinstance(model, Unknown):
-            unit = model.unit
+        unit = model.unit if model else None
         self.criterion = None
         self.sampling = Sampling(
             claim.name,
@@ -106,9 +101,9 @@ class Survey(Judgement):
             budget=self.plan.budget,
             planned=context.sessions,
             progress=context.progress,
-            criterion=limit,
+            criterion=model,
         )
-        self._side = "" if limit is None else limit.side
+        self._direction = model.direction if model else ""
         self._directions: set[str] = set()
 
     def visit(self, samplers: Mapping[Arm, Sampler], context: Circumstances) -> None:
@@ -125,7 +120,7 @@ class Survey(Judgement):
     ) -> ClaimRecord:
         """As `Judgement.record`; its criterion is the direction."""
         made = super().record(verdict, reason, target=target, cause=cause)
-        known = self._directions - {""} or {_BETTER[self._side]}
+        known = self._directions - {""} or {self._direction}
         made["criterion"] = DIRECTIONS[known.pop()] if len(known) == 1 else "none"
         return made
 
@@ -165,7 +160,7 @@ class SurveyedClaim(Claim):
         self._profile = profile
         self.model = self.threshold or _elsewhere(name, circumstances.selection)
 
-    def _check(self, method: str, *kinds: type) -> None:
+    def _check(self, method: str) -> None:
         """Every method will do: what has another criterion is left alone."""
 
     def _begin(
@@ -210,5 +205,5 @@ def _elsewhere(name: str, selection: Selection) -> Threshold | None:
     """The first threshold of other hardware that has a figure, else the first that names a unit."""
     known = [selection.known[each].find(name) for each in selection.holders(name)]
     found = [each for each in known if each is not None]
-    limits = [each for each in found if isinstance(each.criterion, Limit)]
+    limits = [each for each in found if each.criterion.is_limit]
     return next(iter(limits or found), None)

@@ -6,19 +6,17 @@ The last verdict of a claim, out of many runs.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from pytest_vperf.thresholds.consistency import ANY
-from pytest_vperf.thresholds.criterion import Limit, Near, NearLimit, NoWorse, Saturates, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pytest_vperf.commands.claims.measured import Measured
     from pytest_vperf.commands.claims.tests import NamingTest
-    from pytest_vperf.thresholds.criterion import Criterion
     from pytest_vperf.thresholds.profile import HardwareProfile, Threshold
 
 
@@ -132,18 +130,11 @@ class Line:
 
 def limit(threshold: Threshold) -> str:
     """What a threshold asserts, as the record of a run has it."""
-    criterion: Criterion = threshold.criterion
-    if isinstance(criterion, (Near, NearLimit, Saturates, NoWorse)) and criterion.tolerance is None:
-        tolerance = threshold.judge.get("tolerance")
-        criterion = replace(criterion, tolerance=tolerance.value if tolerance else None)
-    if isinstance(criterion, Limit) and criterion.statistic != "median":
-        return f"{criterion.statistic} {criterion}"
-    return str(criterion)
-
-
-def unknown_reason(threshold: Threshold) -> str:
-    """Why a threshold has no figure; empty where it has one."""
-    return threshold.criterion.reason if isinstance(threshold.criterion, Unknown) else ""
+    tolerance = threshold.judge.get("tolerance")
+    criterion = threshold.criterion.settled(tolerance.value if tolerance else None)
+    return (
+        str(criterion) if criterion.statistic == "median" else f"{criterion.statistic} {criterion}"
+    )
 
 
 def lines(

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from pytest_vperf import __version__
-from pytest_vperf.commands.claims.lines import unknown_reason
 from pytest_vperf.commands.claims.records import FORMAT, Kept
 from pytest_vperf.foreign_text import (
     line as one_line,
@@ -268,7 +267,7 @@ def _cells(line: Line, machines: Machines) -> list[str]:
         name += f" of {_code(line.entry)}"
     tests = "<br>".join(_code(each) for each in line.tests) or "-"
     limit, source = _text(line.limit), _text(line.source) or "-"
-    if line.threshold and (unknown := unknown_reason(line.threshold)):
+    if line.threshold and (unknown := line.threshold.criterion.reason):
         limit += f": {_text(short(unknown))}"
     if line.last is None:
         return [name, limit, source, tests, "-", "-", "-", "-", "-", _text(line.why)]
@@ -354,7 +353,7 @@ def _line(line: Line) -> dict[str, Any]:
         "claim": line.name,
         "entry": line.entry,
         "limit": line.limit,
-        "unknown": unknown_reason(threshold) if threshold else "",
+        "unknown": threshold.criterion.reason if threshold else "",
         "summary": threshold.summary if threshold else "",
         "source": str(source) if source else "",
         "tests": list(line.tests),

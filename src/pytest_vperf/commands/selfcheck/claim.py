@@ -13,7 +13,6 @@ from pytest_vperf.commands.selfcheck.check import Metric, SelfCheck
 from pytest_vperf.machine import lock
 from pytest_vperf.results.run import now
 from pytest_vperf.targets.base import Unavailable
-from pytest_vperf.thresholds.criterion import Limit, NoWorse, Ratio
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from pytest_vperf.claims.sweep import Sweep
     from pytest_vperf.commands.selfcheck.check import Request
     from pytest_vperf.results.record import ClaimRecord
-    from pytest_vperf.stats.rule import Arm, Side
-    from pytest_vperf.thresholds.criterion import Criterion
+    from pytest_vperf.stats.rule import Arm
 
 
 def chosen(name: str, patterns: Iterable[str]) -> bool:
@@ -94,7 +92,8 @@ class CheckedClaim(Claim):
         __tracebackhide__ = True
         context, request, plan = self._circumstances, self._request, judgement.plan
         tolerance = request.tolerance or plan.tolerance or request.usual_tolerance
-        side = _side(judgement.criterion)
+        # Where nothing says which direction is the bad one, more is taken for worse.
+        side = (judgement.criterion.side if judgement.criterion else None) or "at_most"
         result = Result(
             claim=self.name,
             nodeid=context.nodeid,
@@ -147,8 +146,3 @@ def _suspicion(result: Result) -> str:
         return ""
     what = f"{values[0]:g} {result['unit']}".rstrip()
     return f"; all {len(values)} samples are exactly {what}: is something cached or constant?"
-
-
-def _side(criterion: Criterion | None) -> Side:
-    """Which direction of the metric is the bad one; where nothing says so, more is taken for worse."""
-    return criterion.side if isinstance(criterion, (Limit, Ratio, NoWorse)) else "at_most"
