@@ -3,6 +3,8 @@
 A file may be broken, or somebody's who means ill: a value of JSON takes up to thirty times its text in memory, so
 that it counts how much is read at once. `pytest_vperf.results.run` writes a claim on each line, and so they are read
 one after the other; a file that another program has put into another form is read whole, and may be so much smaller.
+
+Each reader says with a `Part` what it wants of a record, and with what types; a record has many more keys.
 """
 
 from __future__ import annotations
@@ -13,9 +15,14 @@ import json
 import os
 import stat
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Generic, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from pytest_vperf.results import journal
+from pytest_vperf.results.run import FORMAT
+from pytest_vperf.thresholds.text_file import key_path, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -38,6 +45,66 @@ class RecordProblem(Exception):
 
 class ForeignFile(RecordProblem):
     """A file is in a form that no record ever had."""
+
+
+class WrongShape(Exception):
+    """A part of a record is JSON, and not what records have there; the text names the keys."""
+
+
+def _moment(text: str) -> str:
+    if datetime.fromisoformat(text).tzinfo is None:
+        raise ValueError("a time without its zone")
+    return text
+
+
+Moment = Annotated[str, AfterValidator(_moment)]
+
+
+class Part(BaseModel):
+    """What is read of a part of a record (`docs/results.md`)."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False, extra="ignore", frozen=True)
+
+
+_Part = TypeVar("_Part", bound=Part)
+
+
+def check_format(head: dict[str, Any]) -> None:
+    """Refuse what is of another version.
+
+    Raises:
+        RecordProblem: it is.
+    """
+    if head.get("format") != FORMAT or isinstance(head["format"], bool):
+        raise RecordProblem(
+            f"has format {shown(head.get('format'))}, and this vperf reads {FORMAT}"
+        )
+
+
+def checked(part: type[_Part], data: Any, where: str = "", *, most: int = 1) -> _Part:
+    """A part of a record.
+
+    Args:
+        part: what it is to be.
+        data: its JSON, or a value that was read from JSON.
+        where: of it in the record, for messages.
+        most: how many of several problems are named.
+
+    Raises:
+        RecordProblem: it is not JSON.
+        WrongShape: it is something else.
+    """
+    if not isinstance(data, bytes):
+        data = json.dumps(data, ensure_ascii=False).encode("utf-8", "replace")
+    try:
+        return part.model_validate_json(data)
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_input=False)
+    if problems[0]["type"] == "json_invalid":
+        raise RecordProblem(f"is not JSON: {where}{problems[0]['msg']}")
+    told = [f"{where}{key_path(each['loc']) or 'JSON'}: {each['msg']}" for each in problems]
+    more = f"; … {len(told) - most} more" if len(told) > most > 1 else ""
+    raise WrongShape("; ".join(told[:most]) + more)
 
 
 @dataclass

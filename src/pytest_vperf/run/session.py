@@ -84,15 +84,11 @@ class RunHardware:
             from pytest_vperf.thresholds.profile import (
                 ThresholdError,
                 load_profiles,
-                shipped_folder,
+                threshold_folders,
             )
 
-            settings = self._of.settings
-            shipped = shipped_folder()
-            # Of two files of one name the first counts: the user's.
-            folders = [*settings.thresholds, *([shipped] if shipped else [])]
             try:
-                profiles = load_profiles(folders)
+                profiles = load_profiles(threshold_folders(self._of.settings.thresholds))
                 machine = fingerprint.read()
                 selection = self._choose(profiles, machine)
             except (ThresholdError, HardwareError) as error:

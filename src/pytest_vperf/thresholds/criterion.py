@@ -276,7 +276,8 @@ class NoWorse(Criterion):
         return 1 + self.tolerance if self.direction == "lower" else 1 / (1 + self.tolerance)
 
     @property
-    def _against(self) -> float:
+    def figure(self) -> float:
+        """The worst ratio; as `threshold`."""
         return self.threshold
 
     @property

@@ -39,6 +39,7 @@ __all__ = [
     "load_profile",
     "load_profiles",
     "shipped_folder",
+    "threshold_folders",
 ]
 
 
@@ -237,6 +238,12 @@ def shipped_folder() -> Path | None:
     """The folder of threshold files that came with the package; ``None`` where it is not installed as a wheel."""
     folder = Path(pytest_vperf.__file__).parent / "thresholds" / "shipped"
     return folder if folder.is_dir() else None
+
+
+def threshold_folders(own: Sequence[Path]) -> tuple[Path, ...]:
+    """Where threshold files are: in ``own`` folders, which count first, and in the one of the package."""
+    shipped = shipped_folder()
+    return (*own, *([shipped] if shipped else []))
 
 
 def json_schema() -> dict[str, object]:

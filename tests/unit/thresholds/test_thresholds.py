@@ -210,6 +210,7 @@ def test_no_worse_is_a_ratio_once_the_tolerance_is_known() -> None:
     assert str(lower) == str(higher) == "no worse by more than 25 %"
     with pytest.raises(ValueError, match="the tolerance of no_worse is not known yet"):
         _ = NoWorse("lower").threshold
+    assert not NoWorse("lower").is_limit  # which is asked of a file's, before there is a plan
 
 
 def test_a_claim_is_judged_as_it_says_and_else_as_the_file_says(

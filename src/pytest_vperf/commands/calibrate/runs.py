@@ -14,18 +14,16 @@ import json
 import sys
 import time
 from dataclasses import dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic import Field
 
 from pytest_vperf.commands.calibrate.plugin import forget_project, write_request
 from pytest_vperf.commands.pytest_process import NOTHING_COLLECTED, RAN, run_pytest
 from pytest_vperf.machine import noise, noise_settings, noise_warnings
 from pytest_vperf.machine.whole_file import write_whole
 from pytest_vperf.results import reading
-from pytest_vperf.results.run import FORMAT
-from pytest_vperf.thresholds.text_file import key_path, shown
+from pytest_vperf.results.reading import Moment, Part, checked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -86,29 +84,17 @@ class RunRecordProblem(Exception):
     """A file is no record of a run that limits can be made from; the text says why, without the file's name."""
 
 
-def _moment(text: str) -> str:
-    if datetime.fromisoformat(text).tzinfo is None:
-        raise ValueError("a time without its zone")
-    return text
-
-
-class _Part(BaseModel):
-    """What is read of a record; it has many more keys (`docs/results.md`)."""
-
-    model_config = ConfigDict(strict=True, allow_inf_nan=False, extra="ignore")
-
-
-class _Session(_Part):
+class _Session(Part):
     window_s: float
     steal: float = 0.0
-    throttled: dict[str, int] = {}
+    throttled: dict[str, int] = Field(default_factory=dict)
 
 
-class _Noise(_Part):
+class _Noise(Part):
     sessions: list[_Session]
 
 
-class _Claim(_Part):
+class _Claim(Part):
     name: str
     nodeid: str
     verdict: str
@@ -120,14 +106,11 @@ class _Claim(_Part):
     noise: _Noise
 
 
-class _Run(_Part):
+class _Run(Part):
     format: int
-    started: Annotated[str, AfterValidator(_moment)]
+    started: Moment
     fingerprint: dict[str, str] | None
     claims: list[_Claim]
-
-
-_AnyPart = TypeVar("_AnyPart", bound=_Part)
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -137,36 +120,20 @@ def read(path: Path) -> dict[str, Any]:
         RunRecordProblem: it cannot be read, is cut off, or says what no record of this version can.
     """
     try:
-        found = reading.read(path, _check, lambda number, text: _of_claim(text, number))
+        found = reading.read(
+            path,
+            reading.check_format,
+            lambda number, text: checked(_Claim, text, f"claims.{number}."),
+        )
+        if found.note:
+            raise RunRecordProblem("its run did not come to its end")
+        run = checked(_Run, {**found.head, "claims": found.head.get("claims", [])})
     except reading.RecordProblem as error:
         raise RunRecordProblem(f"it {error}") from None
-    if found.note:
-        raise RunRecordProblem("its run did not come to its end")
-    head = {**found.head, "claims": found.head.get("claims", [])}
-    run = _checked(_Run, json.dumps(head, ensure_ascii=False).encode("utf-8", "replace"))
+    except reading.WrongShape as error:
+        raise RunRecordProblem(str(error)) from None
     claims = [claim.model_dump(exclude_unset=True) for claim in found.claims or ()]
     return {**run.model_dump(exclude_unset=True), "claims": claims}
-
-
-def _check(head: dict[str, Any]) -> None:
-    if head.get("format") != FORMAT:
-        raise RunRecordProblem(
-            f"it has format {shown(head.get('format'))}, and this vperf reads {FORMAT}"
-        )
-
-
-def _of_claim(text: bytes, number: int) -> _Claim:
-    return _checked(_Claim, text, f"claims.{number}.")
-
-
-def _checked(part: type[_AnyPart], data: bytes, where: str = "") -> _AnyPart:
-    try:
-        return part.model_validate_json(data)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        if first["type"] == "json_invalid":
-            raise RunRecordProblem(f"it is not JSON: {where}{first['msg']}") from None
-        raise RunRecordProblem(f"{where}{key_path(first['loc']) or 'it'}: {first['msg']}") from None
 
 
 _PLUGIN = "pytest_vperf.commands.calibrate.plugin"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from pytest_vperf import __version__
-from pytest_vperf.commands.claims.records import FORMAT, Kept
+from pytest_vperf.commands.claims.records import Kept
 from pytest_vperf.foreign_text import (
     line as one_line,
 )
@@ -34,6 +34,7 @@ from pytest_vperf.foreign_text import (
     to_json,
 )
 from pytest_vperf.reporting.console import print_table, tell
+from pytest_vperf.results.run import FORMAT
 from pytest_vperf.thresholds.consistency import ANY
 
 if TYPE_CHECKING:

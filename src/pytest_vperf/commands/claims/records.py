@@ -7,44 +7,24 @@ Keys that are not named here are left alone: a record has many more.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-)
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from pytest_vperf.results import reading
-from pytest_vperf.thresholds.text_file import key_path, shown
+from pytest_vperf.results.reading import Moment, Part, checked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
     from pathlib import Path
-    from typing import TypeVar
 
 
-#: Of ``docs/results.md``.
-FORMAT = 1
 #: The details of a target that say where it was, and of two machines of one kind what tells them apart.
 _WHERE = ("lab", "emulated", "on", "guest_kernel")
 Verdict = Literal["holds", "refuted", "inconclusive", "not comparable", "not measured"]
 
 
-def _moment(text: str) -> str:
-    if datetime.fromisoformat(text).tzinfo is None:
-        raise ValueError("a time without its zone")
-    return text
-
-
-Moment = Annotated[str, AfterValidator(_moment)]
 #: Of one claim; the greatest number that a document publishes is 1,023.
 MOST_TARGETS = 2000
 #: Of longer texts the beginning is kept: a table shows less of each, and a file may have very many.
@@ -52,11 +32,7 @@ LONGEST = 4000
 Words = Annotated[str, AfterValidator(lambda text: text[:LONGEST])]
 
 
-class _ShapePart(BaseModel):
-    model_config = ConfigDict(strict=True, allow_inf_nan=False, extra="ignore", frozen=True)
-
-
-class TargetPart(_ShapePart):
+class TargetPart(Part):
     """What a target was; of its details those that say where it was."""
 
     kind: Words
@@ -69,7 +45,7 @@ class TargetPart(_ShapePart):
         return {key: details[key] for key in _WHERE if key in details}
 
 
-class HardwarePart(_ShapePart):
+class HardwarePart(Part):
     """By which profile it was judged, and whether the machine is that of the profile named."""
 
     profile: Words
@@ -77,7 +53,7 @@ class HardwarePart(_ShapePart):
     mismatches: Annotated[list[Words], Field(max_length=MOST_TARGETS)]
 
 
-class ClaimPart(_ShapePart):
+class ClaimPart(Part):
     """A claim; of its samples the first where there is no estimate, for which it stands then."""
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
@@ -102,13 +78,13 @@ class ClaimPart(_ShapePart):
         return samples[:1] if info.data.get("estimate") is None else []
 
 
-class ProfilePart(_ShapePart):
+class ProfilePart(Part):
     """The profiles of a run."""
 
     names: list[str]
 
 
-class RunPart(_ShapePart):
+class RunPart(Part):
     """A run, as ``--claims-json`` writes it."""
 
     vperf: str
@@ -118,16 +94,13 @@ class RunPart(_ShapePart):
     claims: list[ClaimPart]
 
 
-class Kept(_ShapePart):
+class Kept(Part):
     """What ``--keep`` writes: the runs that the last verdicts are of, with these claims only."""
 
     format: Literal[1] = 1
     vperf: str
     runs: list[RunPart]
 
-
-if TYPE_CHECKING:
-    _Part = TypeVar("_Part", bound=BaseModel)
 
 _PROBLEMS_SHOWN = 3
 #: Of all claims of a file.
@@ -165,16 +138,13 @@ def read(path: Path) -> Read:
     def check(head: dict[str, Any]) -> None:
         if "vperf" not in head or not {"claims", "runs"} & head.keys():
             raise NoRecord(f"{path}: is not a record of `pytest --claims-json`")
-        if head.get("format") != FORMAT or isinstance(head["format"], bool):
-            raise RecordError(
-                f"{path}: has format {shown(head.get('format'))}, and this vperf reads {FORMAT}"
-            )
+        reading.check_format(head)
 
     targets = 0
 
     def claim(number: int, text: bytes) -> ClaimPart:
         nonlocal targets
-        part = _checked(ClaimPart, text, path, f"claims.{number}.")
+        part = checked(ClaimPart, text, f"claims.{number}.", most=_PROBLEMS_SHOWN)
         targets += len(part.targets) + len(part.hardware.mismatches)
         if targets > _MOST_TARGETS:
             raise RecordError(f"{path}: has more than {_MOST_TARGETS} targets; no record has")
@@ -182,16 +152,16 @@ def read(path: Path) -> Read:
 
     try:
         found = reading.read(path, check, claim)
+        if found.claims is None and "runs" in found.head:
+            return Read(checked(Kept, found.head, most=_PROBLEMS_SHOWN).runs)
+        head = found.head if found.claims is None else {**found.head, "claims": []}
+        run = checked(RunPart, head, most=_PROBLEMS_SHOWN)
     except reading.ForeignFile as error:
         raise NoRecord(f"{path}: {error}") from None
-    except reading.RecordProblem as error:
+    except (reading.RecordProblem, reading.WrongShape) as error:
         raise RecordError(f"{path}: {error}") from None
     if found.claims is None:
-        kept = "runs" in found.head
-        data = json.dumps(found.head, ensure_ascii=False).encode("utf-8", "replace")
-        return Read(_checked(Kept, data, path).runs if kept else [_checked(RunPart, data, path)])
-    head = {**found.head, "claims": []}
-    run = _checked(RunPart, json.dumps(head, ensure_ascii=False).encode("utf-8", "replace"), path)
+        return Read([run])
     note = f"{path}: {found.note}" if found.note else ""
     return Read([run.model_copy(update={"claims": found.claims})], note)
 
@@ -230,19 +200,3 @@ def read_all(paths: Iterable[Path]) -> Found:
             except RecordError as error:
                 (found.damaged if inside else found.wrong).append(str(error))
     return found
-
-
-def _checked(part: type[_Part], data: bytes, path: Path, where: str = "") -> _Part:
-    try:
-        return part.model_validate_json(data)
-    except ValidationError as error:
-        problems = error.errors(include_url=False, include_input=False)
-        if problems[0]["type"] == "json_invalid":
-            raise RecordError(f"{path}: is not JSON: {where}{problems[0]['msg']}") from None
-        raise RecordError(f"{path}: {_described(problems, where)}") from None
-
-
-def _described(problems: Sequence[Any], where: str) -> str:
-    told = [f"{where}{key_path(each['loc']) or 'JSON'}: {each['msg']}" for each in problems]
-    more = f"; … {len(told) - _PROBLEMS_SHOWN} more" if len(told) > _PROBLEMS_SHOWN else ""
-    return "; ".join(told[:_PROBLEMS_SHOWN]) + more

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_vperf.run.settings import read_settings
-from pytest_vperf.thresholds.profile import shipped_folder, stands_for
+from pytest_vperf.thresholds.profile import stands_for, threshold_folders
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -82,8 +82,7 @@ def ask(thresholds: Sequence[str] = ()) -> Project:
         status = pytest.main(words, plugins=[question])
     if question.settings is None or question.root is None:
         raise ProjectError(f"pytest ended with status {int(status)}")
-    shipped = shipped_folder()
-    folders = (*question.settings.thresholds, *([shipped] if shipped else []))
+    folders = threshold_folders(question.settings.thresholds)
     return Project(question.root, folders, question.settings.json)
 
 
