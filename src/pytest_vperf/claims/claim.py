@@ -9,7 +9,7 @@ from pytest_vperf.claims.judgement import Judgement
 from pytest_vperf.claims.plan import Verdict
 from pytest_vperf.claims.sweep import Sweep
 from pytest_vperf.machine import lock
-from pytest_vperf.stats.plateau import ROUNDS
+from pytest_vperf.stats.rule import ROUNDS
 from pytest_vperf.targets.base import Unavailable
 
 if TYPE_CHECKING:

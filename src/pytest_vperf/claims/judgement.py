@@ -26,10 +26,8 @@ from pytest_vperf.results.record import (
     sound,
 )
 from pytest_vperf.results.run import now
-from pytest_vperf.stats.describe import DescribeRule
 from pytest_vperf.stats.limit import LimitRule
 from pytest_vperf.stats.pair import PairRule
-from pytest_vperf.stats.plateau import PlateauRule
 from pytest_vperf.thresholds.consistency import ANY
 from pytest_vperf.thresholds.judge import DEFAULTS
 
@@ -71,6 +69,8 @@ def _rule(judgement: Judgement, sessions: int) -> Rule:
     seed = judgement.context.seed
     errors = {"alpha": plan.alpha_each, "beta": plan.beta}
     if sweep is not None:
+        from pytest_vperf.stats.plateau import PlateauRule
+
         sweep.rule = PlateauRule(
             len(sweep.over),
             value=criterion.figure if criterion else None,
@@ -82,6 +82,8 @@ def _rule(judgement: Judgement, sessions: int) -> Rule:
         )
         return sweep.rule
     if criterion is None or criterion.rule not in _RULES:
+        from pytest_vperf.stats.describe import DescribeRule
+
         return DescribeRule(paired=judgement.paired, seed=seed)
     options: dict[str, float] = {"max_pairs": plan.pairs, "seed": seed}
     if not criterion.compares:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pytest_vperf.stats.evidence import Interval, quantile_interval, sample_quantile
 from pytest_vperf.stats.rule import (
+    ROUNDS,
     Ending,
     State,
     check_error,
@@ -243,9 +244,6 @@ def where_flat(curve: Curve) -> str:
     return f"{flat}, from a knee at {curve.knee:.6g}{between} on"
 
 
-#: Rounds of all sessions together. Of the flat part of six loads, four of them, an interval of 99 % then lies between
-#: the 5th and the 20th of 24 samples.
-ROUNDS = 6
 #: Errors where nothing is judged.
 _DESCRIBED = 0.005
 

@@ -19,6 +19,10 @@ from typing import TYPE_CHECKING, Literal, Protocol, SupportsIndex, cast
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+#: Rounds of a sweep, in all sessions together. Of the flat part of six loads, four of them, an interval of 99 % then
+#: lies between the 5th and the 20th of 24 samples.
+ROUNDS = 6
+
 
 class Ending:
     """A verdict that is open until it is not.
