@@ -18,8 +18,8 @@ from attacks import STRANGER, as_stranger
 
 from pytest_vperf.machine import leftovers, mounts
 from pytest_vperf.machine.preflight import Readiness
+from pytest_vperf.targets.disks import Disks, There
 from pytest_vperf.targets.image import rootfs
-from pytest_vperf.targets.libvirt.disks import MachineDisks
 from pytest_vperf.targets.libvirt.root_disk import build_root_disk
 from pytest_vperf.targets.remote.ssh import ImageHost
 from pytest_vperf.targets.scope import Scope
@@ -35,13 +35,13 @@ from pytest_vperf.machine.runs import Run
 from pytest_vperf.targets.image import rootfs as image
 from pytest_vperf.targets.remote.ssh import ImageHost
 from pytest_vperf.targets.scope import Scope
-from pytest_vperf.targets.libvirt.disks import MachineDisks
+from pytest_vperf.targets.disks import Disks, There
 
 host = ImageHost(
     sys.argv[1], Run.begin(), rootfs=image.default_rootfs, disk=lambda _: sys.argv[3], config=Path(sys.argv[2])
 )
 host.program("busybox")
-disk = MachineDisks(host, f"{host.folder}/disks", Scope()).make("2 MiB", format="ext4")
+disk = Disks(There(host, f"{host.folder}/disks"), Scope()).make("2 MiB", format="ext4")
 disk.mounted()
 print(host.folder, flush=True)
 time.sleep(600)
@@ -114,7 +114,7 @@ def test_an_image_gives_the_users_of_the_machine_no_privilege(host):
 
 def test_a_disk_gives_the_users_of_the_machine_no_privilege(host):
     scope = Scope()
-    MachineDisks(host, f"{host.folder}/disks", scope).make("2 MiB", format="ext4").mounted()
+    Disks(There(host, f"{host.folder}/disks"), scope).make("2 MiB", format="ext4").mounted()
     ((_, options),) = mounted_below(host.folder)
     scope.close_since()
     assert {"nosuid", "nodev"} <= options
@@ -122,7 +122,7 @@ def test_a_disk_gives_the_users_of_the_machine_no_privilege(host):
 
 def test_an_end_leaves_nothing(host):
     scope = Scope()
-    MachineDisks(host, f"{host.folder}/disks", scope).make("2 MiB", format="ext4").mounted()
+    Disks(There(host, f"{host.folder}/disks"), scope).make("2 MiB", format="ext4").mounted()
     host.program("busybox")
     folder = host.folder
     assert len(ours(folder)) == 4, "a folder, two mounts, and a loop device that losetup made"

@@ -15,7 +15,7 @@ import pytest
 from pytest_vperf.machine import cgroups, leftovers, mounts
 from pytest_vperf.targets.base import CannotStart, TargetError, Unavailable
 from pytest_vperf.targets.control_group import ControlGroup
-from pytest_vperf.targets.disks import Disks
+from pytest_vperf.targets.disks import Disks, Here
 from pytest_vperf.targets.host import Host
 from pytest_vperf.targets.image.rootfs import default_rootfs
 from pytest_vperf.targets.limits import Limits
@@ -43,7 +43,7 @@ def host(session_run: Run, _vperf_scope: Scope) -> Host:
 
 @pytest.fixture
 def disks(session_run: Run, _vperf_scope: Scope) -> Disks:
-    return Disks(session_run, _vperf_scope)
+    return Disks(Here(session_run), _vperf_scope)
 
 
 def test_commands_of_the_host_are_in_the_group_that_was_read_back(host: Host) -> None:
@@ -198,14 +198,14 @@ def test_disks_and_limits_of_a_pod(
 VICTIM = """
 import time
 from pytest_vperf.machine.runs import Run
-from pytest_vperf.targets.disks import Disks
+from pytest_vperf.targets.disks import Disks, Here
 from pytest_vperf.targets.host import Host
 from pytest_vperf.targets.scope import Scope
 
 with Run.begin() as run:
     scope = Scope()
     host = scope.own(Host(run))
-    disks = Disks(run, scope)
+    disks = Disks(Here(run), scope)
     disks.make("8 MiB", format="ext4").where(host)
     disks.make("2 MiB", below="memory")
     limited = host.limited(cpuset="0")

@@ -1,6 +1,7 @@
-"""The host-wide measuring lock: two measurements never overlap on a machine (design rule 12).
+"""Locks of the kernel on files (flock(2)), and with one the host-wide measuring lock: two measurements never overlap
+on a machine (design rule 12).
 
-One file for every process and user of the machine, locked with flock(2): the kernel drops the lock with its
+One file for every process and user of the machine: the kernel drops the lock with its
 holder, however that dies. The file stays and holds who has the lock, so that a waiter can say whom it waits
 for. This is flock itself and not a `filelock.FileLock`, which empties or removes the file, and in its older
 versions cannot open a file that another user made in a sticky folder (fs.protected_regular).
@@ -30,6 +31,23 @@ WAIT_LIMIT = 3600.0
 
 _held_by_us = threading.RLock()
 _depth = 0
+
+
+def try_lock(descriptor: int, *, shared: bool = False) -> bool:
+    """Lock an open file until it is closed; whether that could be done, since nobody else has it locked.
+
+    Args:
+        descriptor: of the file.
+        shared: others may lock it so, too.
+
+    Raises:
+        OSError: its file system has no locks.
+    """
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 class LockTimeout(Exception):
@@ -140,12 +158,10 @@ def _unusable(path: Path, why: str, error: OSError | None = None) -> OSError:
 def _acquire(descriptor: int, on_wait: Callable[[str], None] | None, limit: float) -> float:
     began = time.monotonic()
     while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            waited = time.monotonic() - began
-        else:
-            return time.monotonic() - began
+        locked = try_lock(descriptor)
+        waited = time.monotonic() - began
+        if locked:
+            return waited
         holder = _holder(descriptor)
         if waited >= limit:
             raise LockTimeout(

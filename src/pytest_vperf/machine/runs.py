@@ -12,7 +12,6 @@ Whose something is that lives at a daemon that is not ours: what its labels say 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import secrets
@@ -24,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_vperf.machine.lock import try_lock
 from pytest_vperf.machine.ownership import require_own
 
 if TYPE_CHECKING:
@@ -112,7 +112,8 @@ class Run:
         draft = folder.with_name(f".{folder.name}")
         draft.mkdir(mode=0o700)
         lock = os.open(draft / OWNER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not try_lock(lock):
+            raise BlockingIOError(f"{draft / OWNER} is locked by another process")
         owner = {"pid": os.getpid(), "command": sys.argv[:4], "began": time.time()}
         os.write(lock, json.dumps(owner).encode())
         draft.rename(folder)
@@ -171,12 +172,9 @@ def is_alive(folder: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return not try_lock(lock)
     finally:
         os.close(lock)
-    return False
 
 
 def remove_tree(folder: Path) -> None:

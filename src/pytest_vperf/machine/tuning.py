@@ -18,7 +18,6 @@ What is still there although nobody holds the lock was left by a process that wa
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import re
@@ -32,6 +31,7 @@ from typing import TYPE_CHECKING
 
 from pytest_vperf.machine import restore_settings
 from pytest_vperf.machine.ending import end_by_input
+from pytest_vperf.machine.lock import try_lock
 from pytest_vperf.machine.noise_settings import CPU, THP, UNKNOWN, policies, turbo_file
 from pytest_vperf.machine.restore_settings import JournalError, boot_id, load, read, restore, state
 from pytest_vperf.machine.runs import runs_folder
@@ -326,12 +326,9 @@ def _acquire(descriptor: int) -> None:
     """Take the lock; a guardian whose process died is given time to finish."""
     deadline = time.monotonic() + PATIENCE
     while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(descriptor, 20, 0).decode("ascii", "replace")
-        else:
+        if try_lock(descriptor):
             return
+        holder = os.pread(descriptor, 20, 0).decode("ascii", "replace")
         if holder.isdecimal() and _lives(int(holder)):
             raise Busy(
                 f"process {holder} has changed the settings of this machine, and will restore them; "
@@ -362,12 +359,9 @@ def is_held() -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return not try_lock(descriptor, shared=True)
     finally:
         os.close(descriptor)
-    return False
 
 
 def journal_path() -> Path:

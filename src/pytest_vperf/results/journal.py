@@ -7,7 +7,6 @@ A process may be killed at any moment. What was appended is then in the file, up
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import re
 import secrets
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_vperf.machine import whole_file
+from pytest_vperf.machine.lock import try_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +76,7 @@ class Journal:
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         self._file = os.open(self.name, flags, 0o600, dir_fd=folder)
         with suppress(OSError):  # a file system without locks
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try_lock(self._file)
         self.path = whole_file.path_in(folder, self.name)
         self._size = 0
         self._next_sync = 0.0
@@ -207,9 +207,7 @@ def _count(folder: int, name: str) -> int | None:
         found = os.fstat(stream.fileno())
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
             return None
-        try:
-            fcntl.flock(stream.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not try_lock(stream.fileno(), shared=True):
             return None
         # Of a torn last line nobody was told.
         return sum(

@@ -10,7 +10,7 @@ import pytest
 from pytest_vperf.machine.runs import Run
 from pytest_vperf.targets import disks
 from pytest_vperf.targets.base import CannotStart, Unavailable
-from pytest_vperf.targets.disks import Disks
+from pytest_vperf.targets.disks import Disks, Here
 from pytest_vperf.targets.scope import Scope
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disks]:
     monkeypatch.setenv("VPERF_RUNS_DIR", str(tmp_path / "runs"))
     with Run.begin() as run:
-        yield Disks(run, Scope())
+        yield Disks(Here(run), Scope())
 
 
 def refuse(folder: Path, monkeypatch: pytest.MonkeyPatch, words: str) -> None:

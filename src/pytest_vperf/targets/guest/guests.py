@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_vperf.targets.base import CannotStart, Unavailable
+from pytest_vperf.targets.base import CannotStart, Unavailable, named
 from pytest_vperf.targets.disks import attached
 from pytest_vperf.targets.guest.boot import Boot, CardConfig, DiskConfig, GuestConfig
 from pytest_vperf.targets.guest.boot import boot as start_guest
 from pytest_vperf.targets.kernel.initramfs import VIRTIO, build_root_initramfs
-from pytest_vperf.targets.libvirt.daemon import Machines
-from pytest_vperf.targets.libvirt.disks import check_place, lend, put_in_place
+from pytest_vperf.targets.libvirt.daemon import Machines, size_and_image
 from pytest_vperf.targets.libvirt.domain import memory_mib_of, vcpus_of
-from pytest_vperf.targets.libvirt.network import MachineNetwork, check_kind
-from pytest_vperf.targets.libvirt.root_disk import SIZE, SMALL_INIT, build_boot_disk
+from pytest_vperf.targets.libvirt.network import MachineNetwork
+from pytest_vperf.targets.libvirt.root_disk import build_boot_disk, init_parameter
 from pytest_vperf.targets.limits import Limits
 from pytest_vperf.targets.pod.disk import serial
 
@@ -28,7 +26,8 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.image.rootfs import Rootfs
     from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
     from pytest_vperf.targets.libvirt.daemon import Daemon
-    from pytest_vperf.targets.libvirt.network import OvsNetwork
+    from pytest_vperf.targets.libvirt.network import OvsNetwork, Plug
+    from pytest_vperf.targets.libvirt.storage import Volume
     from pytest_vperf.targets.limits import DiskCaps
     from pytest_vperf.targets.scope import Scope
 
@@ -40,7 +39,6 @@ _ONE_PROCESSOR = "with more than one processor, guests hang where KVM is emulate
 _REAL_KVM = "give it one, or a host whose processor has KVM"
 #: How the kernel comes into the machine.
 BOOTS = ("direct", "firmware")
-INITS = {"systemd": "/sbin/init", "small": f"/{SMALL_INIT}"}
 #: What the kernel is told; see `pytest_vperf.targets.pod.qemu`, whose choice this is, for a machine that has
 #: more in it.
 PARAMETERS = (
@@ -63,6 +61,9 @@ class Guests(Machines):
         timeout: seconds that one start may take.
         partition: the control group that libvirt makes theirs in; empty: its usual one.
     """
+
+    _network_kind = MachineNetwork
+    _disk_prefix = "vd"
 
     def __init__(
         self,
@@ -156,40 +157,30 @@ class Guests(Machines):
         present, caps = attached(disks)
         limits = Limits(cpus, cpuset, cpu_shares)
         size, memory_mib = vcpus_of(vcpus), memory_mib_of(memory)
-        if init not in INITS:
-            raise CannotStart(f"unknown init {init!r}: choose one of {', '.join(INITS)}")
+        parameters = " ".join((*PARAMETERS, init_parameter(init)))
         if boot not in BOOTS:
             raise CannotStart(f"unknown boot {boot!r}: choose one of {', '.join(BOOTS)}")
         kind, model = TYPES[self.accelerator]
-        name = f"guest {self.accelerator}"
-        try:
-            daemon = self._daemon()
-            name += daemon.mark
+        daemon = self.daemon
+        name = f"{self._kind}{daemon.mark}"
+        with named(name):
             if size > 1 and kind == "kvm" and daemon.details.get("emulated") == "yes":
                 raise Unavailable(_ONE_PROCESSOR, remedy=_REAL_KVM)
             rootfs, kernel = self._rootfs(), self._kernel()
             base = daemon.root_disk(rootfs)
-            parameters = " ".join((*PARAMETERS, f"init={INITS[init]}"))
             way = _way(daemon, kernel, parameters, boot)
-        except Unavailable as error:
-            error.target = name
-            raise
-        check_place(present, name, remote=daemon.is_remote)
-        identity = daemon.new_name()
-        with ExitStack() as undo:
-            plug = None
-            if network is not None:
-                how = "vhost-net moves the packets" if vhost else "QEMU moves the packets"
-                plug = check_kind(network, name, MachineNetwork).plug(how)
-                undo.callback(plug.link.close)
-            lent = undo.enter_context(lend(present, name))
-            # By its name, since a Ctrl-C may come when it is made and not yet ours.
-            undo.callback(daemon.storage.remove, f"{identity}.qcow2")
-            disk = daemon.storage.overlay(f"{identity}.qcow2", base, SIZE)
+        details = {
+            "machine_type": machine,
+            "cpu_model": cpu or model,
+            **size_and_image(size, memory_mib, kernel, rootfs, init=init, boot=boot),
+            **daemon.details,
+        }
+
+        def start(identity: str, root: Volume, plug: Plug | None) -> Guest:
             config = GuestConfig(
                 name=identity,
                 kind=kind,
-                boot=replace(way, disk=disk.path),
+                boot=replace(way, disk=root.path),
                 vcpus=size,
                 memory_mib=memory_mib,
                 machine=machine,
@@ -205,23 +196,18 @@ class Guests(Machines):
                 partition=self._partition,
             )
             with daemon.storage.relied_on():
-                guest = start_guest(
+                return start_guest(
                     daemon.connection,
                     config,
                     name,
                     timeout=self._timeout,
                     rootfs=rootfs,
-                    details={**_details(config, init, boot, rootfs, kernel), **daemon.details},
-                    opened=disk.unlink,
+                    details=details,
+                    opened=root.unlink,
                 )
-            undo.callback(guest.close)
-            guest.disks, guest.on_close = present, lent.close
-            letters = zip(present, "bcdefghijklmnopqrstuvwxyz", strict=False)
-            put_in_place(guest, [(each, f"/dev/vd{letter}") for each, letter in letters])
-            if plug is not None:
-                guest.join(plug.link, plug.address)
-            undo.pop_all()
-        return self._scope.own(guest)
+
+        card = "vhost-net moves the packets" if vhost else "QEMU moves the packets"
+        return self._equipped(daemon, name, base, present, network, card, start)
 
 
 def tune_of(disk: Disk, caps: Sequence[DiskCaps]) -> dict[str, int]:
@@ -247,20 +233,3 @@ def _way(daemon: Daemon, kernel: GuestKernel, parameters: str, boot: str) -> Boo
         return Boot("", *there, parameters)
     disk, key = build_boot_disk(kernel, build_root_initramfs(kernel, VIRTIO), parameters)
     return Boot("", boot_disk=daemon.storage.cached(disk, f"boot-{key}"))
-
-
-def _details(
-    config: GuestConfig, init: str, boot: str, rootfs: Rootfs, kernel: GuestKernel
-) -> dict[str, str]:
-    return {
-        "machine_type": config.machine,
-        "cpu_model": config.cpu,
-        "vcpus": str(config.vcpus),
-        "memory": f"{config.memory_mib} MiB",
-        "init": init,
-        "boot": boot,
-        "guest_kernel": kernel.release,
-        "guest_kernel_sha256": kernel.sha256,
-        "rootfs": rootfs.name,
-        "rootfs_sha256": rootfs.sha256,
-    }

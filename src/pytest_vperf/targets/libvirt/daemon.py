@@ -6,31 +6,45 @@ What starting whole machines has in common, whatever the hypervisor: where they 
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Protocol
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from pytest_vperf.machine.runs import NOTE
-from pytest_vperf.targets.base import ON, Target, Unavailable, named
+from pytest_vperf.targets.base import ON, CannotStart, Target, Unavailable, named
+from pytest_vperf.targets.disks import Disks, Here, There, lend, put_disks
 from pytest_vperf.targets.libvirt import address
+from pytest_vperf.targets.libvirt.network import MachineNetwork, VirtualNetwork, check_kind
+from pytest_vperf.targets.libvirt.root_disk import SIZE
 from pytest_vperf.targets.libvirt.storage import Storage
 from pytest_vperf.targets.scope import Starter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Sequence
     from pathlib import Path
 
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.base import Link
-    from pytest_vperf.targets.disks import Disks
+    from pytest_vperf.targets.disks import Disk
     from pytest_vperf.targets.image.rootfs import Rootfs
     from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
     from pytest_vperf.targets.libvirt.connection import Connection
-    from pytest_vperf.targets.libvirt.disks import MachineDisks
+    from pytest_vperf.targets.libvirt.domain import Machine
     from pytest_vperf.targets.libvirt.neighbour import Neighbour
-    from pytest_vperf.targets.libvirt.network import MachineNetwork, OvsNetwork, VirtualNetwork
+    from pytest_vperf.targets.libvirt.network import OvsNetwork, Plug
+    from pytest_vperf.targets.libvirt.storage import Volume
     from pytest_vperf.targets.scope import Scope
+
+    M = TypeVar("M", bound=Machine)
 
 
 _machines_numbers = itertools.count(1)
+
+
+#: Makes a disk's path in the machine: of the device, or of the mounted file system. Words: device, path, file system.
+_PUT = """
+if [ -z "$3" ]; then exec ln -s "$1" "$2"; fi
+mkdir -p "$2" && exec mount -o nosuid,nodev -t "$3" "$1" "$2"
+"""
 
 
 class MachineHost(Target, Protocol):
@@ -56,6 +70,10 @@ class Machines(Starter):
         kind: what they are, for messages.
         timeout: seconds that one start may take.
     """
+
+    #: What they can be plugged into, and what their disks are called.
+    _network_kind: type[MachineNetwork] = VirtualNetwork
+    _disk_prefix = "xvd"
 
     def __init__(
         self,
@@ -126,7 +144,7 @@ class Machines(Starter):
         return memory_each(self.host, machines, most)
 
     @property
-    def disks(self) -> Disks | MachineDisks:
+    def disks(self) -> Disks:
         """Makes disks where they run: ``start(disks=[made])``.
 
         Raises:
@@ -165,6 +183,84 @@ class Machines(Starter):
             plug.link.close()
             raise
         return self._scope.own(made)
+
+    def _equipped(
+        self,
+        daemon: Daemon,
+        name: str,
+        base: str,
+        disks: Sequence[Disk],
+        network: MachineNetwork | None,
+        card: str,
+        start: Callable[[str, Volume, Plug | None], M],
+    ) -> M:
+        """Start a machine with a root disk of its own, disks of the run and a place on a network.
+
+        Args:
+            daemon: starts it.
+            name: in messages and reports.
+            base: the path of the disk that its root disk begins as.
+            disks: further disks of the machine.
+            network: what its card is plugged into; ``None``: it has none.
+            card: what its card is, for the record.
+            start: starts it, with its name in libvirt, its root disk, and its place on the network; what it raises
+                leaves nothing running.
+
+        Raises:
+            TargetError: it cannot be started so; nothing is left.
+        """
+        check_place(disks, name, remote=daemon.is_remote)
+        identity = daemon.new_name()
+        with ExitStack() as undo:
+            plug = None
+            if network is not None:
+                plug = check_kind(network, name, self._network_kind).plug(card)
+                undo.callback(plug.link.close)
+            lent = undo.enter_context(lend(disks, name))
+            # By its name, since a Ctrl-C may come when it is made and not yet ours.
+            undo.callback(daemon.storage.remove, f"{identity}.qcow2")
+            root = daemon.storage.overlay(f"{identity}.qcow2", base, SIZE)
+            machine = start(identity, root, plug)
+            undo.callback(machine.close)
+            machine.disks, machine.on_close = tuple(disks), lent.close
+            letters = zip(disks, "bcdefghijklmnopqrstuvwxyz", strict=False)
+            devices = [(each, f"/dev/{self._disk_prefix}{letter}") for each, letter in letters]
+            put_disks(machine, _PUT, devices)
+            if plug is not None:
+                machine.join(plug.link, plug.address)
+            undo.pop_all()
+        return self._scope.own(machine)
+
+
+def check_place(disks: Sequence[Disk], target: str, *, remote: bool) -> None:
+    """Make sure that disks are on the machine's host.
+
+    Raises:
+        CannotStart: one is on another machine; says how to make one.
+    """
+    for disk in disks:
+        if disk.remote != remote:
+            where = "another machine" if disk.remote else "this machine"
+            raise CannotStart(
+                f"{disk.name} is on {where}, which {target} is not: make it with machines.disks.make(…), where"
+                " machines is the fixture that starts it",
+                target=target,
+            )
+
+
+def size_and_image(
+    vcpus: int, memory_mib: int, kernel: GuestKernel, rootfs: Rootfs, **how: str
+) -> dict[str, str]:
+    """What the record of every machine says; ``how`` it boots, too."""
+    return {
+        "vcpus": str(vcpus),
+        "memory": f"{memory_mib} MiB",
+        **how,
+        "guest_kernel": kernel.release,
+        "guest_kernel_sha256": kernel.sha256,
+        "rootfs": rootfs.name,
+        "rootfs_sha256": rootfs.sha256,
+    }
 
 
 _numbers = itertools.count(1)
@@ -283,7 +379,7 @@ class Daemon:
             self._shell = made
         return self._shell
 
-    def disks(self, host: Target, scope: Scope) -> Disks | MachineDisks:
+    def disks(self, host: Target, scope: Scope) -> Disks:
         """Makes disks on the daemon's machine.
 
         Args:
@@ -291,14 +387,11 @@ class Daemon:
             scope: owns the disks.
         """
         if not self.is_remote:
-            from pytest_vperf.targets.disks import Disks
-
-            return Disks(self.run, scope)
-        from pytest_vperf.targets.libvirt.disks import MachineDisks
+            return Disks(Here(self.run), scope)
         from pytest_vperf.targets.remote.ssh import ImageHost
 
         assert isinstance(host, ImageHost)
-        return MachineDisks(host, f"{host.folder}/disks", scope)
+        return Disks(There(host, f"{host.folder}/disks"), scope)
 
     def network(self) -> VirtualNetwork:
         """The run's own network there, made at the first call; it goes with this.
@@ -308,8 +401,6 @@ class Daemon:
             Unavailable: it has no networks.
         """
         if self._network is None:
-            from pytest_vperf.targets.libvirt.network import VirtualNetwork
-
             self._network = VirtualNetwork(
                 self.connection, self.run.id, next(_networks), labels=self.run.labels
             )

@@ -64,7 +64,7 @@ class WholeMachine:
     on_close: Callable[[], None] = staticmethod(lambda: None)
     _domain: Domain
 
-    def join(self: _Joins, link: Link, address: str) -> None:
+    def join(self: Machine, link: Link, address: str) -> None:
         """Take an address on a network; the machine is ended where that fails.
 
         Raises:
@@ -91,8 +91,15 @@ class WholeMachine:
 if TYPE_CHECKING:
     from typing import Protocol
 
-    class _Joins(Target, Protocol):
+    class Machine(Target, Protocol):
+        """A target that is such a machine."""
+
         link: Link | None
+        disks: tuple[Disk, ...]
+        on_close: Callable[[], None]
+
+        def join(self, link: Link, address: str) -> None:
+            """As of `WholeMachine`."""
 
 
 #: How a kernel says it (Linux, kernel/panic.c); its last lines, which are shown as well, often do not.

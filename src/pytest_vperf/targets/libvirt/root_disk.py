@@ -108,6 +108,8 @@ _MACHINE = "x86_64"
 #: Changes with what is added below.
 _LAYOUT = "root disk 1"
 SMALL_INIT = "usr/lib/vperf/init"
+#: What a machine can boot to → the program that its kernel starts.
+INITS = {"systemd": "/sbin/init", "small": f"/{SMALL_INIT}"}
 _AGENT = "usr/lib/vperf/agent"
 #: Under Xen there is no port for the agent that libvirt knows: ours speaks over the console.
 _UNIT = f"""[Unit]
@@ -129,6 +131,17 @@ _MASKED = (
 #: A machine that is new knows no name of its own; without one systemd asks questions at its first start. An overlay
 #: lives for one run, so that all may have the same (machine-id(5)).
 _MACHINE_ID = b"76706572660000000000000000000001\n"
+
+
+def init_parameter(init: str) -> str:
+    """The kernel's parameter for one of `INITS`.
+
+    Raises:
+        CannotStart: there is no such init.
+    """
+    if init not in INITS:
+        raise CannotStart(f"unknown init {init!r}: choose one of {', '.join(INITS)}")
+    return f"init={INITS[init]}"
 
 
 def build_root_disk(rootfs: Rootfs) -> tuple[Path, str]:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from pytest_vperf.machine import cache
 from pytest_vperf.machine.preflight import find_program
 from pytest_vperf.targets.agent.build import build_agent
-from pytest_vperf.targets.base import CannotStart, CommandFailed, Unavailable
+from pytest_vperf.targets.base import CannotStart, Unavailable
+from pytest_vperf.targets.disks import put_disks
 from pytest_vperf.targets.kernel import guest_kernel
 from pytest_vperf.targets.kernel.initramfs import Archive
 
@@ -56,14 +57,7 @@ def put_in_place(pod: Target, disks: Sequence[Disk]) -> None:
     Raises:
         CannotStart: one is not there, or cannot be mounted; with the guest's words.
     """
-    for disk in disks:
-        try:
-            pod.run(["sh", "-c", _PUT, "sh", serial(disk), disk.inside, disk.format])
-        except CommandFailed as error:
-            words = error.completed.stderr.decode("utf-8", "replace").strip()[-300:]
-            raise CannotStart(
-                f"{pod.name}: {disk.name} cannot be put at {disk.inside}: {words}", target=pod.name
-            ) from error
+    put_disks(pod, _PUT, [(disk, serial(disk)) for disk in disks])
 
 
 def build_initramfs(

@@ -144,6 +144,14 @@ class Booted:
     deadline: float
     _frames: list[Frame] = field(default_factory=list)
 
+    def __enter__(self) -> Booted:
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        """End the machine if the rest of its start fails."""
+        if error is not None:
+            self.domain.destroy()
+
     def await_frame(self, wanted: Type, phase: str) -> None:
         """Wait for a frame, whose coming is the end of a phase.
 

@@ -18,7 +18,6 @@ What a Xen host can do, and how its scheduler is told a machine's weight: throug
 from __future__ import annotations
 
 import re
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from pytest_vperf.targets.agent.target import ENVIRONMENT, AgentTarget
@@ -27,18 +26,16 @@ from pytest_vperf.targets.base import (
     CannotStart,
     Facts,
     Unavailable,
+    named,
     startup_quantity,
 )
 from pytest_vperf.targets.disks import attached
-from pytest_vperf.targets.guest.guests import INITS
 from pytest_vperf.targets.kernel.guest_kernel import INIT_LINE
 from pytest_vperf.targets.kernel.initramfs import XEN
 from pytest_vperf.targets.libvirt.connection import failed
-from pytest_vperf.targets.libvirt.daemon import Machines
-from pytest_vperf.targets.libvirt.disks import check_place, lend, put_in_place
+from pytest_vperf.targets.libvirt.daemon import Machines, size_and_image
 from pytest_vperf.targets.libvirt.domain import WholeMachine, memory_mib_of, vcpus_of
-from pytest_vperf.targets.libvirt.network import VirtualNetwork, check_kind
-from pytest_vperf.targets.libvirt.root_disk import SIZE
+from pytest_vperf.targets.libvirt.root_disk import init_parameter
 from pytest_vperf.targets.libvirt.storage import described
 from pytest_vperf.targets.limits import Limits, cpus_of
 from pytest_vperf.targets.many import share_of_memory
@@ -55,6 +52,8 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.libvirt.connection import Connection
     from pytest_vperf.targets.libvirt.daemon import Daemon
     from pytest_vperf.targets.libvirt.domain import Domain
+    from pytest_vperf.targets.libvirt.network import Plug, VirtualNetwork
+    from pytest_vperf.targets.libvirt.storage import Volume
     from pytest_vperf.targets.scope import Scope
     from pytest_vperf.targets.xen.boot import Booted
 
@@ -317,6 +316,33 @@ def set_limits(domain: Domain, limits: Limits) -> dict[str, str]:
     }
 
 
+def finished(
+    kind: str,
+    booted: Booted,
+    config: DomuConfig,
+    host: Target | None,
+    daemon: Daemon,
+    kernel: GuestKernel,
+    rootfs: Rootfs,
+    environment: Mapping[str, str] = ENVIRONMENT,
+    **how: str,
+) -> Domu:
+    """The target of a machine that runs: held to its limits, which are read back; ``host`` is as of `reader`.
+
+    Raises:
+        CannotStart: Xen has other limits than were asked for, or does not tell.
+    """
+    details = {
+        "accelerator": "xen",
+        "mode": config.mode,
+        **size_and_image(config.vcpus, config.memory_mib, kernel, rootfs, **how),
+        **set_limits(booted.domain, config.limits),
+        **pinned(host, booted.domain, config.limits, config.vcpus),
+        **daemon.details,
+    }
+    return Domu(kind, booted, details, rootfs, environment)
+
+
 #: What the kernel is told: nothing but its death is printed on the console, which carries the agent's frames. It
 #: stays for some seconds then: of a machine that Xen has ended the rest of the console is lost. With a loglevel of 0
 #: it would die without a word (include/linux/printk.h, console_verbose).
@@ -397,46 +423,33 @@ class Domus(Machines):
         present, caps = attached(disks)
         limits = Limits(cpus, cpuset, cpu_shares)
         size, memory_mib = vcpus_of(vcpus), memory_mib_of(memory)
-        if init not in INITS:
-            raise CannotStart(f"unknown init {init!r}: choose one of {', '.join(INITS)}")
+        parameters = " ".join((*PARAMETERS, init_parameter(init)))
         if mode not in MODES:
             raise CannotStart(f"unknown mode {mode!r} of a domU: choose one of {', '.join(MODES)}")
         name = f"domu {mode}"
-        try:
+        with named(name):
             daemon = self._daemon()
-            name += daemon.mark
+        name += daemon.mark
+        with named(name):
             need_mode(daemon.connection, mode)
             host = reader(daemon, limits)
             rootfs, kernel = self._rootfs(), self._kernel()
             base = daemon.root_disk(rootfs)
             paths = daemon.kernel(kernel), daemon.initramfs(kernel, XEN)
-        except Unavailable as error:
-            error.target = name
-            raise
-        if caps:
-            raise Unavailable(
-                "Xen's driver of libvirt has no caps for disks", remedy="cap a guest's", target=name
-            )
-        check_place(present, name, remote=daemon.is_remote)
-        identity = daemon.new_name()
-        with ExitStack() as undo:
-            plug = None
-            if network is not None:
-                plug = check_kind(network, name, VirtualNetwork).plug("Xen's back end")
-            if plug is not None:
-                undo.callback(plug.link.close)
-            lent = undo.enter_context(lend(present, name))
-            # By its name, since a Ctrl-C may come when it is made and not yet ours.
-            undo.callback(daemon.storage.remove, f"{identity}.qcow2")
-            disk = daemon.storage.overlay(f"{identity}.qcow2", base, SIZE)
+            if caps:
+                raise Unavailable(
+                    "Xen's driver of libvirt has no caps for disks", remedy="cap a guest's"
+                )
+
+        def start(identity: str, root: Volume, plug: Plug | None) -> Domu:
             config = DomuConfig(
                 name=identity,
                 mode=mode,
                 kernel=paths[0],
                 initramfs=paths[1],
-                parameters=" ".join((*PARAMETERS, f"init={INITS[init]}")),
+                parameters=parameters,
                 disks=(
-                    XenDisk(disk.path, "qcow2"),
+                    XenDisk(root.path, "qcow2"),
                     *(XenDisk(each.device, block=True) for each in present),
                 ),
                 vcpus=size,
@@ -453,34 +466,9 @@ class Domus(Machines):
                     name,
                     kernel_line=INIT_LINE,
                     timeout=self._timeout,
-                    opened=disk.unlink,
+                    opened=root.unlink,
                 )
-            undo.callback(booted.domain.destroy)
-            details = {
-                **_details(config, init, rootfs, kernel),
-                **set_limits(booted.domain, limits),
-                **pinned(host, booted.domain, limits, size),
-                **daemon.details,
-            }
-            domu = Domu("domu", booted, details, rootfs)
-            domu.disks, domu.on_close = present, lent.close
-            letters = zip(present, "bcdefghijklmnopqrstuvwxyz", strict=False)
-            put_in_place(domu, [(each, f"/dev/xvd{letter}") for each, letter in letters])
-            if plug is not None:
-                domu.join(plug.link, plug.address)
-            undo.pop_all()
-        return self._scope.own(domu)
+            with booted:
+                return finished("domu", booted, config, host, daemon, kernel, rootfs, init=init)
 
-
-def _details(config: DomuConfig, init: str, rootfs: Rootfs, kernel: GuestKernel) -> dict[str, str]:
-    return {
-        "accelerator": "xen",
-        "mode": config.mode,
-        "vcpus": str(config.vcpus),
-        "memory": f"{config.memory_mib} MiB",
-        "init": init,
-        "guest_kernel": kernel.release,
-        "guest_kernel_sha256": kernel.sha256,
-        "rootfs": rootfs.name,
-        "rootfs_sha256": rootfs.sha256,
-    }
+        return self._equipped(daemon, name, base, present, network, "Xen's back end", start)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_vperf.targets.agent.wire import Frame, Type, command_payload
-from pytest_vperf.targets.base import Unavailable
+from pytest_vperf.targets.base import Unavailable, named
 from pytest_vperf.targets.kernel import guest_kernel
 from pytest_vperf.targets.libvirt.domain import memory_mib_of, vcpus_of
 from pytest_vperf.targets.limits import Limits
@@ -14,7 +14,7 @@ from pytest_vperf.targets.pod.machine import AGENT_LINE, settle, settling_time
 from pytest_vperf.targets.pod.pod import DEFAULT_ENVIRONMENT
 from pytest_vperf.targets.pod.pods import IDLE
 from pytest_vperf.targets.xen.boot import DomuConfig, XenDisk, boot
-from pytest_vperf.targets.xen.domus import Domu, need_mode, pinned, reader, set_limits
+from pytest_vperf.targets.xen.domus import finished, need_mode, reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.libvirt.daemon import Daemon
     from pytest_vperf.targets.pod.assets import Assets
     from pytest_vperf.targets.scope import Scope
+    from pytest_vperf.targets.xen.domus import Domu
 
 NAME = "pod xen"
 #: What the kernel is told; see `pytest_vperf.targets.xen.domus`.
@@ -94,32 +95,26 @@ class XenPods:
                 "and a paravirtualised machine of Xen's has no QEMU",
                 target=name,
             )
-        try:
+        with named(name):
             daemon = self._daemon()
-            name += daemon.mark
+        name += daemon.mark
+        with named(name):
             need_mode(daemon.connection, "pv")
             host = reader(daemon, limits)
             assets = self._assets()
+            image = daemon.storage.cached(assets.disk, f"image-{assets.disk.parent.name}")
             config = DomuConfig(
                 name=daemon.new_name(),
                 mode="pv",
                 kernel=daemon.kernel(assets.kernel),
                 initramfs=_initramfs(daemon, assets.kernel),
                 parameters=PARAMETERS,
-                disks=(
-                    XenDisk(
-                        daemon.storage.cached(assets.disk, f"image-{assets.disk.parent.name}"),
-                        readonly=True,
-                    ),
-                ),
+                disks=(XenDisk(image, readonly=True),),
                 vcpus=size,
                 memory_mib=memory_mib,
                 limits=limits,
                 labels=daemon.run.labels,
             )
-        except Unavailable as error:
-            error.target = name
-            raise
         with daemon.storage.relied_on():
             booted = boot(
                 daemon.connection,
@@ -129,30 +124,15 @@ class XenPods:
                 timeout=self._timeout,
                 opened=lambda: None,  # it may only read its disk, which is kept
             )
-        try:
+        with booted:
             payload = command_payload(tuple(command), dict(DEFAULT_ENVIRONMENT), "/")
             booted.speaker.wire.send(Frame(Type.START, 1, payload))
             booted.await_frame(Type.RUNNING, "container")
             took = booted.marks["container"] - booted.began
             watched = settling_time(took, booted.marks["container"] - booted.marks["agent"])
             settle(booted.frames, name, tuple(command), watched)
-            details = {
-                "accelerator": "xen",
-                "mode": "pv",
-                "vcpus": str(size),
-                "memory": f"{memory_mib} MiB",
-                "guest_kernel": assets.kernel.release,
-                "guest_kernel_sha256": assets.kernel.sha256,
-                "rootfs": assets.rootfs.name,
-                "rootfs_sha256": assets.rootfs.sha256,
-                **set_limits(booted.domain, limits),
-                **pinned(host, booted.domain, limits, size),
-                **daemon.details,
-            }
-            pod = Domu("pod", booted, details, assets.rootfs, DEFAULT_ENVIRONMENT)
-        except BaseException:
-            booted.domain.destroy()
-            raise
+            kernel, rootfs = assets.kernel, assets.rootfs
+            pod = finished("pod", booted, config, host, daemon, kernel, rootfs, DEFAULT_ENVIRONMENT)
         return self._scope.own(pod)
 
 

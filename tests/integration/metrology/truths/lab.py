@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_vperf.targets.disks import Disks
+from pytest_vperf.targets.disks import Disks, Here
 from pytest_vperf.workloads.bench import Bench
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Lab:
 
     def __init__(self, scope: Scope, run: Run, starters: dict[str, Callable[..., Target]]) -> None:
         self.bench = Bench(scope)
-        self.disks = Disks(run, scope)
+        self.disks = Disks(Here(run), scope)
         self._starters = starters
 
     def start(self, kind: str, **limits: Any) -> Target:
