@@ -3,7 +3,7 @@
 Only a plain subset of YAML is read: one document of mappings, lists, texts and decimal numbers. What YAML adds
 to that has cost others dear (aliases that unfold to gigabytes, tags that call constructors, ``no`` for false,
 ``1:30`` for 90, the last of two equal keys silently winning) and is refused with the place where it stands.
-The parser's events are read one by one, without recursion and up to a limit, so that no file takes long.
+Depth and number of values have a limit, so that no file takes long.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from yaml.resolver import Resolver
 
 from pytest_vperf.thresholds.text_file import (
     DataPath,
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAX_DEPTH = 20
-MAX_EVENTS = 20_000
+MAX_NODES = 20_000
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")
@@ -92,7 +91,7 @@ def read_yaml(path: Path, name: str) -> YamlSource:
     text = read_text(path, name)
     source = YamlSource(name)
     try:
-        _Builder(source).build(text)
+        source.data = _data(_Composer(text, source).compose_file(), (), source)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
@@ -111,138 +110,107 @@ def read_yaml(path: Path, name: str) -> YamlSource:
     return source
 
 
-@dataclass
-class _Open:
-    """A mapping or list whose end has not come yet.
+class _Composer(yaml.SafeLoader):
+    """PyYAML's own composer, which refuses what the subset leaves out before it is unfolded.
 
-    Attributes:
-        value: what was read of it.
-        path: where it is.
-        key: of a mapping: the key that waits for its value.
-        dropped: that value is read on for its mistakes only, since the key was there before.
+    The composer recurses once per level, so that the limit of depth keeps it from Python's own.
     """
 
-    value: dict[str, Any] | list[Any]
-    path: DataPath
-    key: str | None = None
-    dropped: bool = False
-
-
-class _Builder:
-    """Makes data of the parser's events."""
-
-    def __init__(self, source: YamlSource) -> None:
+    def __init__(self, text: str, source: YamlSource) -> None:
+        super().__init__(text)
         self._source = source
-        self._stack: list[_Open] = []
-        self._resolver: Any = Resolver()
-        self._documents = 0
+        self._path: list[str | int] = []
+        self._nodes = 0
 
-    def build(self, text: str) -> None:
-        for number, event in enumerate(yaml.parse(text, Loader=yaml.SafeLoader)):
-            if number > MAX_EVENTS:
-                raise self._refuse(event, "the file has too many values; no threshold file has")
-            self._take(event)
-        if not self._documents:
+    def compose_file(self) -> Any:
+        """The root of the one document of the file."""
+        self.get_event()  # type: ignore[no-untyped-call]  # the stream's start
+        if self.check_event(yaml.StreamEndEvent):
             raise ThresholdError([f"{self._source.name}: the file is empty"])
+        root = self.compose_document()
+        if not self.check_event(yaml.StreamEndEvent):
+            raise self._refuse("a second document begins; a file holds one profile")
+        return root
 
-    def _take(self, event: Any) -> None:
-        if isinstance(event, yaml.DocumentStartEvent):
-            self._documents += 1
-            if self._documents > 1:
-                raise self._refuse(event, "a second document begins; a file holds one profile")
-        elif isinstance(event, yaml.AliasEvent):
-            raise self._refuse(event, f"the alias {shown(f'*{event.anchor}')} {_PLAIN}")
-        elif isinstance(event, yaml.CollectionEndEvent):
-            self._stack.pop()
-        elif isinstance(event, yaml.NodeEvent):
-            self._node(event)
-
-    def _node(self, event: Any) -> None:
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Compose one key (``index`` is ``None`` in a mapping), value, or the root (no parent)."""
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        is_key = isinstance(parent, yaml.MappingNode) and index is None
+        level = [] if parent is None or is_key else [getattr(index, "value", index)]
+        self._path += level
+        self._nodes += 1
+        if self._nodes > MAX_NODES:
+            raise self._refuse("the file has too many values; no threshold file has")
+        if isinstance(event, yaml.AliasEvent):
+            raise self._refuse(f"the alias {shown(f'*{event.anchor}')} {_PLAIN}")
         if event.anchor is not None:
-            raise self._refuse(event, f"the anchor {shown(f'&{event.anchor}')} {_PLAIN}")
+            raise self._refuse(f"the anchor {shown(f'&{event.anchor}')} {_PLAIN}")
         if event.tag is not None:
-            raise self._refuse(event, f"the tag {shown(event.tag)} {_PLAIN}")
-        top = self._stack[-1] if self._stack else None
-        is_key = top is not None and isinstance(top.value, dict) and top.key is None
-        if isinstance(event, yaml.ScalarEvent):
-            if top is not None and is_key:
-                self._key(top, event)
-            else:
-                value, message = self._resolve(event)
-                self._place(event, value, message)
-            return
-        if is_key:
-            raise self._refuse(event, "a key must be a text, not a mapping or a list")
-        if len(self._stack) >= MAX_DEPTH:
-            raise self._refuse(event, f"values are nested more than {MAX_DEPTH} deep")
-        started: dict[str, Any] | list[Any] = (
-            {} if isinstance(event, yaml.MappingStartEvent) else []
-        )
-        self._stack.append(_Open(started, self._place(event, started)))
+            raise self._refuse(f"the tag {shown(event.tag)} {_PLAIN}")
+        if not isinstance(event, yaml.ScalarEvent):
+            if is_key:
+                raise self._refuse("a key must be a text, not a mapping or a list")
+            if len(self._path) >= MAX_DEPTH:
+                raise self._refuse(f"values are nested more than {MAX_DEPTH} deep")
+        node = super().compose_node(parent, index)
+        del self._path[len(self._path) - len(level) :]
+        return node
 
-    def _place(self, event: Any, value: object, message: str = "") -> DataPath:
-        """Put a value where the file has it, and note its place and what is wrong with it."""
-        path: DataPath = ()
-        top = self._stack[-1] if self._stack else None
-        if top is None:
-            self._source.data = value
-        elif isinstance(top.value, list):
-            path = (*top.path, len(top.value))
-            top.value.append(value)
-        else:
-            assert top.key is not None
-            path = (*top.path, top.key)
-            if not top.dropped:
-                top.value[top.key] = value
-            top.key, top.dropped = None, False
-        self._source._values.setdefault(path, _position(event))
-        if message:
-            self._problem(path, message, event)
-        return path
-
-    def _key(self, top: _Open, event: Any) -> None:
-        name: str = event.value
-        path = (*top.path, name)
-        top.key = name
-        value, message = self._resolve(event)
-        if isinstance(top.value, dict) and name in top.value:
-            top.dropped = True
-            line = self._source._keys[path][0]
-            message = f"the key {shown(name)} is here twice, first in line {line}"
-        elif event.implicit[0] and name == "<<":
-            message = f"the merge key '<<' {_PLAIN}"
-        elif not isinstance(value, str) and not message:
-            message = f"a key must be a text; to use {shown(name)} put it in quotes"
-        self._source._keys.setdefault(path, _position(event))
-        if message:
-            self._problem(path, message, event)
-
-    def _problem(self, path: DataPath, message: str, event: Any) -> None:
-        self._source.problems.append(Problem(path, message, position=_position(event)))
-
-    def _refuse(self, event: Any, message: str) -> ThresholdError:
-        line, column = _position(event)
-        top = self._stack[-1] if self._stack else None
-        path = () if top is None else top.path if top.key is None else (*top.path, top.key)
-        prefix = f"{key_path(path)}: " if path else ""
+    def _refuse(self, message: str) -> ThresholdError:
+        line, column = _position(self.peek_event())  # type: ignore[no-untyped-call]
+        prefix = f"{key_path(tuple(self._path))}: " if self._path else ""
         return ThresholdError([f"{self._source.name}:{line}:{column}: {prefix}{message}"])
 
-    def _resolve(self, event: Any) -> tuple[object, str]:
-        """The value of a scalar, and what is wrong with it."""
-        text: str = event.value
-        if _CONTROL.search(text.replace("\n", " ")):
-            return text, f"{shown(text)} has a control character in it"
-        if not event.implicit[0]:  # in quotes, or a block
-            return text, ""
-        tag = self._resolver.resolve(yaml.ScalarNode, text, (True, False)).rpartition(":")[2]
-        if tag in ("int", "float"):
-            return _number(text)
-        reads = {"bool": "true or false", "timestamp": "a date", "null": "nothing"}
-        if not text:
-            return text, "has no value"
-        if tag in reads:
-            return text, f"YAML reads {shown(text)} as {reads[tag]}; as a text put it in quotes"
+
+def _data(node: Any, path: DataPath, source: YamlSource) -> Any:
+    """The plain data of a node; notes in ``source`` its place and what is wrong with it."""
+    source._values.setdefault(path, _position(node))
+    if isinstance(node, yaml.SequenceNode):
+        return [_data(each, (*path, number), source) for number, each in enumerate(node.value)]
+    if isinstance(node, yaml.MappingNode):
+        data: dict[str, Any] = {}
+        for key, value in node.value:
+            where = (*path, key.value)
+            first = source._keys.setdefault(where, _position(key))
+            if message := _wrong_key(key, first[0] if key.value in data else None):
+                source.problems.append(Problem(where, message, position=_position(key)))
+            read = _data(value, where, source)  # of a key that is there twice for its mistakes only
+            data.setdefault(key.value, read)
+        return data
+    value, message = _scalar(node)
+    if message:
+        source.problems.append(Problem(path, message, position=_position(node)))
+    return value
+
+
+def _wrong_key(key: yaml.ScalarNode, first: int | None) -> str:
+    """What is wrong with a key; ``first`` is the line where the mapping has had it before."""
+    value, message = _scalar(key)
+    if first is not None:
+        return f"the key {shown(key.value)} is here twice, first in line {first}"
+    if key.style is None and key.value == "<<":
+        return f"the merge key '<<' {_PLAIN}"
+    if not isinstance(value, str) and not message:
+        return f"a key must be a text; to use {shown(key.value)} put it in quotes"
+    return message
+
+
+def _scalar(node: yaml.ScalarNode) -> tuple[object, str]:
+    """The value of a scalar, and what is wrong with it."""
+    text: str = node.value
+    if _CONTROL.search(text.replace("\n", " ")):
+        return text, f"{shown(text)} has a control character in it"
+    if node.style is not None:  # in quotes, or a block
         return text, ""
+    tag = node.tag.rpartition(":")[2]
+    if tag in ("int", "float"):
+        return _number(text)
+    if not text:
+        return text, "has no value"
+    reads = {"bool": "true or false", "timestamp": "a date", "null": "nothing"}
+    if tag in reads:
+        return text, f"YAML reads {shown(text)} as {reads[tag]}; as a text put it in quotes"
+    return text, ""
 
 
 _PLAIN = "is not allowed here: write the value itself"
@@ -259,5 +227,5 @@ def _number(text: str) -> tuple[object, str]:
     return text, f"YAML reads {shown(text)} as a number {kind}; as a text put it in quotes"
 
 
-def _position(event: Any) -> _Position:
-    return event.start_mark.line + 1, event.start_mark.column + 1
+def _position(at: Any) -> _Position:
+    return at.start_mark.line + 1, at.start_mark.column + 1
