@@ -28,6 +28,9 @@ _STATISTIC = re.compile(rf"{'|'.join(_STATISTICS)}|p[0-9.]+|run_[0-9]+")
 #: The profile that fits every machine.
 ANY = "any"
 
+#: What the name of a calibration's file has after the profile's: ``desk.calibrated.yaml``.
+CALIBRATED = ".calibrated"
+
 
 def disagreements(data: object, stem: str) -> Iterator[Problem]:
     """What does not agree.
@@ -38,7 +41,8 @@ def disagreements(data: object, stem: str) -> Iterator[Problem]:
     """
     hardware = _mapping(data, "hardware")
     name = hardware.get("name")
-    if isinstance(name, str) and name != stem:
+    profile = stem.removesuffix(CALIBRATED)
+    if isinstance(name, str) and name != profile:
         message = f"is {shown(name)}, but the file is {stem}.yaml: name one after the other"
         yield Problem(("hardware", "name"), message)
     if isinstance(match := hardware.get("match"), dict):
@@ -55,6 +59,9 @@ def disagreements(data: object, stem: str) -> Iterator[Problem]:
             yield from _tolerance(("claims", claim), claims[claim])
             yield from _dimensions(("claims", claim), claims[claim])
             yield from _source(("claims", claim), claims[claim])
+            if profile != stem and "calibrated" not in _mapping(claims[claim], "source"):
+                message = f"is not from a calibration; write it in {profile}.yaml"
+                yield Problem(("claims", claim), message, at_key=True)
     for one, other in _overlaps(claims):
         message = f"fits names that {shown(other)} fits too, so that neither is the nearer one"
         yield Problem(("claims", one), message, at_key=True)

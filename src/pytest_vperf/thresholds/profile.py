@@ -1,6 +1,7 @@
 """Threshold files, ``NAME.yaml``: what a claim is held against on one kind of hardware, and where that comes from.
 
-A file is right as a whole or refused as a whole, with all that is wrong with it (design rule 2).
+A file is right as a whole or refused as a whole, with all that is wrong with it (design rule 2). The limits that a
+calibration made are in a file of their own, ``NAME.calibrated.yaml``, and count where ``NAME.yaml`` has no figure.
 
 Where a threshold comes from: a document that publishes it, or a calibration.
 """
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest_vperf
 from pytest_vperf.thresholds import schema
-from pytest_vperf.thresholds.consistency import disagreements
+from pytest_vperf.thresholds.consistency import CALIBRATED, disagreements
 from pytest_vperf.thresholds.judge import Setting
 from pytest_vperf.thresholds.match import Match
 from pytest_vperf.thresholds.reader import YamlSource, read_yaml
@@ -124,6 +125,13 @@ class Threshold:
     location: str
     judge: Mapping[str, Setting] = field(default_factory=dict)
 
+    @property
+    def gives_way(self) -> bool:
+        """Whether a calibration's limit may count instead: it is from one itself, or nobody knows the figure."""
+        if self.source is not None:
+            return self.source.calibration is not None
+        return bool(self.criterion.reason)
+
 
 def stands_for(pattern: str, text: str) -> bool:
     """Whether a claim's name in a threshold file, in which ``*`` stands for one word, stands for a text."""
@@ -140,6 +148,7 @@ class HardwareProfile:
         summary: the machine in one line; may be empty.
         match: which machines it is for.
         claims: its thresholds by name; a name may have one ``*``, see `find`.
+        judge: what the file says of how all its claims are judged.
     """
 
     name: str
@@ -147,6 +156,7 @@ class HardwareProfile:
     summary: str
     match: Match
     claims: Mapping[str, Threshold]
+    judge: Mapping[str, Setting] = field(default_factory=dict)
 
     def find(self, claim: str) -> Threshold | None:
         """The threshold of a claim, under the claim's own name.
@@ -165,6 +175,22 @@ class HardwareProfile:
             if "*" in name and stands_for(name, claim):
                 return name
         return None
+
+    def with_calibrated(self, calibrated: HardwareProfile) -> HardwareProfile:
+        """This profile with the limits of a calibration, for claims that it has no figure for.
+
+        What it says of such a claim and of how it is judged stays.
+        """
+        claims = dict(self.claims)
+        for name, limit in calibrated.claims.items():
+            own = self.find(name)
+            if own is None:
+                claims[name] = replace(limit, judge={**self.judge, **limit.judge})
+            elif own.gives_way:
+                claims[name] = replace(
+                    limit, summary=own.summary, judge={**limit.judge, **own.judge}
+                )
+        return replace(self, claims=claims)
 
 
 def load_profile(path: Path) -> HardwareProfile:
@@ -196,11 +222,12 @@ def load_profile(path: Path) -> HardwareProfile:
         claims={
             name: _threshold(name, part, content, source) for name, part in content.claims.items()
         },
+        judge=_judge(content.judge, ("judge",), source),
     )
 
 
 def load_profiles(folders: Sequence[Path]) -> dict[str, HardwareProfile]:
-    """Read all threshold files of some folders; of equal names the one in the earlier folder counts.
+    """Read all threshold files of some folders; of equal names those in the earlier folder count.
 
     A folder that does not exist has none.
 
@@ -208,7 +235,7 @@ def load_profiles(folders: Sequence[Path]) -> dict[str, HardwareProfile]:
         ThresholdError: a file is wrong, or a folder cannot be read; the problems of all files.
     """
     profiles: dict[str, HardwareProfile] = {}
-    seen: set[str] = set()
+    earlier: set[str] = set()
     lines: list[str] = []
     for folder in folders:
         try:
@@ -218,17 +245,23 @@ def load_profiles(folders: Sequence[Path]) -> dict[str, HardwareProfile]:
         except OSError as error:
             lines.append(f"{shown_path(folder)}: cannot be read: {error.strerror}")
             continue
-        for path in files:
+        here: set[str] = set()
+        for path in files:  # NAME.calibrated.yaml comes before NAME.yaml
             if path.suffix == ".yml" and not path.name.startswith("."):
                 # It would be left out without a word otherwise.
                 lines.append(f"{shown_path(path)}: a threshold file's name ends in .yaml, not .yml")
-            if path.suffix != ".yaml" or path.name.startswith(".") or path.stem in seen:
+            name = path.stem.removesuffix(CALIBRATED)
+            if path.suffix != ".yaml" or path.name.startswith(".") or name in earlier:
                 continue
-            seen.add(path.stem)
+            here.add(name)
             try:
-                profiles[path.stem] = load_profile(path)
+                loaded = load_profile(path)
             except ThresholdError as error:
                 lines += str(error).splitlines()
+                continue
+            calibrated = profiles.get(name)
+            profiles[name] = loaded.with_calibrated(calibrated) if calibrated else loaded
+        earlier |= here
     if lines:
         raise ThresholdError(lines)
     return profiles

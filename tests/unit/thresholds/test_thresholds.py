@@ -22,6 +22,7 @@ from pytest_vperf.thresholds.criterion import (
 )
 from pytest_vperf.thresholds.judge import Setting
 from pytest_vperf.thresholds.profile import (
+    HardwareProfile,
     ThresholdError,
     json_schema,
     load_profile,
@@ -384,4 +385,93 @@ claims:
     assert str(source) == (
         "calibrated 2026-11-22 by 3 runs (5.1 ms, 5.15 ms, 5.2 ms), margin 5 %, 99 % for the next 20 runs; "
         "on a noisy machine: load 4 on 2 processors"
+    )
+
+
+CALIBRATED = """
+hardware: {name: desk, match: {logical_cpus: 8}}
+claims:
+  start.shell:
+    at_most: 5.4 ms
+    source:
+      calibrated:
+        date: "2026-11-22"
+        figures: [5.1 ms, 5.15 ms, 5.2 ms]
+        samples: [24, 24, 24]
+        spread: 0.9 %
+        margin: 5 %
+        confidence: 99 %
+        next_runs: 20
+        vperf: "0.1.0"
+        machine: {cpu_model: x}
+"""
+
+
+def desk(folder: Path, claims: str) -> HardwareProfile:
+    """A profile of a file that somebody wrote, and of a calibration's beside it."""
+    (folder / "desk.calibrated.yaml").write_text(CALIBRATED)
+    (folder / "desk.yaml").write_text(
+        f"hardware: {{name: desk, summary: my desk, match: {{logical_cpus: 2}}}}\n"
+        f"judge: {{tolerance: 3 %}}\nclaims:\n{claims}\n"
+    )
+    return load_profiles([folder])["desk"]
+
+
+@pytest.mark.parametrize(
+    ("claims", "figure"),
+    [
+        ("  start.shell: {at_most: 4 ms}", "≤ 4 ms"),
+        ("  start.*: {at_most: 4 ms}", "≤ 4 ms"),
+        ("  start.shell: {near: {value: 4 ms, tolerance: 5 %}}", "near 4 ms ± 5 %"),
+        (
+            "  start.shell: {unknown: no figure, unit: ms, source: {document: a paper}}",
+            "no published figure",
+        ),
+        ("  start.shell: {unknown: not yet measured, unit: ms}", "≤ 5.4 ms"),
+        ("  start.*: {unknown: not yet measured, unit: ms}", "≤ 5.4 ms"),
+        ("  other.claim: {at_most: 1 s}", "≤ 5.4 ms"),
+        (f"  {CALIBRATED.partition('claims:')[2].strip()}".replace("5.4", "9"), "≤ 5.4 ms"),
+    ],
+)
+def test_a_figure_that_somebody_wrote_counts_before_a_calibrations(
+    tmp_path: Path, claims: str, figure: str
+) -> None:
+    threshold = desk(tmp_path, claims).find("start.shell")
+    assert threshold is not None
+    assert str(threshold.criterion).startswith(figure)
+
+
+def test_what_a_profile_says_of_a_claim_stays_beside_a_calibrated_limit(tmp_path: Path) -> None:
+    own = "  start.shell: {unknown: not yet, unit: ms, summary: it is quick, judge: {budget: 9 s}}"
+    profile = desk(tmp_path, own)
+    assert (profile.summary, str(profile.match.logical_cpus)) == ("my desk", "2")
+    threshold = profile.claims["start.shell"]
+    assert threshold.location.endswith("desk.calibrated.yaml:4")
+    assert threshold.summary == "it is quick"
+    assert {key: each.value for key, each in threshold.judge.items()} == {
+        "tolerance": 0.03,
+        "budget": 9.0,
+    }
+    other = desk(tmp_path, "  other.claim: {at_most: 1 s}").claims["start.shell"]
+    assert {key: each.value for key, each in other.judge.items()} == {"tolerance": 0.03}
+
+
+def test_a_calibration_alone_is_a_profile(tmp_path: Path) -> None:
+    (tmp_path / "desk.calibrated.yaml").write_text(CALIBRATED)
+    profile = load_profiles([tmp_path])["desk"]
+    assert (profile.name, list(profile.claims)) == ("desk", ["start.shell"])
+
+
+def test_the_files_of_a_name_in_an_earlier_folder_count_alone(tmp_path: Path) -> None:
+    write(tmp_path / "mine", "desk", "  a.b: {at_most: 1 ms}")
+    (tmp_path / "desk.calibrated.yaml").write_text(CALIBRATED)
+    assert list(load_profiles([tmp_path / "mine", tmp_path])["desk"].claims) == ["a.b"]
+
+
+def test_a_calibrations_file_has_calibrated_limits_only(tmp_path: Path) -> None:
+    (tmp_path / "desk.calibrated.yaml").write_text(f"{CALIBRATED}  a.b: {{at_most: 1 s}}\n")
+    with pytest.raises(ThresholdError) as error:
+        load_profiles([tmp_path])
+    assert str(error.value).endswith(
+        "desk.calibrated.yaml:17:3: claims.a.b: is not from a calibration; write it in desk.yaml"
     )

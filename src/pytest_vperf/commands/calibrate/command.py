@@ -3,13 +3,10 @@
 pytest runs the tests, each time in a process of its own, with the plug-in `pytest_vperf.commands.calibrate.plugin`.
 
 Whether a run was made on the machine of now: limits of two machines are limits of none.
-
-The beginning of a new threshold file: which machine it is for.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -27,7 +24,13 @@ from pytest_vperf.machine import cache, fingerprint
 from pytest_vperf.machine.fingerprint import UNKNOWN
 from pytest_vperf.quantity import Quantity, QuantityError, format_number
 from pytest_vperf.reporting.console import say, tell
-from pytest_vperf.thresholds.profile import ThresholdError, load_profile, shipped_folder, shown_path
+from pytest_vperf.thresholds.consistency import CALIBRATED
+from pytest_vperf.thresholds.profile import (
+    ThresholdError,
+    load_profiles,
+    shipped_folder,
+    shown_path,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,33 +44,27 @@ if TYPE_CHECKING:
 MEMORY_TOLERANCE = 0.05
 
 
-def head(name: str, machine: Fingerprint) -> list[str]:
-    """The lines above the claims: name and match of a machine.
+def hardware(name: str, machine: Fingerprint) -> dict[str, Any]:
+    """The ``hardware`` of a new threshold file: the name, and the match of a machine.
 
     The kernel is left out, as limits are to be held against new kernels.
     """
-    match: list[str] = []
+    match: dict[str, Any] = {}
     if machine.cpu_model != UNKNOWN:
-        match.append(f"cpu_model: {json.dumps(machine.cpu_model, ensure_ascii=False)}")
+        match["cpu_model"] = machine.cpu_model
     if machine.logical_cpus is not None:
-        match.append(f"logical_cpus: {machine.logical_cpus}")
+        match["logical_cpus"] = machine.logical_cpus
     if machine.memory is not None:
         low, high = (
             format_number(round(machine.memory.value * factor, 1))
             for factor in (1 - MEMORY_TOLERANCE, 1 + MEMORY_TOLERANCE)
         )
-        match.append(f"memory: {low} GiB .. {high} GiB")
+        match["memory"] = f"{low} GiB .. {high} GiB"
     for key in ("hypervisor", "architecture"):
         value: str = getattr(machine, key)
         if value != UNKNOWN:
-            match.append(f"{key}: {json.dumps(value)}")
-    return [
-        "# Limits of one machine. `vperf calibrate` sets those with `calibrated`, and leaves all others alone.",
-        "hardware:",
-        f"  name: {name}",
-        "  match:",
-        *(f"    {line}" for line in match),
-    ]
+            match[key] = value
+    return {"name": name, "match": match}
 
 
 def differences(document: Mapping[str, Any], machine: Fingerprint) -> str:
@@ -198,16 +195,15 @@ def _place(options: Options, runs: Runs, machine: Fingerprint) -> Path:
     if project.on:
         raise Misused(f"targets would be on {project.on}: calibrate on that machine itself")
     path = _file(options.profile, project)
-    if path.exists():
-        try:
-            differs = load_profile(path).match.mismatches(machine)
-        except ThresholdError as error:
-            raise Misused(str(error)) from None
-        if differs:
-            raise Misused(
-                f"{shown_path(path)} is for another machine: {'; '.join(differs)}. Give this one a profile of "
-                "its own, with another --hw=NAME"
-            )
+    try:
+        profile = load_profiles([path.parent]).get(options.profile)
+    except ThresholdError as error:
+        raise Misused(str(error)) from None
+    if profile is not None and (differs := profile.match.mismatches(machine)):
+        raise Misused(
+            f"{shown_path(profile.path)} is for another machine: {'; '.join(differs)}. Give this one a profile of "
+            "its own, with another --hw=NAME"
+        )
     try:
         check(path)
     except FileProblem as error:
@@ -216,17 +212,17 @@ def _place(options: Options, runs: Runs, machine: Fingerprint) -> Path:
 
 
 def _file(profile: str, project: Project) -> Path:
-    """The profile's file in the project.
+    """The profile's calibrated file: beside what the project has of the profile, else in its first folder.
 
     Raises:
         Misused: the profile came with pytest-vperf.
     """
-    name = f"{profile}.yaml"
+    name, written = f"{profile}.yaml", f"{profile}{CALIBRATED}.yaml"
     folders = [Path(folder) for folder in project.folders]
     shipped = shipped_folder()
     own = [folder for folder in folders if shipped is None or folder.resolve() != shipped.resolve()]
-    mine = next((folder / name for folder in own if (folder / name).exists()), None)
-    if mine is None and shipped is not None and (shipped / name).exists():
+    mine = [each for each in own if any((each / file).exists() for file in (name, written))]
+    if not mine and shipped is not None and (shipped / name).exists():
         raise Misused(
             f"{profile} is a published profile that came with pytest-vperf, and is never written: give this "
             f"machine one of its own, such as --hw=my-{profile}"
@@ -235,7 +231,7 @@ def _file(profile: str, project: Project) -> Path:
         raise Misused(
             f"{folders[0]} came with pytest-vperf: name a folder with --claims-thresholds"
         )
-    return mine or own[0] / name
+    return [*mine, *own][0] / written
 
 
 def _measure(options: Options, runs: Runs, machine: Fingerprint, noise_now: list[str]) -> list[str]:
@@ -300,7 +296,7 @@ def _write(
         _say("no test that ran measures a claim")
         return MISUSED
     limits = []
-    own = _profile_now(path)
+    own = _profile_now(path.parent, options.profile)
     for each in found.measured:
         # Somebody may have written a figure since the runs began.
         threshold = own.find(each.name) if own else None
@@ -324,9 +320,9 @@ def _write(
     status = INCOMPLETE if found.refused else DONE
     problem: Exception | None = None
     if limits:  # the file first: whoever reads the table may have gone
-        entries = {each.name: each.lines(under) for each in limits}
+        entries = {each.name: each.entry(under) for each in limits}
         try:
-            write(path, head(options.profile, machine), entries)
+            write(path, hardware(options.profile, machine), entries)
         except (FileProblem, OSError) as error:
             problem = error
     print_limits(documents, found, limits)
@@ -339,11 +335,11 @@ def _write(
     return status
 
 
-def _profile_now(path: Path) -> HardwareProfile | None:
+def _profile_now(folder: Path, name: str) -> HardwareProfile | None:
     try:
-        return load_profile(path) if path.exists() else None
+        return load_profiles([folder]).get(name)
     except ThresholdError:
-        return None  # writing it says what is wrong
+        return None  # a figure that somebody wrote counts before the calibration's in any case
 
 
 def _say(text: str) -> None:

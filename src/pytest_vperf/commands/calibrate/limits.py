@@ -8,7 +8,6 @@ What ``vperf calibrate`` prints of its limits: a table, and a line for each clai
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -269,24 +268,21 @@ class Calibrated:
     margin: str
     floored: bool
 
-    def lines(self, under: Circumstance) -> list[str]:
-        """The criterion and the source as lines of YAML, without indentation of their own."""
-        machine = ", ".join(f"{key}: {_quoted(text)}" for key, text in under.machine.items())
-        return [
-            f"{self.side}: {self.limit}",
-            "source:",
-            "  calibrated:",
-            f"    date: {_quoted(under.date)}",
-            f"    figures: [{', '.join(self.figures)}]",
-            f"    samples: [{', '.join(map(str, self.samples))}]",
-            f"    spread: {self.spread}",
-            f"    margin: {self.margin}",
-            f"    confidence: {format_number(100 * under.confidence)} %",
-            f"    next_runs: {under.next_runs}",
-            *([f"    noisy: {_quoted(under.noisy)}"] if under.noisy else ()),
-            f"    vperf: {_quoted(under.version)}",
-            f"    machine: {{{machine}}}",
-        ]
+    def entry(self, under: Circumstance) -> dict[str, Any]:
+        """The criterion and the source, as a threshold file has them."""
+        made: dict[str, Any] = {
+            "date": under.date,
+            "figures": [*self.figures],
+            "samples": [*self.samples],
+            "spread": self.spread,
+            "margin": self.margin,
+            "confidence": f"{format_number(100 * under.confidence)} %",
+            "next_runs": under.next_runs,
+            **({"noisy": under.noisy} if under.noisy else {}),
+            "vperf": under.version,
+            "machine": dict(under.machine),
+        }
+        return {self.side: self.limit, "source": {"calibrated": made}}
 
 
 def calibrated(measured: Measured, *, confidence: float, next_runs: int) -> Calibrated:
@@ -331,8 +327,3 @@ def rounded(limit: float, side: Side) -> str:
         return f"{number:.{_DIGITS - 1}e}"
     text = f"{number:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def _quoted(text: str) -> str:
-    """A text in double quotes; what JSON has is YAML too."""
-    return json.dumps(text, ensure_ascii=False)

@@ -24,7 +24,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         description="Runs the tests several times, measures their claims about a limit without judging them, and "
         "sets each limit so far from the figures that the next runs stay within it. Claims that compare are left "
         "alone, and so is every limit that is published or written by hand.",
-        epilog="The file is NAME.yaml in the project's folder of thresholds; its comments and its order are kept. "
+        epilog="The file is NAME.calibrated.yaml in the project's folder of thresholds; NAME.yaml beside it is "
+        "yours, and a figure in it counts first. "
         "Exit status: 0 if every claim has a limit or needs none, 1 if one could not be measured in every run, if "
         "the machine is noisy, or the file could not be written, 2 for options that make no sense and a run of "
         "pytest that did not begin.",

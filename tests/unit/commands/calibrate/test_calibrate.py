@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -38,11 +39,11 @@ def test_a_profile_is_made_and_judges_later_runs(vperf: Vperf, project: Path) ->
         in done.stdout
     )
     records = project.parent / "cache" / "calibrate"
-    assert f"written: thresholds/desk.yaml; records in {records}/desk-" in done.stdout
+    assert f"written: thresholds/desk.calibrated.yaml; records in {records}/desk-" in done.stdout
     assert "s apart: the level of a machine moves between minutes" in done.stdout
     assert done.returncode == 0
 
-    profile = load_profile(Path("thresholds/desk.yaml"))
+    profile = load_profile(Path("thresholds/desk.calibrated.yaml"))
     assert list(profile.claims) == ["start.shell", "copy.rate", "copy.seconds"]
     assert not profile.match.mismatches(fingerprint.read())
     source = profile.claims["start.shell"].source
@@ -56,7 +57,9 @@ def test_a_profile_is_made_and_judges_later_runs(vperf: Vperf, project: Path) ->
     }
 
 
-def test_an_existing_file_keeps_what_is_not_from_a_calibration(vperf: Vperf, project: Path) -> None:
+def test_the_file_of_the_user_is_never_written_and_its_figures_count_first(
+    vperf: Vperf, project: Path
+) -> None:
     before = f"""\
 # My desk.
 hardware:
@@ -81,15 +84,19 @@ claims:
         "left alone: copy.seconds: has a limit that is not from a calibration (thresholds/desk.yaml:8); "
         "without it there the claim is calibrated\n" in done.stdout
     )
-    text = path.read_text()
-    kept, _, _ = before.partition("    unknown:")
-    assert text.startswith(f"{kept}    at_least: ")
-    first = str(load_profile(path).claims["copy.rate"].source)
+    assert path.read_text() == before
+    calibrated = project / "thresholds" / "desk.calibrated.yaml"
+    assert list(load_profile(calibrated).claims) == ["copy.rate"]
+    (rate,) = re.findall("at_least: (.*)", calibrated.read_text())
+    assert judged("--hw=desk", "-k", "shell or rate or seconds and not wrong") == {
+        "start.shell": ("refuted", "≤ 4 ms"),
+        "copy.rate": ("holds", f"≥ {rate}"),
+        "copy.seconds": ("refuted", "≤ 3 s"),
+    }
 
     assert vperf("--hw=desk", "-k", "rate").returncode == 0
-    second = str(load_profile(path).claims["copy.rate"].source)
-    assert first != second
-    assert path.read_text().startswith(f"{kept}    at_least: ")
+    assert path.read_text() == before
+    assert rate not in calibrated.read_text()
 
 
 def test_what_cannot_be_calibrated_is_refused_by_name_and_the_rest_is_written(
@@ -112,7 +119,10 @@ def test_what_cannot_be_calibrated_is_refused_by_name_and_the_rest_is_written(
         "left alone: copy.tail: about p95, and calibrated are medians (thresholds/elsewhere.yaml:5)"
     )
     assert tail in lines
-    assert list(load_profile(Path("thresholds/desk.yaml")).claims) == ["start.shell", "copy.rate"]
+    assert list(load_profile(Path("thresholds/desk.calibrated.yaml")).claims) == [
+        "start.shell",
+        "copy.rate",
+    ]
 
 
 def test_a_sample_of_the_other_direction_is_an_error_of_its_claim(
@@ -124,4 +134,4 @@ def test_a_sample_of_the_other_direction_is_an_error_of_its_claim(
         done.stdout
     )
     assert "nothing to write; records in " in done.stdout
-    assert not Path("thresholds/desk.yaml").exists()
+    assert not list(Path("thresholds").glob("desk*"))

@@ -76,7 +76,7 @@ def test_a_machine_that_is_noisy_now_says_nothing_of_runs_of_yesterday(
 ) -> None:
     monkeypatch.setattr(quiet, "noise_at_start", lambda: ["load 9 on 2 processors"])
     assert vperf(*KEPT).returncode == 0
-    assert "noisy" not in Path("thresholds/desk.yaml").read_text()
+    assert "noisy" not in Path("thresholds/desk.calibrated.yaml").read_text()
 
 
 @pytest.mark.usefixtures("three")
@@ -88,9 +88,9 @@ def test_the_noise_of_runs_of_yesterday_is_not_forgotten(vperf: Vperf) -> None:
         "vperf calibrate: run 2 was made on a noisy machine: load 9 on 2 processors. Remove kept/run-2.json and go "
         "on with --records=kept; --noisy takes it as it is, and the file says so\n"
     )
-    assert not Path("thresholds/desk.yaml").exists()
+    assert not Path("thresholds/desk.calibrated.yaml").exists()
     assert vperf(*KEPT, "--noisy").returncode == 0
-    assert 'noisy: "load 9 on 2 processors"' in Path("thresholds/desk.yaml").read_text()
+    assert "noisy: load 9 on 2 processors" in Path("thresholds/desk.calibrated.yaml").read_text()
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_a_damaged_record_ends_the_command(vperf: Vperf) -> None:
     done = vperf(*KEPT)
     assert done.returncode == 2
     assert "vperf calibrate: kept/run-2.json cannot be used: it is not a record of " in done.stderr
-    assert not Path("thresholds/desk.yaml").exists()
+    assert not Path("thresholds/desk.calibrated.yaml").exists()
 
 
 def test_runs_that_were_made_again_are_held_against_each_other_by_their_time(
@@ -181,6 +181,7 @@ def test_a_figure_that_somebody_wrote_since_the_runs_is_left_alone(vperf: Vperf)
     assert "left alone: copy.rate: has a limit that is not from a calibration" in done.stdout
     assert "nothing to write; records in kept" in done.stdout
     assert Path("thresholds/desk.yaml").read_text() == text
+    assert not Path("thresholds/desk.calibrated.yaml").exists()
 
 
 @pytest.mark.parametrize(
@@ -215,7 +216,7 @@ def test_a_machine_that_becomes_noisy_between_two_runs_is_refused(
     )
     assert not Path("kept/run-2.json").exists()
     assert vperf(*KEPT, "--apart=1 h", "--noisy").returncode == 0
-    assert "cpu pressure 40 %" in Path("thresholds/desk.yaml").read_text()
+    assert "cpu pressure 40 %" in Path("thresholds/desk.calibrated.yaml").read_text()
 
 
 def test_what_an_interrupted_run_left_is_no_record(
@@ -241,10 +242,10 @@ def test_a_terminal_without_the_signs_of_a_table_and_a_reader_that_has_gone(proj
     )
     assert plain.returncode == 0, plain.stderr
     assert r"\u2265 " in plain.stdout
-    Path("thresholds/desk.yaml").unlink()
+    Path("thresholds/desk.calibrated.yaml").unlink()
     read, write = os.pipe()
     os.close(read)
     gone = subprocess.run(words, stdout=write, stderr=subprocess.PIPE, check=False)
     os.close(write)
     assert gone.returncode == 0
-    assert "copy.rate" in load_profile(Path("thresholds/desk.yaml")).claims
+    assert "copy.rate" in load_profile(Path("thresholds/desk.calibrated.yaml")).claims

@@ -11,7 +11,6 @@ import pytest
 from pytest_vperf.cli import main
 from pytest_vperf.commands.calibrate import command, runs
 from pytest_vperf.commands.pytest_process import _with_place
-from pytest_vperf.machine import fingerprint
 from pytest_vperf.thresholds.profile import load_profile
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ def test_a_noisy_machine_is_refused_unless_it_is_insisted_on(
     )
     assert not (project / "runs").exists()
     assert vperf("--hw=desk", "--runs=3", "-k", "shell", "--noisy").returncode == 0
-    source = load_profile(Path("thresholds/desk.yaml")).claims["start.shell"].source
+    source = load_profile(Path("thresholds/desk.calibrated.yaml")).claims["start.shell"].source
     assert str(source).endswith("; on a noisy machine: steal 5 %; load 9 on 2 processors")
 
 
@@ -50,10 +49,10 @@ def test_a_run_that_is_disturbed_ends_the_calibration(
         "vperf calibrate: run 1 was disturbed: steal 5 %. Remove kept/run-1.json and go on with --records=kept; "
         "--noisy takes it as it is, and the file says so\n"
     )
-    assert not Path("thresholds/desk.yaml").exists()
+    assert not Path("thresholds/desk.calibrated.yaml").exists()
     assert vperf(*arguments, "--noisy").returncode == 0
     assert Path("runs").read_text() == "xxx"  # the first was not made again
-    assert "run 3: steal 5 %" in Path("thresholds/desk.yaml").read_text()
+    assert "run 3: steal 5 %" in Path("thresholds/desk.calibrated.yaml").read_text()
 
 
 @pytest.mark.parametrize(
@@ -84,18 +83,11 @@ def test_what_is_refused_before_anything_is_measured(
     assert not Path("runs").exists()
 
 
-def test_a_file_that_limits_cannot_be_set_in_is_refused_before_anything_is_measured(
-    vperf: Vperf,
-) -> None:
-    cpus = fingerprint.read().logical_cpus
-    text = f"hardware: {{name: desk, match: {{logical_cpus: {cpus}}}}}\nclaims: {{copy.rate: {{at_least: 1 B/s}}}}\n"
-    Path("thresholds/desk.yaml").write_text(text)
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_measured(vperf: Vperf) -> None:
+    Path("thresholds/desk.calibrated.yaml").symlink_to("gone/desk.yaml")
     done = vperf("--hw=desk", "-k", "rate")
     assert done.returncode == 2
-    assert done.stderr.endswith(
-        "vperf calibrate: thresholds/desk.yaml could not be written: the claims are in braces: write each on lines "
-        "of its own\n"
-    )
+    assert "thresholds/desk.calibrated.yaml: cannot be read: there is no such file" in done.stderr
     assert not Path("runs").exists()
 
 
@@ -133,26 +125,24 @@ def test_a_published_profile_is_never_written(
         f"{shipped} came with pytest-vperf: name a folder with --claims-thresholds" in done.stderr
     )
     assert vperf("--hw=desk", "--runs=3", "-k", "rate").returncode == 0
-    assert [each.name for each in (project / "thresholds").iterdir()] == ["desk.yaml"]
+    assert [each.name for each in (project / "thresholds").iterdir()] == ["desk.calibrated.yaml"]
 
 
 def test_a_file_that_became_unfit_meanwhile_is_kept_and_so_are_the_records(
     vperf: Vperf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def changed(document: object) -> list[str]:
-        cpus = fingerprint.read().logical_cpus
-        claims = "claims: {copy.other: {at_least: 1 B/s}}"
-        text = f"hardware: {{name: desk, match: {{logical_cpus: {cpus}}}}}\n{claims}\n"
         if Path("kept/run-3.json").exists():
-            Path("thresholds/desk.yaml").write_text(text)
+            Path("thresholds/desk.calibrated.yaml").write_text("claims: {\n")
         return []
 
     monkeypatch.setattr(runs, "noise_during", changed)
     done = vperf("--hw=desk", "--runs=3", "-k", "rate", "--records=kept")
     assert done.returncode == 1
     assert done.stderr.endswith(
-        "vperf calibrate: thresholds/desk.yaml is as it was: the claims are in braces: write each on lines of its "
-        "own\nvperf calibrate: once that is mended, repeat the command with --records=kept\n"
+        "vperf calibrate: thresholds/desk.calibrated.yaml is as it was: "
+        "thresholds/desk.calibrated.yaml:2:1: this is not YAML: expected the node content, but found "
+        "'<stream end>'\nvperf calibrate: once that is mended, repeat the command with --records=kept\n"
     )
 
 
