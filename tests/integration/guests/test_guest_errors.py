@@ -400,7 +400,7 @@ def test_a_host_that_gets_full_while_a_command_writes(
         with within(SOON), pytest.raises(CannotConnect) as caught:
             guest.run(["dd", "if=/dev/urandom", "of=/big", "bs=1M", "count=100", "conv=fsync"])
     assert str(caught.value) == (
-        "guest tcg was stopped: on its host no space is left for what it writes to its disk vda"
+        "guest tcg was stopped: its host has no space left for its disk vda"
     )
     assert small_place.traces() == []
 

@@ -225,7 +225,7 @@ def test_files_for_machines_are_made_and_uploaded_once(
         domus.start(init="small").close()
     # It may go meanwhile: a start says so, and the next one has it again.
     domus.host.run(["rm", kept])
-    with pytest.raises(CannotStart, match=f"{kept} was uploaded, and has gone since"):
+    with pytest.raises(CannotStart, match=f"{kept} was uploaded but has since gone"):
         domus.start(init="small")
     domus.start(init="small").close()
     assert daemon.initramfs(kernel, XEN) != kept
@@ -241,5 +241,5 @@ def test_a_xen_machine_that_ends_in_the_middle_is_gone(domus: Domus) -> None:
 
 
 def test_modes_that_need_a_processors_help_are_refused(domus: Domus) -> None:
-    with pytest.raises(Unavailable, match="has no machines of the mode pvh"):
+    with pytest.raises(Unavailable, match="cannot run machines in the mode pvh"):
         domus.start(mode="pvh")

@@ -1,8 +1,6 @@
-"""Starting a guest: the clock runs from the request until its agent is there, which libvirt pushes.
+"""A guest: its configuration, its libvirt XML, and its start, timed until libvirt reports its agent.
 
-What a guest is made of.
-
-A guest as libvirt's XML. Pure. Format: https://libvirt.org/formatdomain.html.
+Format of the XML: https://libvirt.org/formatdomain.html.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.limits import Limits
 
 
-#: The port of the agent: libvirt knows it by this name.
+#: The agent's port, by the name that libvirt expects.
 AGENT_PORT = "org.qemu.guest_agent.0"
 
 
@@ -38,11 +36,11 @@ class CardConfig:
     """A virtio network card.
 
     Attributes:
-        bridge: of the daemon's machine, that it is plugged into.
-        mac: the link-layer address.
-        vhost: the kernel of the daemon's machine moves the packets (vhost-net), and not QEMU.
-        switch: ``openvswitch`` where the bridge is Open vSwitch's; empty: it is the kernel's.
-        offloads: whether it may leave checksums, and taking long packets apart, to what is behind it.
+        bridge: on the daemon's machine, to plug it into.
+        mac: its MAC address.
+        vhost: whether the host's kernel moves the packets (vhost-net) instead of QEMU.
+        switch: ``openvswitch`` for a bridge of Open vSwitch; empty for a Linux bridge.
+        offloads: whether it may leave checksums and segmentation to its backend.
     """
 
     bridge: str
@@ -57,9 +55,9 @@ class DiskConfig:
     """A further virtio disk.
 
     Attributes:
-        path: a block device or a raw file of the daemon's machine.
+        path: a block device or a raw file on the daemon's machine.
         serial: by which the guest finds it.
-        tune: caps in libvirt's names (``read_iops_sec``, …) and units.
+        tune: caps, in libvirt's names (``read_iops_sec``, …) and units.
     """
 
     path: str
@@ -69,13 +67,13 @@ class DiskConfig:
 
 @dataclass(frozen=True)
 class Boot:
-    """What it boots from, all paths of the daemon's machine.
+    """What a guest boots from; all paths are on the daemon's machine.
 
     Attributes:
-        disk: the overlay with its root; empty: it has none, and its first process ends it.
-        kernel: for a direct boot; empty: the firmware boots from ``boot_disk``.
+        disk: the overlay with its root; empty for none: its first process then ends the machine.
+        kernel: for a direct boot; empty if the firmware boots from ``boot_disk``.
         initramfs: likewise.
-        parameters: of the kernel, for a direct boot.
+        parameters: the kernel's command line, for a direct boot.
         boot_disk: a disk with a boot loader; empty for a direct boot.
     """
 
@@ -88,21 +86,21 @@ class Boot:
 
 @dataclass(frozen=True)
 class GuestConfig:
-    """A guest.
+    """The configuration of a guest.
 
     Attributes:
-        name: of the domain.
-        kind: libvirt's type: ``kvm``, or ``qemu`` where it is emulated.
+        name: the domain's.
+        kind: libvirt's domain type: ``kvm``, or ``qemu`` for emulation.
         boot: what it boots from.
         vcpus: virtual CPUs.
         memory_mib: memory in MiB.
         machine: QEMU's machine type.
         cpu: ``host-passthrough``, ``maximum`` or the name of a model.
-        limits: what it is held to on the daemon's machine.
+        limits: on its use of the host.
         disks: further disks.
-        card: its network card, if it has one.
-        labels: by which a run finds its own again.
-        partition: the control group that libvirt makes the guest's in; empty: its usual one.
+        card: its network card, if any.
+        labels: the run's, by which leftovers are recognised.
+        partition: the parent of the guest's control group; empty for libvirt's default.
     """
 
     name: str
@@ -119,14 +117,14 @@ class GuestConfig:
     partition: str = ""
 
 
-#: What a card can leave to its host (formatdomain, "Setting NIC driver-specific options").
+#: Work that a card can offload to its host (formatdomain, "Setting NIC driver-specific options").
 _OFFLOADS = ("csum", "gso", "tso4", "tso6", "ecn", "ufo")
-#: Models that are not names of processors (formatdomain, "CPU model and topology").
+#: CPU modes, which are not names of models (formatdomain, "CPU model and topology").
 _MODES = ("host-passthrough", "host-model", "maximum")
 
 
 def domain_xml(config: GuestConfig) -> str:
-    """The description that libvirt starts the guest from."""
+    """The guest's definition for libvirt."""
     domain = ElementTree.Element("domain", type=config.kind)
     add(domain, "name", config.name)
     domain.append(metadata(config.labels))
@@ -142,7 +140,7 @@ def domain_xml(config: GuestConfig) -> str:
     add(features, "acpi")
     add(features, "apic")
     _cpu(domain, config.cpu)
-    # A kernel that dies reboots, and a machine that reboots is not the one that was started.
+    # A kernel that panics reboots, and a rebooted machine is no longer the one that was started.
     for event in ("on_poweroff", "on_reboot", "on_crash"):
         add(domain, event, "destroy")
     _devices(domain, config)
@@ -157,7 +155,7 @@ def _limits(domain: ElementTree.Element, config: GuestConfig) -> None:
     if limits.cpu_shares is not None:
         add(tune, "shares", str(limits.cpu_shares))
     if limits.cpus is not None:
-        # Of the whole machine, the hypervisor's own threads included: what the same name means for a container.
+        # For the whole machine, including the hypervisor's own threads, as the name means for a container.
         add(tune, "global_period", str(PERIOD))
         add(tune, "global_quota", str(limits.quota))
     if limits.cpuset:
@@ -193,7 +191,7 @@ def _devices(domain: ElementTree.Element, config: GuestConfig) -> None:
     add(channel, "target", type="virtio", name=AGENT_PORT)
     rng = add(devices, "rng", model="virtio")
     add(rng, "backend", "/dev/urandom", model="random")
-    # What libvirt would add by itself, and nobody here uses.
+    # Devices that libvirt would add by default, switched off.
     add(devices, "controller", type="usb", model="none")
     add(devices, "memballoon", model="none")
 
@@ -202,13 +200,13 @@ def _disks(devices: ElementTree.Element, boot: Boot, disks: tuple[DiskConfig, ..
     letters = iter("abcdefghijklmnopqrstuvwxyz")
     if boot.disk:
         root = add(devices, "disk", type="file", device="disk")
-        # The machine's own disk is thrown away with it: nothing of it has to reach a disk of the host.
+        # The machine's own disk is discarded with it, so nothing needs to reach the host's disk.
         add(root, "driver", name="qemu", type="qcow2", cache="unsafe")
         add(root, "source", file=boot.disk)
         add(root, "target", dev=f"vd{next(letters)}", bus="virtio")
     for each in disks:
         disk = add(devices, "disk", type="block", device="disk")
-        # Past the host's page cache: the guest asks for the disk and gets the disk.
+        # Bypass the host's page cache, so that the guest measures the disk.
         add(disk, "driver", name="qemu", type="raw", cache="none", io="threads")
         add(disk, "source", dev=each.path)
         add(disk, "target", dev=f"vd{next(letters)}", bus="virtio")
@@ -217,7 +215,7 @@ def _disks(devices: ElementTree.Element, boot: Boot, disks: tuple[DiskConfig, ..
             for name, value in each.tune.items():
                 add(tune, name, str(value))
         add(disk, "serial", each.serial)
-    # Last, so that the others have the same names with and without it.
+    # Last, so that the other disks keep their names with or without it.
     if boot.boot_disk:
         disk = add(devices, "disk", type="file", device="disk")
         add(disk, "driver", name="qemu", type="raw", cache="unsafe")
@@ -237,11 +235,11 @@ def _card(devices: ElementTree.Element, card: CardConfig) -> None:
     driver = add(interface, "driver", name="vhost" if card.vhost else "qemu")
     if not card.offloads:
         add(driver, "host", **dict.fromkeys(_OFFLOADS, "off"))
-    # Without its boot ROM, which the firmware would read; nothing boots from this network.
+    # No boot ROM: the firmware would read it, and nothing boots from this network.
     add(interface, "rom", enabled="no")
 
 
-#: Seconds for an agent that has opened its port to answer: it has, a moment later, or it never does.
+#: Seconds for the first answer of an agent that has opened its port: it comes soon or never.
 _FIRST_ANSWER = 20.0
 
 
@@ -264,17 +262,17 @@ def boot(
         timeout: seconds for the whole start.
         rootfs: its image.
         details: for the record.
-        opened: called as soon as the machine has opened its files, whether it then starts or not.
+        opened: called once the machine has opened its files, or its creation has failed.
 
     Raises:
-        CannotStart: libvirt refuses, or the machine ended; the message has its last words.
-        TimedOut: its agent was not there within ``timeout``.
-        CannotConnect: the daemon has gone.
+        CannotStart: libvirt refuses, or the machine ended; with the end of its output.
+        TimedOut: its agent was not ready within ``timeout``.
+        CannotConnect: the daemon is gone.
     """
     libvirt = connection.libvirt
     domain = Domain(connection, config.name, name)
     description = domain_xml(config)
-    # Made stopped, so that nothing it prints is missed; and ended by the daemon if we are killed.
+    # Created paused, so that no output is missed, and ended by the daemon if we are killed.
     flags = libvirt.VIR_DOMAIN_START_PAUSED | libvirt.VIR_DOMAIN_START_AUTODESTROY
     began = time.perf_counter()
     deadline = began + timeout
@@ -315,7 +313,7 @@ def _await_agent(domain: Domain, marks: dict[str, float], deadline: float, timeo
             target=domain.name,
         )
     hint = (
-        "; it runs, but its agent never came: qemu-guest-agent has to be in its image, and be started"
+        "; it runs, but its agent never connected: its image must contain qemu-guest-agent and start it"
         if phase == "userspace"
         else ""
     )
@@ -327,7 +325,7 @@ def _await_agent(domain: Domain, marks: dict[str, float], deadline: float, timeo
 
 
 def _first_answer(agent: GuestAgent) -> None:
-    """Make sure that the agent answers; one that has just opened its port may still be reading it for the first time.
+    """Make sure that the agent answers, which may take a moment after it has opened its port.
 
     Raises:
         TargetError: it does not.
@@ -355,10 +353,10 @@ def _add_console_marks(domain: Domain, marks: dict[str, float]) -> None:
 
 
 def _accelerator(domain: Domain, config: GuestConfig) -> dict[str, str]:
-    """Which accelerator runs, as QEMU itself says (QMP, query-kvm).
+    """The accelerator in use, as reported by QEMU (QMP, query-kvm).
 
     Raises:
-        CannotStart: it is another one than was asked for.
+        CannotStart: it is not the one requested.
     """
     import json
 
@@ -374,7 +372,7 @@ def _accelerator(domain: Domain, config: GuestConfig) -> dict[str, str]:
         enabled = None
     if not isinstance(enabled, bool):
         raise CannotStart(
-            f"{domain.name}: what QEMU answered to query-kvm makes no sense", target=domain.name
+            f"{domain.name}: QEMU's answer to query-kvm is invalid", target=domain.name
         )
     if enabled != (config.kind == "kvm"):
         raise CannotStart(
@@ -386,14 +384,14 @@ def _accelerator(domain: Domain, config: GuestConfig) -> dict[str, str]:
 
 
 def _asked(domain: Domain, config: GuestConfig) -> dict[str, str]:
-    """The limits, as the hypervisor has them.
+    """The limits, as read back from the hypervisor.
 
     Raises:
-        CannotStart: one is not what was asked for.
+        CannotStart: one is not as requested.
     """
     limits = config.limits
     found = _disk_caps(domain, config)
-    # Asked where one of its values was: an ordinary user's daemon pins machines, and has no scheduler's parameters.
+    # Only asked if one of its values was set: a user's daemon can pin machines but has no scheduler parameters.
     scheduler = {} if limits.cpu_shares is None and limits.quota is None else domain.scheduler()
     if limits.cpu_shares is not None:
         found["cpu_shares"] = domain.check(
@@ -407,10 +405,10 @@ def _asked(domain: Domain, config: GuestConfig) -> dict[str, str]:
 
 
 def _disk_caps(domain: Domain, config: GuestConfig) -> dict[str, str]:
-    """The caps of disks, as QEMU has them. The first disk is the machine's own.
+    """The caps of the further disks, as read back from QEMU; the first disk is the machine's own.
 
     Raises:
-        CannotStart: one is not what was asked for.
+        CannotStart: one is not as requested.
     """
     found: dict[str, str] = {}
     for disk, letter in zip(config.disks, "bcdefghijklmnopqrstuvwxyz", strict=False):

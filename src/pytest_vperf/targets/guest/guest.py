@@ -1,9 +1,8 @@
-"""A guest: a full virtual machine that QEMU runs, started and spoken to through libvirt.
+"""A guest: a full QEMU machine, started through libvirt, with commands run by its agent, qemu-guest-agent.
 
-The guest's agent (qemu-guest-agent), spoken to through libvirt, so also on a machine far away.
-
-Commands: QEMU documentation, interop/qemu-ga-ref. The agent answers only when it is asked: the end of a command is
-polled for, the more rarely the longer it runs, because each question costs the guest a moment of its processor.
+The agent is reached through libvirt too, so this also works on a remote machine. Commands: QEMU documentation,
+interop/qemu-ga-ref. The agent only answers requests, so the end of a command is polled for; the longer it runs the
+less often, since each request costs the guest some CPU time.
 """
 
 from __future__ import annotations
@@ -46,24 +45,24 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.libvirt.domain import Domain
 
 
-#: Seconds that one answer may take; a guest that is emulated, and busy, is slow.
+#: Seconds for one answer; a busy guest in emulation is slow.
 ANSWER = 30
-#: Bytes of a file moved by one command: as base64, and as a string of libvirt's protocol, well below 4 MiB.
+#: Bytes of a file moved by one command; in base64 well below 4 MiB, the limit of a string in libvirt's protocol.
 CHUNK = 1 << 16
-#: The most that a command's output may have: the answer that brings it is such a string, too.
+#: Most bytes of a command's output, which arrives in such a string too.
 MOST_PRINTED = 2_900_000
 _POLL_FIRST, _POLL_LAST, _POLL_SHARE = 0.01, 0.5, 0.05
-#: How libvirt begins what an agent that is well refuses.
+#: Beginning of libvirt's message when a working agent refuses a command.
 _REFUSED = "unable to execute QEMU agent command"
-#: How libvirt says that it gives an agent up, because an answer is over 10 MiB (qemu_agent.c).
+#: libvirt's message when it drops an agent because an answer exceeds 10 MiB (qemu_agent.c).
 _TOO_MUCH = "No complete agent response found"
-#: How the agent says that a program is not there, or cannot be executed (GLib's g_spawn_async_with_pipes).
+#: The agent's message for a program that is missing or cannot be executed (GLib's g_spawn_async_with_pipes).
 _NOT_EXECUTED = re.compile(r"Failed to (?:execute|spawn|change).*\((?P<why>[^()]*)\)")
 
 
 @dataclass(frozen=True)
 class Ended:
-    """A command of the agent's that has ended: status as a shell has it, and what it printed."""
+    """An ended command: its exit status, as in a shell, and its output."""
 
     status: int
     stdout: bytes
@@ -87,12 +86,12 @@ class GuestAgent:
         self._domain = domain
 
     def ask(self, command: str, *, timeout: float = ANSWER, **arguments: Any) -> Any:
-        """Give one command and take its result.
+        """Send one command and return its result.
 
         Raises:
             CannotConnect: guest, agent or daemon is gone.
             TimedOut: the agent does not answer within ``timeout`` seconds.
-            TargetError: the agent refuses; with its words.
+            TargetError: the agent refuses; with its message.
         """
         import libvirt_qemu
 
@@ -109,30 +108,28 @@ class GuestAgent:
             raise self._nonsense(command) from None
 
     def _nonsense(self, command: str) -> TargetError:
-        """The error of an answer that is none: who is root in the guest may have put another agent there."""
+        """The error for an invalid answer: root in the guest may have replaced the agent."""
         name = self._domain.name
-        return TargetError(
-            f"{name}: what its agent answered to {command} makes no sense", target=name
-        )
+        return TargetError(f"{name}: its agent's answer to {command} is invalid", target=name)
 
     def _failure(self, error: Any, command: str, timeout: float) -> TargetError:
         name, said, code = self._domain.name, words(error), error.get_error_code()
         libvirt = self._libvirt
         if code == libvirt.VIR_ERR_RPC and self._domain.connection.is_alive:
             return TargetError(
-                f"{name}: what its agent answered to {command} is too long for libvirt: {said}",
+                f"{name}: its agent's answer to {command} is too long for libvirt: {said}",
                 target=name,
             )
         if _TOO_MUCH in said:
             return TargetError(
-                f"{name}: what its agent answered to {command} is more than libvirt reads, and it speaks to this"
-                f" agent no more: {said}",
+                f"{name}: its agent's answer to {command} is more than libvirt reads, and libvirt no"
+                f" longer speaks to this agent: {said}",
                 target=name,
             )
         stopped = "" if _REFUSED in said or is_lost(error) else self._domain.why_stopped()
         if stopped:
             return CannotConnect(f"{name} was stopped: {stopped}", target=name)
-        # A machine's end looks like many things to who was talking to its agent; the news of it comes a moment later.
+        # A machine's end can cause any error of a call to its agent; the event about it arrives a moment later.
         gone = _REFUSED not in said and self._domain.ended
         if gone or is_lost(error):
             return CannotConnect(
@@ -144,7 +141,7 @@ class GuestAgent:
                 target=name,
             )
         if code == libvirt.VIR_ERR_AGENT_UNRESPONSIVE and self._domain.watch.agent is not None:
-            # Its port is open: it hangs. libvirt says so too of the question after one that took too long.
+            # Its port is open, so it hangs. libvirt reports the same for the request after one that timed out.
             return TimedOut(
                 f"{name}: its agent does not answer {command}: {said}{self._domain.last_words()}",
                 target=name,
@@ -158,10 +155,10 @@ class GuestAgent:
         return TargetError(f"{name}: its agent refuses {command}: {said}", target=name)
 
     def start(self, argv: Sequence[str], env: Mapping[str, str], input: bytes) -> int:
-        """Start a command; its number.
+        """Start a command; return its PID.
 
         Raises:
-            NotExecuted: the program is not there, or cannot be executed.
+            NotExecuted: the program is missing or cannot be executed.
             TargetError: as `ask`.
         """
         arguments: dict[str, Any] = {
@@ -183,10 +180,10 @@ class GuestAgent:
             raise NotExecuted(found["why"]) from None
 
     def ended(self, pid: int) -> Ended | None:
-        """How a command ended; ``None``: it still runs. May be asked once after the end.
+        """How a command ended; ``None`` while it runs. The result can be read only once.
 
         Raises:
-            TargetError: as `ask`; or it printed more than the agent keeps.
+            TargetError: as `ask`; or the output exceeds what the agent keeps.
         """
         command = "guest-exec-status"
         answer = self.ask(command, pid=pid)
@@ -208,10 +205,10 @@ class GuestAgent:
         return Ended(status, out, err)
 
     def _number(self, answer: Any, name: str, command: str) -> int:
-        """A number of an answer.
+        """A number in an answer.
 
         Raises:
-            TargetError: there is none.
+            TargetError: it is missing or not a number.
         """
         found = answer.get(name) if isinstance(answer, dict) else answer
         if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < 1 << 63:
@@ -219,10 +216,10 @@ class GuestAgent:
         return found
 
     def _bytes(self, answer: Mapping[str, Any], name: str, command: str) -> bytes:
-        """Bytes of an answer; none where it has none.
+        """Bytes in an answer; empty if it has none.
 
         Raises:
-            TargetError: there is something else.
+            TargetError: it is not base64.
         """
         try:
             return base64.b64decode(answer.get(name, ""))
@@ -230,7 +227,7 @@ class GuestAgent:
             raise self._nonsense(command) from None
 
     def wait(self, pid: int, deadline: float) -> Ended | None:
-        """Wait for a command's end until a deadline on time.perf_counter()'s clock; ``None``: it still runs."""
+        """Wait for a command's end until a deadline on time.perf_counter()'s clock; ``None`` if it still runs."""
         began = time.perf_counter()
         while (ended := self.ended(pid)) is None:
             now = time.perf_counter()
@@ -293,31 +290,31 @@ class GuestAgent:
 
 #: The phases of a guest's start, in order. Each ends where the next begins:
 #:
-#:     process    request → libvirt has made the machine and lets it go
+#:     process    request → libvirt has created the machine and resumes it
 #:     firmware   → the kernel's first instructions have printed on the serial port
 #:     kernel     → the kernel's first process has printed
-#:     userspace  → the guest's agent has opened its port, which libvirt pushes as an event
+#:     userspace  → the guest's agent has opened its port, which libvirt reports as an event
 #:
-#: All are dated when they reach this process, on its monotonic clock: of a daemon far away later by the way.
+#: Each is timestamped on arrival in this process, on its monotonic clock; for a remote daemon that adds the latency.
 PHASES = ("process", "firmware", "kernel", "userspace")
-#: Carried by everything that a command starts, by which a time limit finds it.
+#: Environment variable that marks all processes of a command, so that a time limit can kill them.
 _MARK = "VPERF_COMMAND"
 #: Seconds for a killed command to be reported dead.
 _GRACE = 10.0
-#: Seconds for a file.
+#: Seconds for copying a file.
 _COPIED_WITHIN = 600.0
 
 
 class Guest(WholeMachine, RunsCommands):
-    """A running guest. Made by `pytest_vperf.targets.guest.guests.Guests`; a Target.
+    """A running guest, a Target, started by `pytest_vperf.targets.guest.guests.Guests`.
 
     Attributes:
         name: ``guest kvm`` or ``guest tcg``.
 
     Args:
-        domain: runs.
-        agent: answers.
-        began: the request, on time.perf_counter()'s clock.
+        domain: the running machine.
+        agent: its agent.
+        began: time of the request, on time.perf_counter()'s clock.
         marks: the end of each phase.
         details: for `facts`.
         rootfs: its image.
@@ -342,12 +339,12 @@ class Guest(WholeMachine, RunsCommands):
 
     @property
     def identity(self) -> str:
-        """Its name in libvirt, which its QEMU has in its command line."""
+        """Its name in libvirt, which is also on its QEMU's command line."""
         return self._domain.identity
 
     @property
     def port(self) -> str:
-        """Its host's side of its network card, e.g. ``vnet0``; empty without one.
+        """The host's side of its network card, e.g. ``vnet0``; empty without a card.
 
         Raises:
             CannotConnect: it is gone.
@@ -356,19 +353,18 @@ class Guest(WholeMachine, RunsCommands):
 
     @property
     def startup_time(self) -> Quantity:
-        """From the request until its agent was there, in ms, with `PHASES` as parts."""
+        """Time in ms from the request until its agent was ready, with `PHASES` as parts."""
         return startup_quantity(self._began, self._marks, PHASES)
 
     def _run(self, command: Command) -> Completed:
         """Run a command in the guest.
 
-        Its output comes when it has ended, and may have 2.9 MB, whatever ``max_output`` says: one that prints without
-        end is ended by the time limit alone. A child that it leaves behind with its output open
-        keeps it: the agent waits for both.
+        Its output arrives when it has ended, 2.9 MB at most, whatever ``max_output`` is, so only the time limit ends
+        a command that prints endlessly. The agent also waits for any child that keeps the output open.
         """
         argv = command.argv
         if any("\0" in word for word in argv):
-            raise TargetError(f"{self.name}: a word of a command has a NUL character")
+            raise TargetError(f"{self.name}: an argument of a command has a NUL character")
         began = time.perf_counter()
         mark = secrets.token_hex(8)
         words, spooled = self._words(argv, command.input, command.cwd)
@@ -395,7 +391,7 @@ class Guest(WholeMachine, RunsCommands):
     def _words(
         self, argv: tuple[str, ...], input: bytes, cwd: str | None
     ) -> tuple[Sequence[str], str]:
-        """The words for the agent, and the file that holds the input where that is long."""
+        """The command line for the agent, and the file that holds a long input."""
         spooled = ""
         if len(input) > CHUNK:
             spooled = f"/run/vperf-{secrets.token_hex(8)}"
@@ -403,7 +399,7 @@ class Guest(WholeMachine, RunsCommands):
             self._agent.write(spooled, pieces)
         if not spooled and cwd is None:
             return argv, ""
-        # 127 and 126 are a shell's own as well. `cd` prints where it went if it was told to by CDPATH or "-".
+        # A shell uses 127 and 126 too. `cd` prints the folder only with CDPATH or "-".
         script = 'cd -- "$1" || exit 127; [ -z "$2" ] || exec <"$2"; shift 2; exec "$@"'
         return ["/bin/sh", "-c", script, "sh", cwd or "/", spooled, *argv], spooled
 
@@ -468,5 +464,5 @@ class Guest(WholeMachine, RunsCommands):
         return Facts("guest", self.name, {**self._details, **network})
 
     def usage(self) -> Usage:
-        """CPU time and resident memory of its QEMU, as libvirt accounts for them."""
+        """CPU time and resident memory of its QEMU, as accounted by libvirt."""
         return self._domain.usage()

@@ -1,4 +1,4 @@
-"""What a test asks for guests: starts them, each owned by the test's scope."""
+"""Starts guests for tests, each owned by the test's scope."""
 
 from __future__ import annotations
 
@@ -31,19 +31,18 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.limits import DiskCaps
     from pytest_vperf.targets.scope import Scope
 
-#: Accelerator → libvirt's domain type, and the processor a guest has unless it asks for another.
+#: Accelerator → libvirt's domain type and a guest's default CPU model.
 TYPES = {"kvm": ("kvm", "host-passthrough"), "tcg": ("qemu", "maximum")}
-#: Why a guest under KVM that is emulated itself (SVM by QEMU 7.2) has one processor: with two its kernel does not
-#: come up, both spin, and after a while the host that carries it answers nobody.
+#: Why a guest has one processor where KVM is itself emulated (SVM by QEMU 7.2): with two its kernel never boots, both
+#: processors spin, and after a while its host stops answering.
 _ONE_PROCESSOR = "with more than one processor, guests hang where KVM is emulated itself, and their host with them"
 _REAL_KVM = "give it one, or a host whose processor has KVM"
-#: How the kernel comes into the machine.
+#: How the kernel is loaded.
 BOOTS = ("direct", "firmware")
-#: What the kernel is told; see `pytest_vperf.targets.pod.qemu`, whose choice this is, for a machine that has
-#: more in it.
+#: The kernel's command line: that of `pytest_vperf.targets.pod.qemu`, for a full machine.
 PARAMETERS = (
     *("debug", "quiet", "earlyprintk=ttyS0", "console=ttyS0", "panic=-1", "reboot=t"),
-    # Emulated on a busy host, the timer is late for the test, and the kernel panics.
+    # In emulation on a busy host the timer fails the kernel's check, and the kernel panics.
     "no_timer_check",
     *("root=/dev/vda", "rw", "net.ifnames=0", "systemd.show_status=no"),
 )
@@ -53,13 +52,13 @@ class Guests(Machines):
     """Starts guests with one accelerator.
 
     Args:
-        daemon: gives the libvirt daemon, which has that accelerator; called at the first start.
-        rootfs: gives their image; likewise.
-        kernel: gives their kernel; likewise.
+        daemon: returns a libvirt daemon with that accelerator; called at the first start.
+        rootfs: returns their image; likewise.
+        kernel: returns their kernel; likewise.
         scope: owns the guests.
-        accelerator: ``kvm``, or ``tcg`` where emulation is asked for: there is no way from the one to the other.
-        timeout: seconds that one start may take.
-        partition: the control group that libvirt makes theirs in; empty: its usual one.
+        accelerator: ``kvm``, or ``tcg`` for emulation; neither replaces the other.
+        timeout: of one start, in seconds.
+        partition: the parent of their control groups; empty for libvirt's default.
     """
 
     _network_kind = MachineNetwork
@@ -92,24 +91,24 @@ class Guests(Machines):
 
     @property
     def ovs_network(self) -> OvsNetwork:
-        """As `network`, on a bridge of Open vSwitch's: ``start(network=guests.ovs_network)``.
+        """As `network`, on Open vSwitch: ``start(network=guests.ovs_network)``.
 
         Raises:
-            Unavailable: there is no Open vSwitch that answers where they run.
+            Unavailable: no Open vSwitch answers where they run.
         """
         network = self.daemon.ovs_network()
         self.host.link = network.host
         return network
 
     def sharing(self, group: MemoryGroup | None, scope: Scope) -> Guests:
-        """Guests like these, whose groups are in one that they share, owned by another scope.
+        """Guests like these in one shared control group, owned by another scope.
 
         Args:
-            group: ``None``: libvirt chooses.
+            group: the parent of their control groups; ``None`` for libvirt's default.
             scope: owns them.
 
         Raises:
-            CannotStart: the group cannot be made where libvirt looks for it.
+            CannotStart: the group cannot be created where libvirt looks for it.
         """
         partition = group.everywhere() if group is not None else ""
         return self._like(_scope=scope, _host=None, _partition=partition)
@@ -130,28 +129,27 @@ class Guests(Machines):
         network: MachineNetwork | None = None,
         vhost: bool = False,
     ) -> Guest:
-        """Start a guest and wait until its agent is there.
+        """Start a guest and wait until its agent is ready.
 
         Args:
             vcpus: virtual CPUs.
             memory: the machine's memory, e.g. ``512 MiB``.
-            init: ``systemd`` boots a full userspace, ``small`` hardly any.
-            boot: ``direct``: QEMU loads the kernel; ``firmware``: a boot loader does, which SeaBIOS finds on a disk.
+            init: ``systemd`` boots a full userspace, ``small`` a minimal one.
+            boot: ``direct``: QEMU loads the kernel; ``firmware``: SeaBIOS starts a boot loader from a disk.
             machine: QEMU's machine type.
-            cpu: the CPU model; empty: the host's under KVM, everything that can be emulated otherwise.
-            cpus: how many of its host's CPUs' time it may use, e.g. 0.5.
+            cpu: the CPU model; empty for the host's under KVM, and all emulated features otherwise.
+            cpus: CPU time it may use, in host CPUs, e.g. 0.5.
             cpuset: the host's CPUs that it may run on, e.g. ``0-1``.
-            cpu_shares: its weight against others of the host; 1024 is the usual one.
-            disks: of `disks`, as further disks of the machine, at `Disk.where`; with ``disk.capped(…)`` it may do so
-                much with it.
-            network: what its network card is plugged into, of the same fixture (`network`, `ovs_network`); ``None``:
-                it has none.
+            cpu_shares: its weight against others on the host; the default is 1024.
+            disks: from `disks`, as further disks of the machine, at `Disk.where`; ``disk.capped(…)`` limits their
+                rates.
+            network: for its network card, the same fixture's `network` or `ovs_network`; ``None`` for no card.
             vhost: the host's kernel moves the card's packets (vhost-net) instead of QEMU.
 
         Raises:
-            Unavailable: there can be no such guests here: the claim is not measured.
-            CannotStart: the start failed, or an argument makes no sense.
-            CannotConnect: the daemon has gone.
+            Unavailable: such a guest cannot run here: the claim is not measured.
+            CannotStart: the start failed, or an argument is invalid.
+            CannotConnect: the daemon is gone.
             TimedOut: it took longer than the time limit.
         """
         present, caps = attached(disks)
@@ -227,7 +225,7 @@ def tune_of(disk: Disk, caps: Sequence[DiskCaps]) -> dict[str, int]:
 
 
 def _way(daemon: Daemon, kernel: GuestKernel, parameters: str, boot: str) -> Boot:
-    """How the kernel comes into the machine: its files on the daemon's machine, its disk left open."""
+    """What a guest boots from, uploaded to the daemon's machine; its root disk is still to be filled in."""
     if boot == "direct":
         there = daemon.kernel(kernel), daemon.initramfs(kernel, VIRTIO)
         return Boot("", *there, parameters)

@@ -1,9 +1,8 @@
-"""Whether guests work on a daemon's machine, with KVM or emulated: asked of libvirt, and then tried.
+"""Whether guests work on a daemon's machine, with KVM or emulated: libvirt is asked, then a guest is started.
 
-A ``/dev/kvm`` that is there proves nothing, and libvirt's word for it no more: under some hypervisors a guest kernel
-never reaches its userspace on it. So a small machine without a disk is started, which has to get that far.
-
-What ``vperf doctor`` says about guests: one is tried with each accelerator, on this machine's libvirt.
+Neither an existing ``/dev/kvm`` nor libvirt's word proves anything: under some hypervisors a guest kernel never
+reaches userspace with it. So a small machine without a disk is started, which must get that far. ``vperf doctor``
+does this with each accelerator.
 """
 
 from __future__ import annotations
@@ -40,20 +39,20 @@ GUEST, KVM, TCG = NAMES = ("guest", "guests with kvm", "guests with tcg")
 def check(guest_kernel: Path | None = None) -> list[Readiness]:
     """Whether guests can start here, with KVM and emulated. Starts a small machine; waits for a measurement.
 
-    Where no daemon answers and this user can start one, it is one of a run, and ends with it.
+    If no daemon answers and this user can start one, a private one is started, and ended afterwards.
 
     Args:
         guest_kernel: the kernel to boot; ``None`` takes the distribution's.
 
     Returns:
-        ``guest`` first: usable when libvirt answers, an image can be had, and one accelerator works.
+        ``guest`` first: usable if libvirt answers, an image is available, and one accelerator works.
     """
     from pytest_vperf.targets.kernel.guest_kernel import distribution_kernel, from_file
     from pytest_vperf.targets.libvirt import connect
 
     try:
         kernel = from_file(guest_kernel) if guest_kernel else distribution_kernel()
-        # What is started here would disturb a measurement that goes on.
+        # The machines started here would disturb a running measurement.
         with measuring(), Run.begin() as run:
             daemon = connect.find(run)
             try:
@@ -66,7 +65,7 @@ def check(guest_kernel: Path | None = None) -> list[Readiness]:
 
 
 def needs() -> Readiness:
-    """Whether what guests are made of is here, beside a daemon: looked for, and nothing tried."""
+    """Whether all that guests need, besides a daemon, is installed; starts nothing."""
     from pytest_vperf.targets.libvirt.connection import library
 
     try:
@@ -81,7 +80,7 @@ def needs() -> Readiness:
         if not needed.usable:
             what = f"the {needed.name}: " if needed.name == debian.NAME else ""
             return Readiness(GUEST, False, f"{what}{needed.why}", needed.remedy)
-    return Readiness(GUEST, True, "what guests are made of is here")
+    return Readiness(GUEST, True, "everything that guests need is installed")
 
 
 def _of(daemon: Daemon, kernel: GuestKernel, run: Run) -> list[Readiness]:
@@ -92,7 +91,7 @@ def _of(daemon: Daemon, kernel: GuestKernel, run: Run) -> list[Readiness]:
 
 
 def _kvm(daemon: Daemon, kernel: GuestKernel, run: Run) -> Readiness:
-    """KVM as a test has it: where it does not work for pods it does not for guests, and that is remembered."""
+    """KVM as tests see it: where it does not work for pods, whose probe is cached, it does not for guests either."""
     from pytest_vperf.targets.image.rootfs import default_rootfs
     from pytest_vperf.targets.libvirt.connect import choose_kvm
     from pytest_vperf.targets.pod.assets import prepare
@@ -118,7 +117,7 @@ def _guest(daemon: Daemon, kernel: GuestKernel, accelerators: list[Readiness]) -
     lacking = needs()
     if not lacking.usable:
         return Readiness(GUEST, False, f"{why}; but {lacking.why}", lacking.remedy)
-    # A daemon of our own runs QEMU as who we are, who may use the device or not, but always the same.
+    # A private daemon runs QEMU as our user, whose access to the device does not change.
     hazard = checks.check_kvm_device()
     if not hazard.usable and not details.get("libvirt_daemon"):
         return Readiness(GUEST, bool(working), f"{why}; {hazard.why}", hazard.remedy)
@@ -131,8 +130,8 @@ def _refusal(error: TargetError | LockTimeout) -> Readiness:
     return Readiness(GUEST, False, " ".join(str(error).split())[:400])
 
 
-#: Seconds for a kernel to get to its first process: about one with a processor's help; many where the daemon's host
-#: is emulated itself.
+#: Seconds for a kernel to reach its first process: it takes about one with KVM, and many where the daemon's host is
+#: itself emulated.
 TIME_LIMIT = 90.0
 PARAMETERS = "console=ttyS0 earlyprintk=ttyS0 quiet panic=-1 reboot=t no_timer_check"
 
@@ -140,7 +139,7 @@ _KVM_REMEDY = "a host with /dev/kvm, or --vperf-lab=kvm for an emulated one"
 
 
 def probe_kvm(daemon: Daemon, kernel: GuestKernel) -> Readiness:
-    """Whether guests with KVM work there. Takes seconds; the answer holds as long as the daemon's host is up."""
+    """Whether guests with KVM work there. Takes seconds; the answer holds while the daemon's host is up."""
     return probe(daemon, kernel, "kvm")
 
 
@@ -153,7 +152,7 @@ def probe(daemon: Daemon, kernel: GuestKernel, accelerator: str) -> Readiness:
         accelerator: ``kvm`` or ``tcg``.
 
     Raises:
-        CannotConnect: the daemon has gone: that is no answer.
+        CannotConnect: the daemon is gone, which answers nothing.
     """
     name = f"guest {accelerator}"
     kind, cpu = TYPES[accelerator]

@@ -1,16 +1,11 @@
-"""The distribution's own package sources of this machine, as apt has them configured, for a private use of apt.
+"""A private apt that uses the machine's package sources, and packages fetched and unpacked without installing.
 
-The sources, keys, proxies and pins are the machine's. One thing is added: the components in which Debian and
-Ubuntu keep netperf and lmbench, from the same sources, for the build alone; nothing in /etc is changed.
+The sources, keys, proxies and pins are the machine's; only the components in which Debian and Ubuntu keep netperf and
+lmbench are added, for the build alone. Nothing of the machine's apt or dpkg is changed, and no root is needed. The
+private apt has nothing installed, so that it resolves a whole system.
 
-apt with folders of its own: asks the machine's sources, and changes nothing of the machine's apt or dpkg.
-
-It needs no root. What it knows as installed is nothing, so that what it resolves is a whole system.
-
-Packages of the distribution, fetched and unpacked without being installed.
-
-What is unpacked is what apt vouches for, and nothing beside it: files are named by apt before they are fetched,
-compared with the checksums of its signed lists once more, and lie in a folder that no other user may enter.
+Only files that apt vouches for are unpacked: apt names them before the download, they are checked again against its
+signed lists, and their folder is closed to other users.
 """
 
 from __future__ import annotations
@@ -36,18 +31,17 @@ if TYPE_CHECKING:
 _TIMEOUT = 900.0
 _INSTALLS = re.compile(r"^Inst (\S+) (?:\[[^]]*\] )?\((\S+) ", re.MULTILINE)
 _CANDIDATE = re.compile(r"^(\S+):\n(?: .*\n)*?  Candidate: (?!\(none\))\S+", re.MULTILINE)
-#: Long enough to be worth saying, short enough for a table.
+#: Most characters quoted from apt: long enough to be useful, short enough for a table.
 _WORDS = 300
 
 
 class PrivateApt:
-    """One private apt.
+    """A private apt.
 
     Args:
-        folder: empty; holds lists, packages and what else is made on the way.
+        folder: empty; for lists, packages and intermediate files.
         sources: the lines of its sources.list.
-        known_lists: package lists and release files that the machine's apt has; what is still right in them need
-            not be fetched again.
+        known_lists: the machine's package lists and release files; current ones are not fetched again.
 
     Attributes:
         lists: the folder with the package lists, after `update`.
@@ -63,7 +57,7 @@ class PrivateApt:
         for path in (self.lists / "partial", self.archives / "partial", folder / "none"):
             path.mkdir(parents=True)
         for path in (path for path in known_lists if path.is_file()):
-            shutil.copy2(path, self.lists / path.name)  # apt asks with the file's date
+            shutil.copy2(path, self.lists / path.name)  # apt sends the file's date
         self.sources = folder / "sources.list"
         self.sources.write_text("".join(f"{line}\n" for line in sources))
         (folder / "status").touch()
@@ -85,15 +79,15 @@ class PrivateApt:
         self._apt("fetch the package lists", "apt-get", "update", "--error-on=any")
 
     def known(self, names: Iterable[str]) -> set[str]:
-        """Which of these packages the sources have."""
+        """Those of these packages that the sources have."""
         text = self._apt("look up packages", "apt-cache", "policy", *names)
         return {match[1] for match in _CANDIDATE.finditer(text)}
 
     def resolve(self, wanted: Iterable[str]) -> dict[str, str]:
-        """The packages that an empty system with these would have, with their versions, sorted.
+        """All packages, with versions, that an empty system needs for these; sorted.
 
         Raises:
-            Unavailable: they do not go together.
+            Unavailable: they cannot be installed together.
         """
         text = self._apt("resolve packages", "apt-get", "install", "--simulate", *wanted)
         return dict(sorted(_INSTALLS.findall(text)))
@@ -108,7 +102,7 @@ class PrivateApt:
         self._apt("fetch the packages", "apt-get", "install", "--download-only", *exact)
 
     def fetch(self, name: str) -> Path:
-        """Fetch one package without what it depends on; where it is.
+        """Fetch one package without its dependencies; return its path.
 
         Raises:
             Unavailable: it cannot be fetched.
@@ -142,7 +136,7 @@ class PrivateApt:
 
 
 def _configuration(folder: Path) -> str:
-    """How it fetches is the machine's (proxies, certificates, retries); where it keeps things, and hooks, are not."""
+    """An apt.conf with the machine's settings for fetching (proxies, certificates, …), own folders and no hooks."""
     done = subprocess.run(
         ["apt-config", "dump"], capture_output=True, text=True, check=False, timeout=60
     )
@@ -165,7 +159,7 @@ def _configuration(folder: Path) -> str:
         "Dir::Etc::main": "/dev/null",
         "Acquire::Languages": "none",
         "APT::Install-Recommends": "false",
-        # As root apt would fetch as another user, who may not write into this folder.
+        # Run by root, apt would fetch as another user, who may not write to this folder.
         "APT::Sandbox::User": "root",
         "Debug::NoLocking": "true",
     }
@@ -174,9 +168,9 @@ def _configuration(folder: Path) -> str:
 
 #: Seconds to fetch some hundred megabytes, and to unpack them.
 _FETCH, _UNPACK = 600.0, 300.0
-#: As root apt would fetch as another user, for whom the folder would have to be open to everybody.
+#: Run by root, apt would fetch as another user, and the folder would have to be open to all.
 _AS_OURSELVES = ("-o", "APT::Sandbox::User=root")
-#: What ``apt-get --print-uris`` prints for a file (apt-get(8)): its address, its name, its size, a checksum.
+#: Output of ``apt-get --print-uris`` for a file (apt-get(8)): its address, name, size and checksum.
 _PROMISED = re.compile(
     r"^'[^']*' (?P<name>[A-Za-z0-9][^\s/]*\.deb) (?P<size>\d+) (?P<kind>SHA256|SHA512):(?P<hex>[0-9a-f]+)$",
     re.MULTILINE,
@@ -184,17 +178,17 @@ _PROMISED = re.compile(
 
 
 def fetch(packages: Sequence[str], folder: Path) -> list[Path]:
-    """Fetch packages without what they depend on.
+    """Fetch packages without their dependencies.
 
     Args:
-        packages: their names, or ``NAME=VERSION``, as the machine's apt knows them.
-        folder: private to this user; the files are put there.
+        packages: names known to the machine's apt, or ``NAME=VERSION``.
+        folder: for the files; private to this user.
 
     Returns:
-        the packages' files, in apt's order.
+        The packages' files, in apt's order.
 
     Raises:
-        Unavailable: one cannot be fetched, or is not the one that apt's lists have.
+        Unavailable: one cannot be fetched, or differs from apt's lists.
     """
     promised = list(_PROMISED.finditer(_apt(folder, "download", "--print-uris", *packages)))
     if len(promised) != len(packages):
@@ -259,17 +253,17 @@ def _call(argv: Sequence[str], purpose: str, seconds: float, folder: Path | None
     return done.stdout
 
 
-#: Where a distribution, named as its release files name it, keeps the tools: netperf is not free software in the
-#: sense of Debian (https://packages.debian.org/source/netperf), and "universe" is Ubuntu's for what Debian maintains.
+#: Distribution, as named in its release files → components with the tools. netperf is in Debian's non-free
+#: (https://packages.debian.org/source/netperf), and Ubuntu's "universe" has what Debian maintains.
 COMPONENTS: Mapping[str, tuple[str, ...]] = {
     "Debian": ("main", "non-free"),
     "Ubuntu": ("main", "universe", "multiverse"),
 }
 _SOURCE_FILES = (Path("/etc/apt/sources.list"), Path("/etc/apt/sources.list.d"))
-#: Pods are machines of this kind, and so is what the host can run.
+#: The architecture of pods, and of programs that the host can run.
 _ARCHITECTURE = "amd64"
 _TARGET = "$(REPO_URI) $(RELEASE) $(ORIGIN) $(CODENAME) $(ARCHITECTURE) $(FILENAME)"
-#: The options of a source that decide whose signature is believed (sources.list(5)).
+#: The options of a source that decide whose signature is trusted (sources.list(5)).
 _TRUST = ("signed-by", "trusted")
 
 
@@ -280,9 +274,9 @@ class Sources:
     Attributes:
         lines: for a sources.list, sorted.
         distribution: ``Debian`` or ``Ubuntu``.
-        codename: of the release, e.g. ``bookworm``.
-        releases: the SHA-256 of each release file that apt has; they name the hash of every package list.
-        lists: those release files, and the package lists that apt has.
+        codename: the release's, e.g. ``bookworm``.
+        releases: SHA-256 of each of apt's release files, which contain the hashes of all package lists.
+        lists: those release files, and apt's package lists.
     """
 
     lines: tuple[str, ...]
@@ -293,10 +287,10 @@ class Sources:
 
 
 def configured() -> Sources:
-    """The machine's own sources of its distribution, those of others left out.
+    """The machine's sources of Debian or Ubuntu; third-party sources are left out.
 
     Raises:
-        Unavailable: there is no apt, it cannot be asked, or it has no package lists of the distribution.
+        Unavailable: there is no apt, it fails, or it has no package lists of Debian or Ubuntu.
     """
     if find_program("apt-get") is None:
         raise Unavailable("this is not Debian or Ubuntu: there is no apt-get")
@@ -325,7 +319,7 @@ def configured() -> Sources:
         lines.add(f"deb [{options}] {uri} {suite} {' '.join(COMPONENTS[origin])}")
         releases.add(file_sha256(release))
         lists |= {release, Path(file)}
-        # "bookworm" comes before "bookworm-security", which only has some of the packages.
+        # "bookworm" is preferred to "bookworm-security", which has only some of the packages.
         names[codename] = origin
     if others and not lines:
         found = ", ".join(sorted(others))
@@ -348,7 +342,7 @@ def configured() -> Sources:
 
 
 def _release_file(packages: Path, suite: str) -> Path | None:
-    """The release file of a package list: beside it in apt's folder, named after URI and suite."""
+    """The release file of a package list, beside it in apt's folder; ``None`` if missing."""
     escaped = suite.replace("/", "_")
     stem, found, _ = packages.name.rpartition(f"_dists_{escaped}_")
     for name in ("InRelease", "Release") if found else ():
@@ -359,7 +353,7 @@ def _release_file(packages: Path, suite: str) -> Path | None:
 
 
 def _trust() -> dict[str, tuple[str, ...]]:
-    """By URI, the options of its source that say which key signs it; apt does not print them."""
+    """URI → the options of its source that name the signing key, which apt does not print."""
     found: dict[str, tuple[str, ...]] = {}
     for path in _source_files():
         text = path.read_text(errors="replace")
@@ -388,7 +382,7 @@ def _of_lines(text: str) -> Iterable[tuple[str, dict[str, str]]]:
 
 
 def _of_stanzas(text: str) -> Iterable[tuple[str, dict[str, str]]]:
-    """URIs and options of each stanza; a key that is written into the stanza itself is not taken over."""
+    """URIs and options of each stanza; a key embedded in the stanza is ignored."""
     for stanza in re.split(r"\n\s*\n", text):
         fields: dict[str, str] = {}
         for match in re.finditer(r"^([A-Za-z-]+):[ \t]*(.*(?:\n[ \t]+.*)*)", stanza, re.MULTILINE):

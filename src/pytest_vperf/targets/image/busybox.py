@@ -18,7 +18,7 @@ from pytest_vperf.targets.image.elf import read_elf
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Changes with what `write_tar` writes, so that an older tree in the cache is not taken for it.
+#: Changed whenever `write_tar` changes its output, so that an older tree in the cache is not used instead.
 LAYOUT = "busybox rootfs 1"
 
 _REMEDY = "apt-get install busybox-static"
@@ -40,10 +40,10 @@ _FILES = {
 
 
 def find() -> Path:
-    """A static busybox: the installed one, else the distribution's package, unpacked into the cache.
+    """A static busybox: the installed one, or else the distribution's package, unpacked into the cache.
 
     Raises:
-        Unavailable: there is none, and the package cannot be fetched.
+        Unavailable: none is installed, and the package cannot be fetched.
     """
     for path in _INSTALLED:
         if path.is_file() and is_static(path):
@@ -63,7 +63,7 @@ def _fetch(draft: Path) -> None:
                 apt.unpack(package, folder / "tree")
         except Unavailable as error:
             raise Unavailable(
-                f"no static busybox is installed, and the package cannot be had: {error.reason}",
+                f"no static busybox is installed, and the package cannot be fetched: {error.reason}",
                 remedy=_REMEDY,
             ) from error
         found = [path for path in (folder / "tree").rglob("bin/busybox") if path.is_file()]
@@ -80,7 +80,7 @@ def is_static(path: Path) -> bool:
 
 
 def applets(program: Path) -> list[str]:
-    """Where the applets of a busybox belong, e.g. ``bin/sh``, sorted."""
+    """The paths of a busybox's applets, e.g. ``bin/sh``, sorted."""
     return sorted(set(_ask(program, "--list-full").split()) - {"bin/busybox"})
 
 
@@ -96,7 +96,7 @@ def _ask(program: Path, *argv: str) -> str:
 
 
 def write_tar(program: Path, names: Sequence[str], destination: Path) -> None:
-    """Write the tree as a tar file: everything root's, from 1970, sorted; equal inputs, equal bytes."""
+    """Write the tree as a tar file, owned by root, with all times 0, sorted: equal inputs give equal bytes."""
     entries: dict[str, tuple[tarfile.TarInfo, bytes]] = {}
 
     def add(name: str, mode: int, *, kind: bytes = tarfile.REGTYPE, data: bytes = b"") -> None:

@@ -1,10 +1,8 @@
 """The image with the tools: a small Debian root file system with every measuring tool, built on this machine.
 
-Container, pod and host run the same files of it, so that a comparison compares them and not builds of a tool. It is
-kept by what is in it: the packages and versions that apt resolves from the machine's own sources, and our own
-programs. A changed package list is resolved again; the image is built again where that brings other versions.
-
-What ``vperf doctor`` says about the image with the tools, and about each tool. Nothing is built for it.
+Container, pod and host run the same files from it, so that a comparison is between targets, not builds of a tool. It
+is cached under its content: the packages and versions that apt resolves from the machine's own sources, and our own
+programs. Changed package lists are resolved again; the image is rebuilt only if versions changed.
 """
 
 from __future__ import annotations
@@ -32,28 +30,28 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.image.apt import Sources
 
 
-#: Essential packages without apt, which apt counts among them: nothing is installed later.
+#: The essential packages. apt counts itself among them but is left out, since nothing is installed later.
 BASE = ("?and(?essential,?not(?name(^apt$)))",)
 PACKAGES = (
     *("sysbench", "fio", "iperf", "iperf3", "stress-ng"),
     *("procps", "util-linux", "mount", "iproute2", "e2fsprogs"),
-    # A whole machine boots from the same image: an init with its device manager, and the agent that libvirt asks.
+    # For whole machines, which boot from the same image: an init, its device manager, and libvirt's guest agent.
     *("systemd-sysv", "udev", "qemu-guest-agent"),
 )
-#: Left out where the sources do not have them.
+#: Left out if the sources lack them.
 OPTIONAL = ("usr-is-merged", "netperf")
-#: Of these only the programs are taken, into the folder where the package has them: it wants a compiler beside them.
+#: Only the programs of these packages are used, in the package's own folder: the package depends on a compiler.
 PROGRAMS_ONLY = {"lmbench": "usr/lib/lmbench/bin"}
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What apt made of the wishes.
+    """The content of the image, as resolved by apt.
 
     Attributes:
-        name: of the image, for people.
+        name: the image's, for messages.
         packages: with their versions.
-        programs: packages of which only the programs are taken, with their versions.
+        programs: packages of which only the programs are used, with their versions.
         without: tools that are unavailable, each with the reason.
     """
 
@@ -64,7 +62,7 @@ class Plan:
 
     @property
     def key(self) -> str:
-        """Equal for equal content of the image, our own programs left aside."""
+        """The image's content key, without our own programs."""
         wanted = [f"{name}={version}" for name, version in sorted(self.packages.items())]
         programs = [f"{name}={version}" for name, version in sorted(self.programs.items())]
         return cache.content_key([debian_build.LAYOUT, *wanted, "programs of", *programs])
@@ -76,15 +74,15 @@ def tools_rootfs(
     without: Mapping[str, str] | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Rootfs:
-    """The image with the tools; built where it is not in the cache, which takes minutes.
+    """The image with the tools; if it is not in the cache it is built, which takes minutes.
 
     Args:
         extra: programs to add, by their path in the image.
         without: programs that would be added but are unavailable, each with the reason.
-        say: is told when something that takes long begins.
+        say: called with a message before a long build.
 
     Raises:
-        Unavailable: it cannot be built here; says what is missing and what mends it.
+        Unavailable: it cannot be built here; with what is missing and a remedy.
     """
     from filelock import FileLock
 
@@ -101,7 +99,7 @@ def tools_rootfs(
 
 
 def planned(sources: Sources) -> Plan | None:
-    """What apt resolved from these package lists before; ``None`` where it was not asked."""
+    """The plan that apt resolved from these package lists before; ``None`` if there is none."""
     try:
         return Plan(**json.loads(_plan_file(sources).read_text()))
     except (OSError, ValueError, TypeError):
@@ -109,7 +107,7 @@ def planned(sources: Sources) -> Plan | None:
 
 
 def image_size(plan: Plan) -> int | None:
-    """The bytes of the image, our own programs left aside; ``None`` where it is not in the cache."""
+    """The image's size in bytes, without our own programs; ``None`` if it is not in the cache."""
     try:
         return (_base(plan) / "rootfs.tar").stat().st_size
     except OSError:
@@ -131,7 +129,7 @@ def _build(sources: Sources) -> Plan:
     ready = debian_build.check()
     if not ready.usable:
         raise Unavailable(ready.why, remedy=ready.remedy)
-    # Only who holds the lock is here: what is there was left by a build that was killed.
+    # We hold the lock, so anything found here was left by a killed build.
     work = cache.root() / "tools" / "work"
     for left in (work, *(cache.root() / "debian").glob(".*-*")):
         shutil.rmtree(left, ignore_errors=True)
@@ -150,14 +148,14 @@ def _build(sources: Sources) -> Plan:
 
 
 def resolve(apt: PrivateApt, sources: Sources) -> Plan:
-    """Ask apt what the image consists of.
+    """Resolve the image's content with apt.
 
     Raises:
-        Unavailable: the sources do not have what is wanted.
+        Unavailable: the sources lack a required package.
     """
     known = apt.known([*OPTIONAL, *PROGRAMS_ONLY])
     packages = apt.resolve([*BASE, *PACKAGES, *(name for name in OPTIONAL if name in known)])
-    # What such a package needs beside its programs' libraries is not wanted, so it is resolved alone.
+    # Resolved alone, since the dependencies of such a package, beyond its programs' libraries, are not wanted.
     programs = {name: apt.resolve([name])[name] for name in PROGRAMS_ONLY if name in known}
     components = ", ".join(debian_sources.COMPONENTS[sources.distribution])
     without = {
@@ -231,7 +229,7 @@ NAMES = (NAME, *TOOLS)
 
 
 def check() -> list[Readiness]:
-    """Whether the image is built or can be, then whether it has, or would have, each tool."""
+    """Whether the image is built or can be, then whether it has or would have each tool. Builds nothing."""
     try:
         plan = planned(debian_sources.configured())
     except Unavailable as error:

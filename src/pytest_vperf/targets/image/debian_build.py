@@ -1,4 +1,4 @@
-"""Building a Debian root file system with mmdebstrap, from packages that are already here."""
+"""Building a Debian root file system with mmdebstrap, from packages already fetched."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
 
     from pytest_vperf.targets.image.apt import PrivateApt, Sources
 
-#: The name of the layout of the image with the tools.
+#: The layout of the image with the tools; changed whenever `TOOLS` changes.
 LAYOUT = "debian rootfs 1"
 
 _TIMEOUT = 1800.0
 _NAMESPACES = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child"]
 # subuid(5), subgid(5)
 _SUBORDINATE = (Path("/etc/subuid"), Path("/etc/subgid"))
-#: Some packages write the day of their installation: into /etc/shadow, for example.
+#: A fixed date, since some packages write the day of their installation, e.g. into /etc/shadow.
 _EPOCH = "1672531200"
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What becomes of an installed tree.
+    """How an installed tree is changed.
 
     Attributes:
-        name: changes with what is left out or added, so that an older tree in the cache is not taken for it.
-        left_out: matches the names of what is not taken over.
-        unread: patterns of what dpkg need not even write, because it is left out afterwards or never looked at.
-        folders: added where they are not there, with their permissions.
-        files: added, or put in the place of the installed ones.
+        name: changed with the other attributes, so that an older tree in the cache is not used instead.
+        left_out: matches the names of files that are left out.
+        unread: patterns of files that dpkg need not write, because they are left out or never read.
+        folders: added if missing, with their permissions.
+        files: added, or replacing installed ones.
     """
 
     name: str
@@ -54,8 +54,8 @@ class Layout:
     files: Mapping[str, bytes] = field(default_factory=dict)
 
 
-#: The image with the tools. Not wanted: what is for reading; what only the packaging needs; what differs from build
-#: to build; and python, which some packages name although only their scripts need it, which no tool here is.
+#: The image with the tools. Left out: documentation; files for packaging only; files that differ between builds; and
+#: Python, a dependency only of some packages' scripts, none of them a tool used here.
 TOOLS = Layout(
     LAYOUT,
     re.compile(
@@ -79,7 +79,7 @@ TOOLS = Layout(
 
 
 def check() -> Readiness:
-    """Whether this user can build a root file system here, as far as can be seen without doing it."""
+    """Whether this user can build a root file system here, as far as can be checked without building."""
     name = "mmdebstrap"
     path = find_program(name)
     if path is None:
@@ -124,13 +124,13 @@ def build(
 
     Args:
         apt: has fetched the packages.
-        sources: they are from.
+        sources: where they are from.
         packages: all of them, with their versions.
         tar: the file to write.
         layout: what is left out and added.
 
     Raises:
-        Unavailable: mmdebstrap is not here, or failed; with its words.
+        Unavailable: mmdebstrap is missing, or failed; with its message.
     """
     ready = check()
     if not ready.usable:
@@ -142,7 +142,7 @@ def build(
         f"--mode={'root' if os.geteuid() == 0 else 'unshare'}",
         "--variant=essential",
         "--quiet",
-        # The lists and packages are brought along: nothing is fetched, and nothing newer is taken.
+        # Lists and packages are copied in: nothing is fetched, and nothing newer is used.
         "--skip=update,cleanup/apt",
         '--setup-hook=mkdir -p "$1/var/lib/apt/lists" "$1/var/cache/apt/archives"',
         f"--setup-hook=sync-in {shlex.quote(str(apt.lists))} /var/lib/apt/lists",
@@ -177,13 +177,14 @@ def build(
 
 
 def _run(command: list[str], folder: Path) -> None:
-    """Run mmdebstrap so that nothing of it outlives this process, however that dies.
+    """Run mmdebstrap so that nothing of it outlives this process, however that ends.
 
-    Root's has namespaces of its own, which end with their first process, the mounts in its tree with them; the tree
-    is in ``folder``. An ordinary user's tree belongs to users of its own: mmdebstrap is told to take it away itself.
+    Run by root it has its own namespaces, which end with their first process and take its mounts with them; its tree
+    is in ``folder``. An ordinary user's tree belongs to subordinate users, so mmdebstrap is sent SIGTERM to remove it
+    itself.
     """
     environment = {**os.environ, "SOURCE_DATE_EPOCH": _EPOCH, "LC_ALL": "C.UTF-8"}
-    # dpkg refuses to work where it does not see the administrator's programs, as after `su` without "-".
+    # dpkg refuses to work without the sbin folders in PATH, as after `su` without "-".
     environment["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin"
     alone = _NAMESPACES if os.geteuid() == 0 and _can_be_alone() else []
     end = signal.SIGKILL if alone else signal.SIGTERM
@@ -215,7 +216,7 @@ def _run(command: list[str], folder: Path) -> None:
 
 
 def _can_be_alone() -> bool:
-    """Whether root may make namespaces, which in a container it need not."""
+    """Whether root may create namespaces, which in a container is not certain."""
     try:
         done = subprocess.run([*_NAMESPACES, "true"], capture_output=True, check=False, timeout=30)
     except (OSError, subprocess.TimeoutExpired):
@@ -224,7 +225,7 @@ def _can_be_alone() -> bool:
 
 
 def _installed(tar: Path) -> dict[str, str]:
-    """Package and version, as dpkg in the image has them."""
+    """Package → version, as recorded by dpkg in the image."""
     import tarfile
 
     with tarfile.open(tar, "r:") as archive:

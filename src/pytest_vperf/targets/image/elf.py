@@ -1,4 +1,4 @@
-"""What an ELF program says of itself: for which machine it is, and which loader it wants (elf(5))."""
+"""Reading an ELF program's headers: its machine, its loader and its library folders (elf(5))."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 _PT_LOAD, _PT_DYNAMIC, _PT_INTERP = 1, 2, 3
 _DT_NULL, _DT_STRTAB, _DT_RUNPATH = 0, 5, 29
-#: Bytes of the headers of segments, as Linux has it (load_elf_phdrs in fs/binfmt_elf.c), and of a loader's path.
+#: Most bytes of the program headers (Linux, load_elf_phdrs in fs/binfmt_elf.c), and of a loader's path.
 _MOST_HEADERS, _MOST_PATH = 65_536, 4096
-#: Bytes of the dynamic section: it has some thirty entries, and one more for each library.
+#: Most bytes of the dynamic section, which has some thirty entries, and one for each library.
 _MOST_DYNAMIC = 65_536
 #: e_machine of <elf.h>, as `platform.machine` names it.
 _MACHINES = {3: "i686", 40: "armv7l", 62: "x86_64", 183: "aarch64", 243: "riscv64"}
@@ -25,9 +25,9 @@ class Elf:
     """The header of an ELF program.
 
     Attributes:
-        machine: e.g. ``x86_64``; ``machine N`` where it has no name here.
+        machine: e.g. ``x86_64``; ``machine N`` for those without a name here.
         interpreter: the path of its loader; empty for a static program.
-        runpath: the folders where its loader looks for libraries after the usual ones, as they are written.
+        runpath: its own library folders (DT_RUNPATH), as written.
     """
 
     machine: str
@@ -41,11 +41,11 @@ class Elf:
 
 
 def read_elf(data: bytes) -> Elf | None:
-    """Read a program's header; ``None`` for what is no whole ELF file."""
+    """Read a program's headers; ``None`` if it is not a complete ELF file."""
     if data[:4] != b"\x7fELF" or len(data) < 64:
         return None
     order = "<" if data[5] == 1 else ">"
-    # Where 64 bits differ: the size of a word, and where the fields of the headers are.
+    # The 64-bit format differs in the word size and in the offsets of the header's fields.
     wide = data[4] == 2
     word = order + ("Q" if wide else "I")
     (machine,) = struct.unpack_from(order + "H", data, 18)
@@ -56,7 +56,7 @@ def read_elf(data: bytes) -> Elf | None:
             if kind == _PT_INTERP:
                 interpreter = data[offset : offset + min(size, _MOST_PATH)].rstrip(b"\0")
         runpath = _runpath(data, segments, word)
-    except (struct.error, OverflowError):  # an offset outside of the file, or of any file
+    except (struct.error, OverflowError):  # an offset outside the file, or any file
         return None
     return Elf(
         _MACHINES.get(machine, f"machine {machine}"),
@@ -72,7 +72,7 @@ def _segments(
     (table,) = struct.unpack_from(word, data, 32 if wide else 28)
     length, count = struct.unpack_from(order + "HH", data, 54 if wide else 42)
     if length != (56 if wide else 32) or length * count > _MOST_HEADERS:
-        return  # Linux executes no such file
+        return  # Linux refuses to execute such a file
     for number in range(count):
         at = table + number * length
         (kind,) = struct.unpack_from(order + "I", data, at)
@@ -82,7 +82,7 @@ def _segments(
 
 
 def _runpath(data: bytes, segments: list[tuple[int, int, int, int]], word: str) -> bytes:
-    """DT_RUNPATH, an offset in the string table, which is found by its address."""
+    """The text of DT_RUNPATH, which is an offset into the string table, located by its address."""
     step = struct.calcsize(word)
     values: dict[int, int] = {}
     for kind, offset, _, size in segments:
@@ -96,7 +96,7 @@ def _runpath(data: bytes, segments: list[tuple[int, int, int, int]], word: str) 
             if tag == _DT_NULL:
                 break
             values[tag] = value
-        break  # there is one, and reading each of many would take for ever
+        break  # a valid file has one; a forged one could have endlessly many
     if _DT_RUNPATH not in values or _DT_STRTAB not in values:
         return b""
     for kind, offset, address, size in segments:

@@ -1,11 +1,8 @@
-"""The programs of an image: looked up as a shell in it would, and run in place on the host.
+"""The programs of an image: looked up as its own shell would, and run in place on the host.
 
-In a container and a pod the image is the root, and a program is called by its path. On the host the same file is
-called through the image's own loader, with the image's libraries (ld.so(8), "--library-path"), so that host,
-container and pod run the same bytes. Nothing of the host's libraries is taken: the loader is asked what it would
-load before the program is believed.
-
-Where the loader of an image looks for libraries, without a leading slash.
+In a container or pod the image is the root, and a program is called by its path. On the host the same file is called
+through the image's own loader, with the image's libraries (ld.so(8), "--library-path"), so that host, container and
+pod run the same bytes. None of the host's libraries may be used: the loader is first asked what it would load.
 """
 
 from __future__ import annotations
@@ -29,13 +26,14 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.image.rootfs import Rootfs
 
 
-#: After those of the configuration (ld.so(8)); and musl's (https://wiki.musl-libc.org, "Environment variables").
+#: Library folders after the configured ones (ld.so(8)), with musl's (https://wiki.musl-libc.org, "Environment
+#: variables").
 _DEFAULT = ("/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib")
 _MAX_DEPTH = 8
 
 
 def library_folders(tree: Tree) -> list[str]:
-    """The folders with an image's libraries, in the order in which its loader looks at them, links resolved."""
+    """The folders with an image's libraries, in its loader's order, links resolved, without a leading slash."""
     folders = [*_configured(tree, "/etc/ld.so.conf"), *_default(tree)]
     found = (tree.resolve(folder) for folder in folders)
     return list(dict.fromkeys(path for path in found if path and tree.names(path)))
@@ -43,7 +41,7 @@ def library_folders(tree: Tree) -> list[str]:
 
 def _default(tree: Tree) -> Iterator[str]:
     for folder in _DEFAULT:
-        # Debian's loader has its multiarch folders built in; their configuration file comes with the C library.
+        # Debian's loader has the multiarch folders built in; their configuration file comes with the C library.
         for name in tree.names(folder):
             if name.endswith(("-linux-gnu", "-linux-musl")):
                 yield f"{folder}/{name}"
@@ -51,7 +49,7 @@ def _default(tree: Tree) -> Iterator[str]:
 
 
 def _configured(tree: Tree, path: str, depth: int = 0) -> Iterator[str]:
-    """The folders that a file in the form of ld.so.conf names (ldconfig(8)): one a line, or ``include PATTERN``."""
+    """The folders named in a file in ld.so.conf's format (ldconfig(8)): one a line, or ``include PATTERN``."""
     if tree.entry(path) is None or depth > _MAX_DEPTH:
         return
     for line in tree.read(path).decode("utf-8", "replace").splitlines():
@@ -65,9 +63,9 @@ def _configured(tree: Tree, path: str, depth: int = 0) -> Iterator[str]:
             yield words[0]
 
 
-#: Where a shell looks, in a container as in a pod.
+#: The PATH of shells, in containers and pods.
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-#: How often libraries may name folders with libraries that name folders.
+#: How deep libraries may be nested that name folders with further libraries.
 _ROUNDS = 8
 
 
@@ -85,14 +83,14 @@ class ImagePrograms:
 
     @functools.cached_property
     def tree(self) -> Tree:
-        """What is where in the image."""
+        """The image's tree."""
         return Tree(self.rootfs.path)
 
     def find(self, name: str) -> Program:
-        """A program as it is called where the image is the root.
+        """A program as called where the image is the root.
 
         Args:
-            name: of the program, or its absolute path in the image.
+            name: the program's, or its absolute path in the image.
 
         Raises:
             Unavailable: the image does not have it.
@@ -120,11 +118,11 @@ class ImagePrograms:
         )
 
     def in_place(self, name: str, root: str = "") -> Program:
-        """A program as it is called on the host, from the unpacked image.
+        """A program as called on the host, from the unpacked image.
 
         Args:
-            name: of the program, or its absolute path in the image.
-            root: where the image is on another host; by default where it is unpacked on this one.
+            name: the program's, or its absolute path in the image.
+            root: the unpacked image's path on another host; empty for this host's.
 
         Raises:
             Unavailable: the image does not have it, or the host cannot run it.
@@ -137,14 +135,14 @@ class ImagePrograms:
         here = self._in_place[name]
         if not root:
             return here
-        # What the loader would take is found out here, with the same files.
+        # The libraries are resolved here, with the same files.
         unpacked_here = str(unpacked(self.tree, self.rootfs.sha256))
         return replace(here, argv=tuple(word.replace(unpacked_here, root) for word in here.argv))
 
     def _host_argv(self, found: Program) -> tuple[str, ...]:
         elf = read_elf(self.tree.read(found.path))
         if elf is None:
-            raise self._refusal(found, "it is a script, which has its interpreter by another path")
+            raise self._refusal(found, "it is a script, whose interpreter has another path here")
         if not elf.is_native:
             raise self._refusal(found, f"it is a program for {elf.machine}")
         root = unpacked(self.tree, self.rootfs.sha256)
@@ -159,7 +157,7 @@ class ImagePrograms:
     def _through_loader(self, root: Path, loader: Path, found: Program) -> tuple[str, ...]:
         words = [str(loader)]
         content = loader.read_bytes()
-        # The loader would take what is missing from the host's cache of libraries. musl's has none.
+        # Without this, glibc's loader would find missing libraries in the host's cache. musl has no cache.
         words += ["--inhibit-cache"] if b"inhibit-cache" in content else []
         program = str(root / (self.tree.resolve(found.path) or ""))
         words += ["--library-path", self._libraries(words, root, program, found)]
@@ -168,10 +166,10 @@ class ImagePrograms:
         return (*words, program)
 
     def _libraries(self, loader: list[str], root: Path, program: str, found: Program) -> str:
-        """The library path with which everything the program loads is the image's.
+        """The library path with which the program loads only the image's libraries.
 
-        A library may name folders itself (DT_RUNPATH), which on the host are the host's: those of the image are
-        put into the library path, which is looked at before.
+        A library may name folders itself (DT_RUNPATH), which on the host are the host's: the image's are put into the
+        library path, which is searched first.
         """
         folders = library_folders(self.tree)
         loaded: list[Path] = []
@@ -189,22 +187,23 @@ class ImagePrograms:
                     raise self._refusal(found, problem)
                 return path
             folders = [*folders, *dict.fromkeys(more)]
-        raise self._refusal(found, "its libraries name others without end")
+        raise self._refusal(found, "its libraries name further folders endlessly")
 
     def _runpath(self, library: Path, root: Path) -> list[str]:
         elf = read_elf(library.read_bytes())
         named = elf.runpath if elf else ()
-        # What begins with $ORIGIN is beside the library, wherever that is.
+        # Folders that begin with $ORIGIN are relative to the library, wherever it is.
         places = (self.tree.resolve(folder) for folder in named if folder.startswith("/"))
         return [place for place in places if place and self.tree.names(place)]
 
     def _loaded(
         self, loader: list[str], root: Path, program: str, found: Program
     ) -> tuple[list[Path], str]:
-        """What the loader takes of the image, and what is wrong; a line is ``NAME => PATH (0x…)``, as of ldd(1).
+        """The image's libraries that the loader uses, and any problem. Lines are ldd(1)'s ``NAME => PATH (0x…)``.
 
-        glibc's loader is asked as ldd(1) asks it: with ``--list`` it tells nothing at all where a library is missing,
-        and those that it found may say where that one is. musl's knows ``--list`` only, and tells all it can.
+        glibc's loader is asked like ldd(1) does: with ``--list`` it prints nothing at all if a library is missing,
+        while the libraries found may name the folder of the missing one. musl's has only ``--list``, and prints all
+        it can.
         """
         glibc = "--inhibit-cache" in loader
         command = [*loader, program] if glibc else [*loader, "--list", program]
@@ -249,10 +248,10 @@ def programs_of(rootfs: Rootfs) -> ImagePrograms:
 
 
 def installed_program(name: str) -> Program:
-    """A tool that is installed on the host.
+    """A tool installed on the host.
 
     Raises:
-        Unavailable: it is not.
+        Unavailable: it is not installed.
     """
     from pytest_vperf.machine.cache import file_sha256
     from pytest_vperf.machine.preflight import find_program

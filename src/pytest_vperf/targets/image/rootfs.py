@@ -1,8 +1,8 @@
-"""The root file system that containers and pods run: one tar file, built or exported on this machine.
+"""The root file system of containers and pods: one tar file, built or exported on this machine.
 
-No registry is asked. The default is the distribution's static busybox in a bare tree; a user's own image is
-taken from a Docker engine, or from a tar file as ``docker export`` writes it. A flattened image has files
-only: the environment, entry point and user of the image it came from are not kept.
+No registry is contacted. The default is the distribution's static busybox in a bare tree; a user's own image comes
+from a Docker engine, or from a tar file written by ``docker export``. Exporting keeps files only: the image's
+environment, entry point and user are lost.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from docker import DockerClient
 
-#: The repository of imported root file systems in an engine, and the label with their whole hash.
+#: The repository of imported root file systems in an engine, and the label with their full hash.
 REPOSITORY = "pytest-vperf/rootfs"
 LABEL_ROOTFS = "pytest-vperf.rootfs"
-#: Bytes of an image that is taken from an engine.
+#: Most bytes of an image exported from an engine.
 LARGEST = 64 << 30
 
 
@@ -36,7 +36,7 @@ class Rootfs:
         path: an uncompressed tar file.
         sha256: its hash, in hexadecimal.
         name: where it comes from, in a few words.
-        without: tools that it should have and cannot, each with the reason.
+        without: tools that it lacks, each with the reason.
     """
 
     path: Path
@@ -64,10 +64,10 @@ def default_rootfs() -> Rootfs:
 
 
 def from_tar(path: Path) -> Rootfs:
-    """A root file system of the user's, as ``docker export`` writes it.
+    """A user's root file system, as written by ``docker export``.
 
     Raises:
-        CannotStart: the file is not there, not a whole tar, compressed, or an image as ``docker save`` has it.
+        CannotStart: the file is missing, truncated, compressed, or was written by ``docker save``.
     """
     count, upper = 0, set()
     for member in members(path):
@@ -80,7 +80,7 @@ def from_tar(path: Path) -> Rootfs:
     if "manifest.json" in upper and not {"bin", "usr"} & upper:
         raise CannotStart(
             f"the image {path} was written by docker save, which keeps layers;"
-            " docker export writes the files that are wanted here"
+            " docker export writes the files that are needed here"
         )
     return Rootfs(path.absolute(), cache.file_sha256(path), str(path))
 
@@ -92,16 +92,16 @@ def export(
     labels: Mapping[str, str] | None = None,
     where: str = "the Docker engine",
 ) -> Rootfs:
-    """An image of a Docker engine, flattened to a tar file and kept by the image's ID.
+    """An image of a Docker engine as a tar file, cached under the image's ID.
 
     Args:
         client: the engine that has the image.
         reference: the image's name or ID; or the path of a tar file, see `from_tar`.
-        labels: labels for the container that is made for the export, never started, and removed.
+        labels: for the container that is created for the export, never started, and removed.
         where: the engine's name for messages.
 
     Raises:
-        CannotStart: the engine does not have the image; it is never fetched from elsewhere.
+        CannotStart: the engine does not have the image, which is never pulled.
     """
     from docker.errors import APIError, NotFound
 
@@ -122,7 +122,7 @@ def export(
         ) from error
 
     def build(draft: Path) -> None:
-        # A command must be given where the image has none; it is never run.
+        # An image without a command needs one here; it is never run.
         container = api.create_container(
             image_id, ["/bin/true"], labels=dict(labels or {}), network_disabled=True
         )["Id"]
@@ -143,7 +143,7 @@ def export(
 
 
 def import_into(client: DockerClient, rootfs: Rootfs) -> str:
-    """The ID of the root file system as an image of an engine; imported if it is not there.
+    """The ID of the root file system as an image of an engine; imported if missing.
 
     Raises:
         CannotStart: the engine refuses it.

@@ -1,15 +1,11 @@
-"""The tree in an image's tar file: what is where, as a system with it as its root sees it, and unpacked for the host.
+"""Tar files of images: written reproducibly, read with limits, and their trees looked up in and unpacked.
 
-An image may come from anywhere. Names are resolved in the tree and nowhere else: ``..`` ends at its root, and an
-absolute link begins there. What is unpacked are folders, files and links of this user's; a link leads to the same
-place as in the image, inside of the unpacked tree. No device is made and no privilege is given.
+An image may come from an untrusted source. Names are resolved within the tree only: ``..`` stops at its root, and
+absolute links start there. Only folders, files and links are unpacked, owned by this user; a link leads to the same
+place as in the image, within the unpacked tree. No device is created and no privilege is granted.
 
-Writing an image's tar file so that equal trees are equal bytes, and without what no tool needs.
-
-The members of an image's tar file, which may come from anywhere: read, or refused in words, whatever is in it.
-
-Its limits are far above what images have (a Debian with a desktop has 300,000 files, 20 folders deep), and low enough
-that one which is made to be unpacked for ever is refused at once.
+The limits on members are far above any image (a Debian desktop has 300,000 files, 20 folders deep), and low enough to
+refuse at once an image made to unpack endlessly.
 """
 
 from __future__ import annotations
@@ -29,10 +25,10 @@ if TYPE_CHECKING:
 
 
 class TarWriter:
-    """An uncompressed tar file in which everything is dated 0; members are named without a leading slash.
+    """Writes an uncompressed tar file with all times 0, so equal trees are equal bytes; names have no leading slash.
 
     Args:
-        destination: written when the context is left.
+        destination: the file, complete when the context is left.
     """
 
     def __init__(self, destination: Path) -> None:
@@ -51,12 +47,12 @@ class TarWriter:
         wanted: Callable[[str], bool] = lambda name: True,
         rename: Callable[[str], str] = lambda name: name,
     ) -> None:
-        """Take over the members of another tar file, in its order; device nodes are left out.
+        """Copy the members of another tar file, in its order, without device nodes.
 
         Args:
             source: the other tar file.
-            wanted: whether to take the member of this name.
-            rename: its new name.
+            wanted: whether to copy the member of this name.
+            rename: a member's new name.
         """
         with tarfile.open(source, "r:") as archive:
             for member in archive:
@@ -68,7 +64,7 @@ class TarWriter:
                 self._add(name, member.type, member.mode, link, data, member.size, member)
 
     def folder(self, name: str, mode: int = 0o755) -> None:
-        """A folder of root's, with those above it; nothing if it is there."""
+        """Add a folder owned by root, and its parents, unless it exists."""
         upper, _, _ = name.rpartition("/")
         if upper:
             self.folder(upper)
@@ -76,14 +72,14 @@ class TarWriter:
             self._add(name, tarfile.DIRTYPE, mode)
 
     def file(self, name: str, data: bytes, mode: int = 0o644) -> None:
-        """A file of root's, with the folders above it."""
+        """Add a file owned by root, and its parent folders."""
         upper, _, _ = name.rpartition("/")
         if upper:
             self.folder(upper)
         self._add(name, tarfile.REGTYPE, mode, data=io.BytesIO(data), size=len(data))
 
     def link(self, name: str, to: str) -> None:
-        """A symbolic link of root's, with the folders above it; nothing if something of that name is there."""
+        """Add a symbolic link owned by root, and its parent folders, unless the name exists."""
         upper, _, _ = name.rpartition("/")
         if upper:
             self.folder(upper)
@@ -109,7 +105,7 @@ class TarWriter:
 
 
 def plain(name: str) -> str:
-    """A member's name without ``./`` and slashes at its ends; the root itself is empty."""
+    """A member's name without leading ``./`` and outer slashes; empty for the root."""
     return (
         name.removeprefix(".").strip("/")
         if name.startswith(("./", "/")) or name == "."
@@ -122,11 +118,11 @@ def _is_kept(member: tarfile.TarInfo) -> bool:
 
 
 def write_with(base: Path, extra: Mapping[str, bytes | Path], destination: Path) -> None:
-    """A tar file with more programs in it.
+    """Write a tar file with programs added to it.
 
     Args:
-        base: a tar file that `TarWriter` wrote.
-        extra: what to add, by its path in the image; a program, so it can be executed.
+        base: a tar file written by `TarWriter`.
+        extra: the programs, by path in the image; they become executable.
         destination: the new tar file.
     """
     more = {path.strip("/"): content for path, content in extra.items()}
@@ -138,20 +134,20 @@ def write_with(base: Path, extra: Mapping[str, bytes | Path], destination: Path)
             )
 
 
-#: Members of one image.
+#: Most members of an image.
 MEMBERS = 1_000_000
-#: Folders within each other.
+#: Most parts of a path.
 DEPTH = 256
-#: Bytes of a name, as Linux has it (PATH_MAX in limits.h), and of one part of it (NAME_MAX).
+#: Most bytes of a path (Linux, limits.h: PATH_MAX), and of one part of it (NAME_MAX).
 NAME, PART = 4096, 255
-#: Bytes of a header: longer names and PAX records are read into memory whole. Names are far shorter, see `NAME`;
-#: extended attributes, which are kept there too, have at most 64 KiB each (xattr(7)).
+#: Most bytes of a header: long names and PAX records are read into memory whole. Names are far shorter, see `NAME`;
+#: extended attributes, also kept there, have at most 64 KiB each (xattr(7)).
 HEADER = 1 << 20
 
 # How gzip, bzip2, xz and zstd files begin.
 _COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
-#: What reading a damaged, or made-up, archive ends with: sizes may be negative or beyond any file, and headers that
-#: belong to the next header may follow each other without end.
+#: Errors when reading a damaged or forged archive: sizes may be negative or beyond any file, and extension headers
+#: may follow each other endlessly.
 DAMAGE = (
     tarfile.TarError,
     EOFError,
@@ -167,7 +163,7 @@ def members(path: Path) -> Iterator[tarfile.TarInfo]:
     """The members of an uncompressed tar file, one after the other.
 
     Raises:
-        CannotStart: it cannot be read, is compressed or damaged, or has a member whose content is not written out.
+        CannotStart: it cannot be read, is compressed or damaged, exceeds a limit, or has a sparse file.
     """
     try:
         with path.open("rb") as stream:
@@ -177,7 +173,7 @@ def members(path: Path) -> Iterator[tarfile.TarInfo]:
                     member = archive.next()
                     if member is None:
                         return
-                    archive.__dict__["members"].clear()  # it keeps them all, else
+                    archive.__dict__["members"].clear()  # otherwise it keeps them all
                     if count > MEMBERS:
                         raise CannotStart(f"the image {path} has more than {MEMBERS} members")
                     _check(path, member)
@@ -189,7 +185,7 @@ def members(path: Path) -> Iterator[tarfile.TarInfo]:
 
 
 class Headers:
-    """A tar file of which headers are read, and refused where they are made to fill the memory.
+    """A stream of a tar file's headers that refuses headers made to exhaust memory.
 
     Args:
         stream: the archive.
@@ -202,10 +198,10 @@ class Headers:
         self.seek, self.tell = stream.seek, stream.tell
 
     def read(self, size: int = -1) -> bytes:
-        """As of a stream.
+        """Read ``size`` bytes.
 
         Raises:
-            tarfile.HeaderError: nobody has that much to say.
+        tarfile.HeaderError: ``size`` is negative or above `HEADER`.
         """
         if not 0 <= size <= HEADER:
             raise tarfile.HeaderError(f"a header has {size} bytes")
@@ -214,7 +210,7 @@ class Headers:
 
 def _check(path: Path, member: tarfile.TarInfo) -> None:
     name = shown(member.name)
-    if member.size < 0:  # reading would go back, and on for ever
+    if member.size < 0:  # reading would go backwards, and never end
         raise CannotStart(
             f"the image {path} is not a whole tar archive: {name} has {member.size} bytes"
         )
@@ -235,7 +231,7 @@ def _check(path: Path, member: tarfile.TarInfo) -> None:
 
 
 def shown(name: str) -> str:
-    """A member's name for messages: in quotes, without control characters, and not longer than a line."""
+    """A member's name for messages: quoted, control characters escaped, shortened to a line."""
     return repr(name if len(name) <= 80 else f"{name[:60]}…{name[-18:]}")
 
 
@@ -250,21 +246,21 @@ def _what_is_wrong(path: Path, error: BaseException) -> str:
     return f"a whole tar archive: {words}"
 
 
-#: As Linux has it (path_resolution(7)).
+#: Linux's limit (path_resolution(7)).
 _MAX_LINKS = 40
-#: Bytes of a file that is read whole: programs, lists of users, the like.
+#: Most bytes of a file that is read whole, such as a program or a list of users.
 _LARGEST = 1 << 30
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One thing in a tree.
+    """A folder, file or link in a tree.
 
     Attributes:
-        kind: ``folder``, ``file`` or ``link``; other things are not kept.
+        kind: ``folder``, ``file`` or ``link``; others are not kept.
         mode: permission bits.
-        link: where a link leads, as it is written.
-        offset: of a file's content in the tar file.
+        link: a link's text.
+        offset: of a file's content in the tar file, in bytes.
         size: of a file's content, in bytes.
     """
 
@@ -282,7 +278,7 @@ class Tree:
         tar: uncompressed.
 
     Raises:
-        CannotStart: the archive is damaged, or has names that no image has.
+        CannotStart: the archive is damaged, or has names that no real image has.
     """
 
     def __init__(self, tar: Path) -> None:
@@ -303,7 +299,7 @@ class Tree:
         path = f"{folder}/{parts[-1]}" if folder else parts[-1]
         known = self._entries.get(path)
         if member.isdir():
-            # A folder's own line may come after what is in it, and never takes the place of a link to one.
+            # A folder's own member may follow its content, and never replaces a link to a folder.
             if known is None or known.kind == "file":
                 self._entries[path] = Entry("folder", member.mode & 0o7777)
             return
@@ -320,14 +316,14 @@ class Tree:
             other = self._entries.get(self.resolve(f"/{member.linkname}", follow=False) or "?")
             if other is None or other.kind == "folder":
                 raise CannotStart(
-                    f"the image {self.tar} has {shown(member.name)} as another name of {shown(member.linkname)},"
-                    " which it does not have before"
+                    f"the image {self.tar} has {shown(member.name)} as a hard link to {shown(member.linkname)},"
+                    " which does not precede it"
                 )
             self._entries[path] = other
-        # Devices, sockets and pipes are made where a container or a pod starts.
+        # Devices, sockets and pipes are created where a container or a pod starts.
 
     def _folder(self, parts: list[str], name: str) -> str:
-        """The folder that a member is in, made where the archive does not name it."""
+        """The folder of a member, added if the archive does not list it."""
         path = ""
         for part in parts:
             below = f"{path}/{part}" if path else part
@@ -342,11 +338,11 @@ class Tree:
         return path
 
     def resolve(self, path: str, *, follow: bool = True) -> str | None:
-        """Where a path leads in this tree, without a leading slash; ``None`` if it leads nowhere.
+        """The path that a path leads to in this tree, without a leading slash; ``None`` if it leads nowhere.
 
         Args:
-            path: seen from the root.
-            follow: also follow a link that is the last name.
+            path: from the root.
+            follow: whether to follow a link in the last part.
         """
         waiting, at, links = path.split("/")[::-1], "", 0
         while waiting:
@@ -376,12 +372,12 @@ class Tree:
         return at
 
     def entry(self, path: str) -> Entry | None:
-        """What a path leads to, links followed."""
+        """The entry that a path leads to, links followed; ``None`` if it leads nowhere."""
         found = self.resolve(path)
         return None if found is None else self._entries[found]
 
     def names(self, folder: str) -> list[str]:
-        """The names in a folder, sorted; none where there is no such folder."""
+        """The names in a folder, sorted; empty if there is no such folder."""
         found = self.resolve(folder)
         if found is None:
             return []
@@ -396,7 +392,7 @@ class Tree:
 
         Raises:
             FileNotFoundError: the path does not lead to a file.
-            CannotStart: the file is larger than any program.
+            CannotStart: the file is larger than 1 GiB.
         """
         entry = self.entry(path)
         if entry is None or entry.kind != "file":
@@ -411,10 +407,10 @@ class Tree:
             return stream.read(entry.size)
 
     def unpack(self, folder: Path) -> None:
-        """Write the tree into an empty folder. Links come last: until then there is none to write through."""
+        """Write the tree into an empty folder, links last, so that none can be written through."""
         for path, _ in self._of_kind("folder"):
             (folder / path).mkdir(mode=0o755, parents=True, exist_ok=True)
-        # A file with several names is one here, too: as many as it has would be copies without end.
+        # A file with several names stays one file: copies of it could fill the disk.
         first: dict[int, str] = {}
         with self.tar.open("rb") as stream:
             for path, entry in self._of_kind("file"):
@@ -422,7 +418,7 @@ class Tree:
                     (folder / path).hardlink_to(folder / first[id(entry)])
                     continue
                 _copy(stream, entry, folder / path)
-                # Readable, never writable by others, no set-user-ID: it is a copy to run, not a system.
+                # Readable, not writable by others, no set-user-ID: a copy to run programs from, not a system.
                 (folder / path).chmod(0o755 if entry.mode & 0o111 else 0o644)
         for path, entry in self._of_kind("link"):
             (folder / path).symlink_to(self.inner_link(path, entry.link))
@@ -433,10 +429,10 @@ class Tree:
         )
 
     def inner_link(self, path: str, link: str) -> str:
-        """A link's text that leads to the same place where the tree is not the root.
+        """A link's text that leads to the same place when the tree is not the root.
 
-        Where the link leads to something, all links on the way are taken out of it; where it leads nowhere, it
-        leads to itself, which is nowhere too, and stays inside.
+        All links on its way are resolved. A link that leads nowhere becomes a link to itself, which leads nowhere
+        too, but stays inside.
         """
         upper = posixpath.dirname(path)
         start = "" if link.startswith("/") else f"/{upper}"

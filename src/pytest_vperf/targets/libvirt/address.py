@@ -15,18 +15,18 @@ _TRANSPORTS = ("", "unix", "ssh", "libssh", "libssh2", "tls", "tcp", "ext")
 
 
 def check(uri: str) -> str:
-    """Make sure that a text can be the address of a daemon that starts machines.
+    """Make sure that a text is a possible address of a daemon that starts machines.
 
     Returns:
         The address.
 
     Raises:
-        ValueError: it cannot; says why, and what one looks like.
+        ValueError: it is not; says why, with examples.
     """
     example = "qemu:///system, qemu+ssh://root@HOST/system or xen:///system"
     try:
         parts = urlsplit(uri)
-        _ = parts.port  # read, and found to be none, only when it is asked for
+        _ = parts.port  # parsed, and rejected, only on access
     except ValueError:
         raise ValueError(f"{uri!r} is not an address: give {example}") from None
     driver, _, transport = parts.scheme.partition("+")
@@ -46,22 +46,22 @@ def check(uri: str) -> str:
 
 
 def driver(uri: str) -> str:
-    """``qemu`` or ``xen``."""
+    """The address's driver: ``qemu`` or ``xen``."""
     return urlsplit(uri).scheme.partition("+")[0]
 
 
 def is_remote(uri: str) -> bool:
-    """Whether the daemon is, or may be, on another machine: files of this one mean nothing to it."""
+    """Whether the daemon is or may be on another machine, where local paths mean nothing."""
     return bool(urlsplit(uri).netloc)
 
 
 def machine(uri: str) -> str:
-    """The machine of a daemon elsewhere, as people name it."""
+    """The host part of a remote daemon's address, with user and port."""
     return urlsplit(uri).netloc
 
 
 def is_session(uri: str) -> bool:
-    """Whether it is a user's own daemon, that has no privileges."""
+    """Whether it is a user's own daemon, without privileges."""
     return urlsplit(uri).path == "/session"
 
 
@@ -74,7 +74,7 @@ def ssh_url(uri: str) -> str:
     """The machine of a daemon that is reached over SSH, as ``ssh://[user@]host[:port]``.
 
     Raises:
-        Unavailable: it is reached in another way.
+        Unavailable: its transport is not SSH.
     """
     from pytest_vperf.targets.base import Unavailable
 

@@ -1,13 +1,8 @@
-"""Finding the libvirt daemon of this machine or another one, or starting one for the run.
+"""Finding a libvirt daemon, here or on another machine, or starting a private one.
 
-Which host guests with KVM are started on: the one that was named, this machine, or a lab's.
-
-A libvirt daemon of our own, for a machine where none answers: it, and all its machines, end with the run.
-
-It shares nothing with an installed one: in a mount namespace of its own it sees empty state folders and its own
-configuration. It is in a process namespace, too: whatever becomes of it, the kernel ends its machines with it.
-
-The libvirt daemon of another machine, for its whole machines.
+A private daemon is started where none answers; it ends with the run, and all its machines with it. It shares nothing
+with an installed one: its mount namespace has empty state folders and its own configuration. It has a PID namespace
+too, so that the kernel ends its machines with it, however it ends.
 """
 
 from __future__ import annotations
@@ -54,11 +49,11 @@ LAB_HINT = "--vperf-lab=kvm, which starts a host with KVM inside QEMU"
 
 @dataclass(frozen=True)
 class KvmHost:
-    """Where guests have KVM.
+    """The host that guests with KVM are started on.
 
     Attributes:
-        daemon: ``None``: nowhere.
-        readiness: whether they do, and why not.
+        daemon: the host's; ``None`` if there is no such host.
+        readiness: whether KVM works there, and if not, why.
     """
 
     daemon: Daemon | None
@@ -73,14 +68,14 @@ def choose_kvm(
     lab: Callable[[], Daemon | None],
     probe: Callable[[Daemon], Readiness],
 ) -> KvmHost:
-    """Try, in order, what was named; this machine; a lab. What was named is not exchanged for another.
+    """Try the daemon that the user named, then this machine, then a lab; a named daemon is never replaced.
 
     Args:
         named: the daemon that the user named, if any.
         local: whether KVM works on this machine.
         here: this machine's daemon.
-        lab: the lab's, if one was asked for.
-        probe: tries a daemon's KVM.
+        lab: the lab's daemon, if a lab was requested.
+        probe: checks that a daemon's KVM works.
     """
     daemon = named()
     if daemon is not None:
@@ -101,16 +96,16 @@ def choose_kvm(
 REMEDY = "apt-get install libvirt-daemon-system, as root"
 _START_TIMEOUT = 30.0
 _GONE = 15.0
-#: Where libvirt keeps state, logs and sockets, and locks of consoles with numbers of processes, which are others in
-#: this namespace: compiled in, so each is covered by an empty file system.
+#: libvirt's folders for state, logs, sockets and console locks, whose PIDs mean nothing in this namespace. They are
+#: compiled in, so each is covered by an empty file system.
 _STATE = ("/run/libvirt", "/var/lib/libvirt", "/var/log/libvirt", "/run/lock")
-#: What libvirt found out about QEMU, which takes seconds, is kept from run to run, as an installed daemon keeps it.
+#: libvirt's probe of QEMU takes seconds, so its result is kept between runs, as an installed daemon keeps it.
 _CACHE = "/var/cache/libvirt"
 _NAMESPACES = (
     *("unshare", "--mount", "--propagation", "private"),
     *("--pid", "--fork", "--mount-proc", "--kill-child"),
 )
-#: The first process of the namespace stays: it buries what libvirt's machines leave.
+#: The namespace's first process stays, to reap orphans of libvirt's machines.
 _SCRIPT = """set -e
 for folder in {state}; do mkdir -p "$folder"; mount -t tmpfs -o mode=755,nosuid,nodev none "$folder"; done
 mkdir -p /etc/libvirt {cache} {kept}
@@ -127,8 +122,8 @@ auth_unix_ro = "none"
 listen_tls = 0
 log_outputs = "3:stderr"
 """
-#: QEMU runs as who we are: the files of machines, and /dev/kvm, need no other owner. Its system calls are filtered,
-#: and it leaves no core dump, which would have the guest's memory.
+#: QEMU runs as our user, so that machines' files and /dev/kvm need no other owner. Its system calls are filtered, and
+#: it leaves no core dump, which would contain the guest's memory.
 _QEMU = """user = "{user}"
 group = "{group}"
 security_driver = "none"
@@ -142,23 +137,21 @@ max_core = 0
 
 
 def check() -> Readiness:
-    """Whether a daemon of our own can be started; ``why`` is its path then."""
+    """Whether a private daemon can be started; ``why`` is then libvirtd's path."""
     name = "libvirtd"
     path = find_program(name)
     if path is None:
         return Readiness(name, False, "libvirtd is not installed", REMEDY)
     if os.geteuid() != 0:
-        return Readiness(
-            name, False, "only root can start a libvirt daemon of its own", "run as root"
-        )
+        return Readiness(name, False, "only root can start a private libvirt daemon", "run as root")
     return Readiness(name, True, path)
 
 
 class PrivateDaemon:
-    """A libvirtd, its namespaces and its folder.
+    """A private libvirtd with its namespaces and folder.
 
     Attributes:
-        uri: where it answers.
+        uri: its address.
     """
 
     def __init__(self, run: Run) -> None:
@@ -169,11 +162,11 @@ class PrivateDaemon:
 
     @classmethod
     def start(cls, run: Run) -> PrivateDaemon:
-        """Start it, and wait until its socket takes connections.
+        """Start it, and wait until its socket accepts connections.
 
         Raises:
             Unavailable: it is not installed, or this user cannot start one.
-            CannotStart: it ended, or was not ready in time; with its last words.
+            CannotStart: it ended, or was not ready in time; with its last output.
         """
         ready = check()
         if not ready.usable:
@@ -188,7 +181,7 @@ class PrivateDaemon:
 
     @property
     def pid(self) -> int:
-        """The process whose end ends it."""
+        """The process whose end ends the daemon."""
         assert self._process is not None
         return self._process.pid
 
@@ -217,20 +210,20 @@ class PrivateDaemon:
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=subprocess.STDOUT,
-                env={**self._run.environment, "LC_ALL": "C"},  # its words are read
+                env={**self._run.environment, "LC_ALL": "C"},  # its messages are parsed
                 cwd=folder,
-                start_new_session=True,  # a Ctrl-C is for us
+                start_new_session=True,  # Ctrl-C is for us alone
             )
         deadline = time.monotonic() + _START_TIMEOUT
         while knock(folder / "libvirt-sock") is not None:
             if self._process.poll() is not None:
                 raise CannotStart(
-                    f"a libvirt daemon of our own did not start: status {self._process.returncode}; its last"
-                    f" words:\n{last_lines(log)}"
+                    f"the private libvirt daemon did not start: status {self._process.returncode}; its last"
+                    f" output:\n{last_lines(log)}"
                 )
             if time.monotonic() > deadline:
                 raise CannotStart(
-                    f"a libvirt daemon of our own was not ready within {_START_TIMEOUT:g} s; its last words:\n"
+                    f"the private libvirt daemon was not ready within {_START_TIMEOUT:g} s; its last output:\n"
                     f"{last_lines(log)}"
                 )
             time.sleep(0.01)
@@ -252,7 +245,7 @@ class PrivateDaemon:
 SYSTEM = "qemu:///system"
 SESSION = "qemu:///session"
 XEN = "xen:///system"
-#: Where a system's daemon listens: the one for all drivers, and the one for QEMU alone (libvirt.org/daemons.html).
+#: Sockets of this machine's system daemons: the one for all drivers, and QEMU's own (libvirt.org/daemons.html).
 _SOCKETS = (Path("/run/libvirt/libvirt-sock"), Path("/run/libvirt/virtqemud-sock"))
 
 
@@ -263,19 +256,19 @@ def connect(
     details: dict[str, str] | None = None,
     ssh: tuple[str, Path] | None = None,
 ) -> Daemon:
-    """The daemon at an address.
+    """Connect to the daemon at an address.
 
     Args:
         uri: the address.
-        run: whose machines are started there.
+        run: the run whose machines are started there.
         details: for the record of every machine on it.
-        ssh: how its machine is reached otherwise.
+        ssh: address and configuration of its machine over SSH.
 
     Raises:
-        Unavailable: there is no libvirt-python.
-        CannotConnect: nobody answers there.
-        TimedOut: likewise, within the time limit.
-        CannotStart: the daemon cannot keep files for machines.
+        Unavailable: libvirt-python is not installed.
+        CannotConnect: no daemon answers there.
+        TimedOut: no answer within the time limit.
+        CannotStart: the daemon cannot store files for machines.
     """
     connection = Connection.open(uri)
     try:
@@ -288,7 +281,7 @@ def connect(
 
 
 def _take_away_leftovers(connection: Connection) -> None:
-    """End what dead runs have left there; what cannot be ended is no reason not to run."""
+    """Remove what dead runs left there; a failure to do so does not stop this run."""
     from pytest_vperf.targets.libvirt import leftovers as leftover_machines
 
     with contextlib.suppress(TargetError):
@@ -296,7 +289,7 @@ def _take_away_leftovers(connection: Connection) -> None:
 
 
 def is_dom0(read: Read = text) -> bool:
-    """Whether a machine is the host of Xen's machines (Xen wiki, "Xen FAQ Dom0": ``control_d``).
+    """Whether a machine is a Xen host (Xen wiki, "Xen FAQ Dom0": ``control_d``).
 
     Args:
         read: reads the machine's files.
@@ -311,8 +304,8 @@ def find_xen(run: Run) -> Daemon:
     """This machine's daemon with Xen's driver.
 
     Raises:
-        Unavailable: this machine is no Xen host.
-        CannotConnect: it is, and its libvirt does not answer.
+        Unavailable: this machine is not a Xen host.
+        CannotConnect: it is one, but its libvirt does not answer.
     """
     failures.library()
     need_dom0()
@@ -320,7 +313,7 @@ def find_xen(run: Run) -> Daemon:
 
 
 def need_dom0() -> None:
-    """Make sure that this machine is the host of Xen's machines.
+    """Make sure that this machine is a Xen host.
 
     Raises:
         Unavailable: it is not.
@@ -333,11 +326,11 @@ def need_dom0() -> None:
 
 
 def find(run: Run) -> Daemon:
-    """The system's daemon if it answers; else one of the run's own, or, for an ordinary user, the user's.
+    """The system's daemon if it answers; otherwise a private one, or, for an ordinary user, the user's.
 
     Raises:
-        Unavailable: there is none, and none can be started; says what mends it.
-        CannotStart: one that was started ended.
+        Unavailable: there is none, and none can be started; with a remedy.
+        CannotStart: a private one was started and ended.
     """
     failures.library()
     if any(knock(path) is None for path in _SOCKETS):
@@ -346,7 +339,7 @@ def find(run: Run) -> Daemon:
         except CannotConnect:
             if os.geteuid() == 0:
                 raise
-            # An ordinary user may see the socket and not be let in (polkit).
+            # An ordinary user may reach the socket but be refused (polkit).
     if os.geteuid() == 0:
         return _start(run)
     try:
@@ -379,12 +372,12 @@ def _start(run: Run) -> Daemon:
 
 
 def _own_folder() -> str:
-    """A daemon of our own runs machines as this user, who has a cache."""
+    """The user's cache: a private daemon runs machines as this user."""
 
     return str(cache.root() / "libvirt")
 
 
-#: Where a system's daemons listen (libvirt.org/daemons.html): the one for all drivers, and that for one driver alone.
+#: Sockets of another machine's system daemons, by driver: the one for all drivers, and the driver's own.
 _SOCKETS_THERE = {
     "qemu": ("/run/libvirt/libvirt-sock", "/run/libvirt/virtqemud-sock"),
     "xen": ("/run/libvirt/libvirt-sock", "/run/libvirt/virtxend-sock"),
@@ -393,16 +386,16 @@ _LISTENS = 'for s; do [ -S "$s" ] && exit 0; done; exit 1'
 
 
 def daemon_of(machine: RemoteMachine, driver: str, run: Run) -> Daemon:
-    """The daemon there.
+    """Connect to another machine's system daemon.
 
     Args:
         machine: the machine.
         driver: ``qemu`` or ``xen``.
-        run: whose machines are started.
+        run: the run whose machines are started.
 
     Raises:
-        Unavailable: the machine has none, or is no host of Xen's machines.
-        CannotConnect: it does not answer.
+        Unavailable: the machine has no daemon, or is not a Xen host.
+        CannotConnect: the daemon does not answer.
     """
     where = machine.address.where
     if driver == "xen" and not is_dom0(machine.read):

@@ -1,13 +1,9 @@
-"""A connection to a libvirt daemon, opened within a time limit and watched for its end.
+"""Connections to libvirt daemons, the events they deliver, and libvirt's errors as errors of targets.
 
-What libvirt pushes: a machine's life, and its agent coming and going.
+libvirt delivers events from its event loop, which one thread of this process runs for all connections. They are
+timestamped with the host's monotonic clock and kept for whoever waits for that machine.
 
-libvirt calls back from its event loop, which one thread of this process runs for all connections. What it says is
-dated with the host's monotonic clock and kept for whoever waits for the machine of that name.
-
-What libvirt says when it refuses, as the errors of targets; and the library, or the word that it is missing.
-
-The ``ssh`` that libvirt calls for ``qemu+ssh://…``: the system's, with the user's settings, forwarding nothing.
+For ``qemu+ssh://…`` libvirt calls the system's ``ssh``, with the user's settings but all forwarding off.
 """
 
 from __future__ import annotations
@@ -36,7 +32,7 @@ _running: list[threading.Thread] = []
 
 
 def run_event_loop(libvirt: ModuleType) -> None:
-    """Have libvirt's event loop run, once for the process; before the first connection is opened."""
+    """Start libvirt's event loop, once per process, before the first connection is opened."""
     with _started:
         if _running:
             return
@@ -53,12 +49,12 @@ def run_event_loop(libvirt: ModuleType) -> None:
 
 @dataclass
 class Watch:
-    """What was pushed about one machine.
+    """The state of one machine, from libvirt's events.
 
     Attributes:
-        agent: when its agent connected, on time.perf_counter()'s clock; ``None``: it has not, or has gone.
-        ended: why the machine is no more, e.g. ``crashed``; empty while it is there.
-        lost: why nothing is pushed any more; empty while the connection is there.
+        agent: when its agent connected, on time.perf_counter()'s clock; ``None`` while none is connected.
+        ended: why the machine ended, e.g. ``it crashed``; empty while it runs.
+        lost: why no events arrive any more; empty while the connection is open.
     """
 
     agent: float | None = None
@@ -67,14 +63,14 @@ class Watch:
     _changed: threading.Condition = field(default_factory=threading.Condition, repr=False)
 
     def tell(self, **news: Any) -> None:
-        """Take news; who waits looks again."""
+        """Update the state and wake the waiters."""
         with self._changed:
             for name, value in news.items():
                 setattr(self, name, value)
             self._changed.notify_all()
 
     def wait(self, deadline: float) -> bool:
-        """Wait until the agent is there, or it cannot come any more; false at the deadline."""
+        """Wait until the agent is connected or never can be; false at the deadline."""
         with self._changed:
             return self._changed.wait_for(
                 lambda: self.agent is not None or bool(self.ended or self.lost),
@@ -82,7 +78,7 @@ class Watch:
             )
 
     def wait_end(self, deadline: float) -> bool:
-        """Wait until the machine has ended, or nobody would say so; false at the deadline."""
+        """Wait until the machine has ended or the connection is lost; false at the deadline."""
         with self._changed:
             return self._changed.wait_for(
                 lambda: bool(self.ended or self.lost), max(0.0, deadline - time.perf_counter())
@@ -101,17 +97,17 @@ class Watches:
         ):
             try:
                 handle.domainEventRegisterAny(None, event, told, None)
-            except libvirt.libvirtError:  # Xen's driver has no agent to tell of
+            except libvirt.libvirtError:  # Xen's driver has no agent events
                 continue
         handle.registerCloseCallback(self._closed, None)
 
     def add(self, name: str) -> Watch:
-        """Watch a machine from now on: before it is made, or its first events are missed."""
+        """Start watching a machine; called before it is created, so that no event is missed."""
         watch = self._watches[name] = Watch()
         return watch
 
     def remove(self, name: str) -> None:
-        """Watch it no longer."""
+        """Stop watching a machine."""
         self._watches.pop(name, None)
 
     def _life(self, _: Any, domain: Any, event: int, detail: int, __: Any) -> None:
@@ -164,18 +160,18 @@ _CLOSED = dict(
 )
 
 
-#: How a daemon of an ordinary user says that limits of machines need root (libvirt, src/qemu/qemu_validate.c).
+#: How a user's daemon reports that limits need root (libvirt, src/qemu/qemu_validate.c).
 _SESSION = "not available in session mode"
 _UNSUPPORTED = "unsupported configuration: "
-#: How it says that /dev/vhost-net cannot be opened (libvirt, src/qemu/qemu_interface.c).
+#: How a daemon reports that /dev/vhost-net cannot be opened (libvirt, src/qemu/qemu_interface.c).
 _NO_VHOST = "vhost-net was requested for an interface, but is unavailable"
-#: What an ordinary user does for it.
+#: The remedy for an ordinary user.
 AS_SYSTEM = "--libvirt-uri=qemu:///system, as root or a member of the group libvirt"
 REMEDY = "apt-get install libvirt-dev pkg-config gcc python3-dev, then: pip install 'pytest-vperf[libvirt]'"
 
 
 def library() -> ModuleType:
-    """The module ``libvirt``, told not to print its errors: they are raised.
+    """The module ``libvirt``, set not to print its errors, since they are raised.
 
     Raises:
         Unavailable: libvirt-python is not installed.
@@ -190,11 +186,11 @@ def library() -> ModuleType:
 
 
 def _silent(_: object, __: object) -> None:
-    """Errors are exceptions; printed as well they would end up between pytest's lines."""
+    """Ignore errors, which are raised too: printed, they would end up between pytest's lines."""
 
 
 def words(error: Any) -> str:
-    """An error's own words in one line, without the parts that speak of libvirt's insides."""
+    """An error's message on one line, without prefixes about libvirt's internals."""
     said = " ".join(str(error.get_error_message() or error).split())
     for prefix in ("internal error: ", "operation failed: ", "Requested operation is not valid: "):
         said = said.removeprefix(prefix)
@@ -202,7 +198,7 @@ def words(error: Any) -> str:
 
 
 def is_lost(error: Any) -> bool:
-    """Whether an error says that the connection to the daemon is gone."""
+    """Whether an error means that the connection to the daemon is lost."""
     libvirt = library()
     code = error.get_error_code()
     if code in (libvirt.VIR_ERR_NO_CONNECT, libvirt.VIR_ERR_INVALID_CONN):
@@ -217,18 +213,18 @@ def is_lost(error: Any) -> bool:
 
 
 def failed(error: Any, what: str, target: str) -> TargetError:
-    """The error for a call that failed after the connection was made.
+    """The error for a call that failed on an open connection.
 
-    What a daemon of an ordinary user, or its machine's kernel, cannot have is *not measured*, and no failure.
+    What a user's daemon or its kernel cannot provide counts as *not measured*, not as a failure.
 
     Args:
         error: libvirt's.
-        what: was tried.
-        target: for whom.
+        what: the attempted action.
+        target: the target it was for.
     """
     if is_lost(error):
         return CannotConnect(
-            f"{target}: the connection to libvirt is gone while it was to {what}: {words(error)}",
+            f"{target}: the connection to libvirt was lost while it was to {what}: {words(error)}",
             target=target,
         )
     said = words(error)
@@ -242,10 +238,10 @@ def failed(error: Any, what: str, target: str) -> TargetError:
 
 
 def keeping_to_itself(uri: str) -> str:
-    """The address, by which libvirt calls a script of ours instead of ``ssh``; of another transport as it is.
+    """The address with a script of ours in place of ``ssh``; unchanged for other transports.
 
     libvirt can be told which program to call (https://libvirt.org/uri.html, ``command``), but not with which options.
-    A program that the address names already is the user's own choice.
+    A program already named in the address is the user's choice and stays.
     """
     parts = urlsplit(uri)
     program = find_program("ssh")
@@ -265,25 +261,25 @@ def _script(program: str) -> Path:
     return cache.entry("ssh", cache.content_key([text]), write) / "ssh"
 
 
-#: Seconds until a daemon must have answered. A transport such as ssh has limits of its own, which are longer.
+#: Seconds for a daemon to answer. Transports such as ssh have limits of their own, which are longer.
 OPEN_TIMEOUT = 30.0
-#: Seconds likewise, to end what was left behind by a connection that broke.
+#: The same, when reconnecting to end a machine after its connection broke.
 _ANEW = 10.0
-#: Seconds between two signs of life, and how many may be missed: a daemon of this machine that hangs is found after
-#: 15 s. One on another machine has a minute: an emulated host that reads a disk was seen to be silent for 20 s.
+#: Seconds between keepalives, and how many may be missed: a local daemon that hangs is detected after 15 s. A remote
+#: one has a minute: an emulated host was seen to be silent for 20 s while reading a disk.
 _KEEP_ALIVE, _KEEP_ALIVE_THERE = (5, 3), (5, 12)
 
 
 class Connection:
-    """A daemon that answers.
+    """An open connection to a daemon.
 
     Args:
-        uri: its address.
+        uri: the daemon's address.
         handle: libvirt's connection.
 
     Attributes:
         libvirt: the library.
-        watches: what is pushed about machines.
+        watches: the states of machines, from libvirt's events.
     """
 
     def __init__(self, uri: str, handle: Any, libvirt: ModuleType) -> None:
@@ -297,13 +293,13 @@ class Connection:
         """Connect.
 
         Args:
-            uri: the daemon's address, as `address.check` takes it.
+            uri: the daemon's address, as `address.check` accepts it.
             timeout: seconds.
 
         Raises:
-            Unavailable: there is no libvirt-python.
-            CannotConnect: nobody answers there, or not to us; with libvirt's words.
-            TimedOut: there is no answer within ``timeout``.
+            Unavailable: libvirt-python is not installed.
+            CannotConnect: no daemon answers there, or it refuses us; with libvirt's message.
+            TimedOut: no answer within ``timeout``.
         """
         libvirt = library()
         run_event_loop(libvirt)
@@ -322,7 +318,7 @@ class Connection:
             if given_up.is_set():
                 handle.close()
 
-        # libvirt.open() has no time limit; a thread that nobody waits for any more ends with its transport.
+        # libvirt.open() has no time limit; an abandoned thread ends with its transport.
         thread = threading.Thread(target=connect, name=f"open {shown}", daemon=True)
         thread.start()
         thread.join(timeout)
@@ -335,7 +331,7 @@ class Connection:
             given_up.set()
             raise TimedOut(f"libvirt at {shown} did not answer within {timeout:g} s")
         handle = opened[0]
-        # A transport may have no signs of life: its end is then noticed by the next call.
+        # A transport may lack keepalives: the next call then notices its end.
         with contextlib.suppress(libvirt.libvirtError):
             there = address.is_remote(uri)
             handle.setKeepAlive(*(_KEEP_ALIVE_THERE if there else _KEEP_ALIVE))
@@ -355,8 +351,8 @@ class Connection:
             return False
 
     def warm_up(self) -> None:
-        """Have the daemon find out what its hypervisor can, as it would at the first start of a machine."""
-        with contextlib.suppress(self.libvirt.libvirtError):  # the start will say what is wrong
+        """Have the daemon probe its hypervisor's capabilities now, not at the first start of a machine."""
+        with contextlib.suppress(self.libvirt.libvirtError):  # the start will report the cause
             self.handle.getDomainCapabilities()
 
     def versions(self) -> dict[str, str]:
@@ -373,9 +369,9 @@ class Connection:
         return {"libvirt": _version(daemon), "hypervisor": f"{hypervisor} {_version(version)}"}
 
     def destroy_anew(self, machine: str) -> None:
-        """End a machine over another connection, after this one broke: not every driver ends it with its client.
+        """End a machine over a new connection after this one broke: not every driver ends it with its client.
 
-        Where that is not possible either, nobody answers there any more, or the next look for leftovers finds it.
+        If that fails too, the daemon is gone or the next search for leftovers finds the machine.
         """
         try:
             handle = Connection.open(self.uri, timeout=_ANEW).handle
@@ -387,7 +383,7 @@ class Connection:
             handle.close()
 
     def close(self) -> None:
-        """Let go of it. Machines that were started to end with it end now. Safe to repeat."""
+        """Close the connection. Machines bound to it end with it. Safe to repeat."""
         with contextlib.suppress(self.libvirt.libvirtError):  # it is gone already
             self.handle.close()
 

@@ -1,9 +1,8 @@
-"""A machine's console: read as long as it lives, each line dated when it came.
+"""A machine's console, read while the machine lives; a domU's console is also the wire to our agent, since libvirt
+offers no other channel on Xen.
 
-A console that becomes the wire of our agent: Xen's machines have no other port that libvirt hands on.
-
-Until the agent says so, what comes is text for people; from then on it is frames. The kernel is told to print nothing
-but its death there, which comes between frames as something that is none.
+Output is text until the agent announces frames. From then on the kernel prints only panics, which show up as bytes
+that are no frame.
 """
 
 from __future__ import annotations
@@ -24,29 +23,29 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.libvirt.connection import Connection, Watch
 
 
-#: Bytes of the console that are kept: its last words.
+#: Bytes of output that are kept, from the end.
 _KEPT = 64 << 10
 _CHUNK = 16 << 10
-#: What a stream that does not block answers where it has nothing (libvirt-stream.h, virStreamRecv).
+#: Returned by a non-blocking stream without data (libvirt-stream.h, virStreamRecv).
 _NOTHING_YET = -2
 
 
 class Console:
-    """What a machine prints: libvirt's event loop takes and dates it, a thread of its own looks at it.
+    """A machine's output: libvirt's event loop receives and timestamps it, a separate thread examines it.
 
-    A thread that waits in libvirt for a stream would be given the whole connection to read, and libvirt 9 then loses
-    one in some ten answers to other threads until the next sign of life, seconds later.
+    A thread blocked on a stream would read for the whole connection, and libvirt 9 then holds back about one in ten
+    replies to other threads until the next keepalive, seconds later.
 
     Args:
         connection: to the daemon.
-        domain: libvirt's domain, made but not let go: nothing is missed.
-        marks: of lines that are waited for; each is dated when it is first seen.
+        domain: libvirt's domain, created but still paused, so that nothing is missed.
+        marks: texts to look for; the time of each one's first appearance is kept.
 
     Raises:
         CannotStart: it cannot be opened.
 
     Attributes:
-        first: when the first byte came, on time.perf_counter()'s clock.
+        first: when the first byte arrived, on time.perf_counter()'s clock.
     """
 
     def __init__(self, connection: Connection, domain: Any, marks: tuple[bytes, ...] = ()) -> None:
@@ -73,11 +72,11 @@ class Console:
         try:
             self._stream.eventAddCallback(events, self._event, None)
         except self._error as error:
-            Console.close(self)  # one that can do more is not made yet
+            Console.close(self)  # a subclass is not initialised yet
             raise failed(error, "read its console", domain.name()) from None
 
     def _event(self, stream: Any, _: int, __: object) -> None:
-        """Take what there is; called by libvirt's event loop, which must not be kept."""
+        """Queue what has arrived; called by libvirt's event loop, which must not be held up."""
         try:
             data = stream.recv(_CHUNK)
         except self._error:
@@ -97,7 +96,7 @@ class Console:
         self._ended()
 
     def _take(self, data: bytes, now: float) -> None:
-        """Keep what has come."""
+        """Keep output, and note marks seen for the first time."""
         with self._lock:
             if self.first is None:
                 self.first = now
@@ -111,22 +110,22 @@ class Console:
         """Nothing more will come."""
 
     def when(self, mark: bytes) -> float | None:
-        """When a mark was seen; ``None``: it has not been."""
+        """When a mark was first seen; ``None`` if not yet."""
         with self._lock:
             return self._seen.get(mark)
 
     def text(self) -> str:
-        """What was printed last."""
+        """The output that is kept, as text."""
         with self._lock:
             return self._kept.decode("utf-8", "replace").replace("\r", "")
 
     def last_words(self, length: int = 600) -> str:
-        """The end of what was printed, for the end of an error message."""
+        """The end of the output, to append to an error message."""
         said = self.text()[-length:].strip()
         return f"\nits console ended with:\n{said}" if said else "; its console is empty"
 
     def settle(self, timeout: float) -> None:
-        """Wait until all was read of a machine that has ended."""
+        """Wait at most ``timeout`` seconds until all output of an ended machine has been read."""
         self._thread.join(timeout)
 
     def close(self) -> None:
@@ -138,43 +137,43 @@ class Console:
         self._thread.join(2.0)
 
 
-#: What the agent says before its first frame (source/agent.h, WIRE_LINE).
+#: The line that the agent prints before its first frame (source/agent.h, WIRE_LINE).
 WIRE_LINE = b"vperf-agent: frames follow\n"
 _WIRE_CONSOLE_CHUNK = 4096
-#: What a stream that does not block answers where it takes nothing (libvirt-stream.h, virStreamSend), and the seconds
-#: until it is tried again: a daemon far away always takes what is sent, so this is rare.
+#: Returned by a non-blocking stream that takes no data (libvirt-stream.h, virStreamSend), and seconds until the next
+#: try. This is rare: a remote daemon's stream always takes data.
 _NOT_NOW, _PATIENCE = -2, 0.005
-#: Bytes sent ahead. A daemon that cannot hand them on stops listening to anything else we say, signs of life
-#: included, and takes us for dead after a while; so no more than it is rid of in a moment, also when all is emulated.
+#: Bytes sent ahead. A daemon that cannot pass them on reads nothing else of ours, keepalives included, and eventually
+#: drops us as dead; so no more than it can pass on in a moment, even when everything is emulated.
 _AHEAD = 32 << 10
-#: The kernel takes Ctrl-O on its console for itself (Linux, drivers/tty/hvc/hvc_console.c: SysRq), so it is sent as
-#: two other bytes; source/wire.c makes one of them again.
+#: The kernel reads Ctrl-O on its console as SysRq (Linux, drivers/tty/hvc/hvc_console.c), so it is sent as two other
+#: bytes, which source/wire.c turns back into one.
 _ESCAPES = {byte: bytes((0x10, byte ^ 0x40)) for byte in (0x0F, 0x10)}
 
-#: Seconds between two looks whether the connection is still there.
+#: Seconds between checks that the connection is still open.
 _LOOK = 1.0
-#: Seconds for the last words of a machine that dies, and of silence after which they were the last.
+#: Seconds to read the output of a dying machine, and of silence after which it is complete.
 _LAST_WORDS, _QUIET = 10.0, 4.0
-#: What a kernel that panics says (kernel/panic.c), and what it says last.
+#: How a kernel's panic message begins, and its last lines (kernel/panic.c).
 _PANIC = "Kernel panic - not syncing"
 _DEAD = (b"end Kernel panic", b"Rebooting in ")
 
 
 def escaped(data: bytes) -> bytes:
-    """Bytes for the agent, without those that a console would not hand on."""
+    """Bytes for the agent, with those escaped that a console would not pass on."""
     return b"".join(_ESCAPES.get(byte, bytes((byte,))) for byte in data)
 
 
 class WireConsole(Console):
-    """A console with an agent at its other end.
+    """A console with an agent at the other end.
 
     Args:
         connection: to the daemon.
-        domain: libvirt's domain, made but not let go.
-        marks: of lines that are dated.
+        domain: libvirt's domain, created but still paused.
+        marks: texts whose first appearance is noted.
 
     Attributes:
-        wire: to the agent, once it has said that frames follow.
+        wire: to the agent, once it has announced frames.
         agent: when it did, on time.perf_counter()'s clock.
     """
 
@@ -193,7 +192,7 @@ class WireConsole(Console):
         super()._take(data, now)
         with self._lock:
             text = bytes(self._kept)
-        # The line may have come in two pieces.
+        # The line may arrive in two pieces.
         place = text.find(WIRE_LINE, max(0, len(text) - len(data) - len(WIRE_LINE)))
         if place < 0:
             return
@@ -204,7 +203,7 @@ class WireConsole(Console):
         self._hand_on(rest)
 
     def _hand_on(self, data: bytes) -> None:
-        with contextlib.suppress(OSError):  # nobody listens any more
+        with contextlib.suppress(OSError):  # the reader is gone
             self._theirs.sendall(data)
 
     def _ended(self) -> None:
@@ -212,7 +211,7 @@ class WireConsole(Console):
             self._theirs.shutdown(socket.SHUT_WR)
 
     def _send(self) -> None:
-        """Hand on what is said to the agent."""
+        """Pass data from the wire to the agent."""
         while True:
             try:
                 data = escaped(self._theirs.recv(_WIRE_CONSOLE_CHUNK))
@@ -243,12 +242,12 @@ class WireConsole(Console):
 
 
 class ConsoleSpeaker:
-    """A machine that is spoken to over its console; see `pytest_vperf.targets.agent.wire.Speaker`.
+    """An agent reached over its machine's console; see `pytest_vperf.targets.agent.wire.Speaker`.
 
     Args:
-        name: in messages.
-        console: its own.
-        watch: what libvirt says of the machine. A stream is told nothing when its connection ends.
+        name: the machine's, in messages.
+        console: the machine's.
+        watch: libvirt's events about it, needed since a stream does not learn that its connection ended.
     """
 
     def __init__(self, name: str, console: WireConsole, watch: Watch) -> None:
@@ -258,15 +257,15 @@ class ConsoleSpeaker:
 
     @property
     def wire(self) -> Wire:
-        """To the agent."""
+        """The wire to the agent."""
         return self._console.wire
 
     def wait(self, deadline: float) -> list[Frame] | None:
-        """Wait until something comes or the deadline passes: the agent's frames; ``None``: the machine ended.
+        """Wait for the agent's frames; empty at the deadline, ``None`` if the machine ended.
 
         Raises:
-            CannotConnect: the connection to libvirt has ended; or what came is no frame:
-                the kernel's last words, most likely.
+            CannotConnect: the connection to libvirt ended, or bytes arrived that are no frame, most likely a kernel
+                panic.
         """
         wire = self.wire
         ready: list[socket.socket] = []
@@ -296,13 +295,13 @@ class ConsoleSpeaker:
             if panic >= 0:
                 why, said = "is gone: its kernel panicked", said[panic : panic + 600]
             else:
-                why = "cannot be spoken to any more: its console no longer carries what its agent says"
+                why = "cannot be reached any more: its console no longer carries its agent's frames"
             raise CannotConnect(
                 f"{self.name} {why}; it said:\n{said[-800:]}", target=self.name
             ) from error
 
     def _rest(self) -> bytes:
-        """What follows on the console, until it is quiet or ends: a kernel takes a moment to die."""
+        """The rest of the output, until the console falls silent or ends: a panicking kernel prints for a while."""
         rest = bytearray()
         deadline = time.perf_counter() + _LAST_WORDS
         try:
@@ -319,5 +318,5 @@ class ConsoleSpeaker:
         return bytes(rest)
 
     def last_words(self) -> str:
-        """What it printed last."""
+        """The end of its output."""
         return self._console.last_words()

@@ -1,7 +1,4 @@
-"""A libvirt daemon that machines are started on: its connection, its folder for files, and who runs it.
-
-What starting whole machines has in common, whatever the hypervisor: where they run, and what is there for them.
-"""
+"""A libvirt daemon of one run, and what starting machines on it has in common, whatever the hypervisor."""
 
 from __future__ import annotations
 
@@ -40,7 +37,7 @@ if TYPE_CHECKING:
 _machines_numbers = itertools.count(1)
 
 
-#: Makes a disk's path in the machine: of the device, or of the mounted file system. Words: device, path, file system.
+#: Links a device, or mounts its file system, at a path. Arguments: device, path, file system.
 _PUT = """
 if [ -z "$3" ]; then exec ln -s "$1" "$2"; fi
 mkdir -p "$2" && exec mount -o nosuid,nodev -t "$3" "$1" "$2"
@@ -48,11 +45,11 @@ mkdir -p "$2" && exec mount -o nosuid,nodev -t "$3" "$1" "$2"
 
 
 class MachineHost(Target, Protocol):
-    """A machine that machines run on: it is put on their network."""
+    """The host of machines, which can be put on their network."""
 
     @property
     def link(self) -> Link | None:
-        """How it is on a network; ``None`` where it is on none."""
+        """Its link to a network; ``None`` if it has none."""
         ...
 
     @link.setter
@@ -60,18 +57,18 @@ class MachineHost(Target, Protocol):
 
 
 class Machines(Starter):
-    """Starts machines through one daemon; a kind of machine adds how.
+    """Starts machines through one daemon; subclasses add how.
 
     Args:
-        daemon: gives the libvirt daemon; called when it is first wanted.
-        rootfs: gives their image; likewise.
-        kernel: gives their kernel; likewise.
+        daemon: returns the libvirt daemon; called on demand, like the next two.
+        rootfs: returns the machines' image.
+        kernel: returns their kernel.
         scope: owns the machines.
-        kind: what they are, for messages.
-        timeout: seconds that one start may take.
+        kind: of machine, for messages.
+        timeout: of one start, in seconds.
     """
 
-    #: What they can be plugged into, and what their disks are called.
+    #: The network they can be plugged into, and the prefix of their disks' device names.
     _network_kind: type[MachineNetwork] = VirtualNetwork
     _disk_prefix = "xvd"
 
@@ -98,7 +95,7 @@ class Machines(Starter):
         """The daemon that starts them.
 
         Raises:
-            Unavailable: there is none of their kind.
+            Unavailable: there is none for their kind.
             CannotConnect: it does not answer.
         """
         with named(self._kind):
@@ -110,7 +107,7 @@ class Machines(Starter):
 
         Raises:
             Unavailable: it cannot be reached, or there is none.
-            CannotConnect: it does not let us in.
+            CannotConnect: it refuses us.
         """
         if self._host is None:
             self._host = self._scope.own(self._daemon().host(self._rootfs))
@@ -118,10 +115,10 @@ class Machines(Starter):
 
     @property
     def cpus(self) -> int:
-        """How many processors their machine has, as its hypervisor says: a Xen host's own kernel may have fewer.
+        """The number of processors of their host, from its hypervisor: a Xen host's own kernel may see fewer.
 
         Raises:
-            CannotStart: it does not say.
+            CannotStart: the hypervisor does not tell.
         """
         from pytest_vperf.targets.libvirt.connection import failed
 
@@ -134,10 +131,10 @@ class Machines(Starter):
             ) from None
 
     def memory_each(self, machines: int, most: str) -> str:
-        """The memory that each of so many machines can have, at most ``most``, such as ``1 GiB``.
+        """The memory that each of ``machines`` machines can have, at most ``most``, such as ``1 GiB``.
 
         Raises:
-            Unavailable: there is too little.
+            Unavailable: there is too little memory.
         """
         from pytest_vperf.targets.many import memory_each
 
@@ -145,7 +142,7 @@ class Machines(Starter):
 
     @property
     def disks(self) -> Disks:
-        """Makes disks where they run: ``start(disks=[made])``.
+        """Makes disks on their host, for ``start(disks=[…])``.
 
         Raises:
             Unavailable: their host cannot be reached, or there is none.
@@ -154,24 +151,24 @@ class Machines(Starter):
 
     @property
     def network(self) -> VirtualNetwork:
-        """The network that they are started on: ``start(network=…)``; `host` is on it already.
+        """The network for ``start(network=…)``; `host` is already on it.
 
         Raises:
             Unavailable: libvirt has no networks there.
-            CannotStart: it cannot make one.
+            CannotStart: it cannot create one.
         """
         network = self._daemon().network()
         self.host.link = network.host
         return network
 
     def other_host(self, network: MachineNetwork | None = None) -> Neighbour:
-        """Another host on a network of theirs, for the other end of a test; the test's scope owns it.
+        """Another host on a network of theirs, for the far end of a test; the test's scope owns it.
 
         Args:
-            network: which one; ``None``: `network`.
+            network: the network; ``None`` for `network`.
 
         Raises:
-            Unavailable: it cannot be made where they run.
+            Unavailable: it cannot be created where they run.
         """
         from pytest_vperf.targets.libvirt.neighbour import Neighbour
 
@@ -194,20 +191,20 @@ class Machines(Starter):
         card: str,
         start: Callable[[str, Volume, Plug | None], M],
     ) -> M:
-        """Start a machine with a root disk of its own, disks of the run and a place on a network.
+        """Start a machine with its own root disk, disks of the run and a place on a network.
 
         Args:
             daemon: starts it.
             name: in messages and reports.
-            base: the path of the disk that its root disk begins as.
+            base: path of the disk that its root disk is an overlay of.
             disks: further disks of the machine.
-            network: what its card is plugged into; ``None``: it has none.
-            card: what its card is, for the record.
-            start: starts it, with its name in libvirt, its root disk, and its place on the network; what it raises
-                leaves nothing running.
+            network: for its card; ``None`` for no card.
+            card: its kind, for the record.
+            start: starts it, given its name in libvirt, its root disk and its place on the network; if it raises,
+                nothing is left running.
 
         Raises:
-            TargetError: it cannot be started so; nothing is left.
+            TargetError: the machine cannot be started so; nothing is left behind.
         """
         check_place(disks, name, remote=daemon.is_remote)
         identity = daemon.new_name()
@@ -217,7 +214,7 @@ class Machines(Starter):
                 plug = check_kind(network, name, self._network_kind).plug(card)
                 undo.callback(plug.link.close)
             lent = undo.enter_context(lend(disks, name))
-            # By its name, since a Ctrl-C may come when it is made and not yet ours.
+            # By name, since a Ctrl-C may arrive after its creation, but before we hold it.
             undo.callback(daemon.storage.remove, f"{identity}.qcow2")
             root = daemon.storage.overlay(f"{identity}.qcow2", base, SIZE)
             machine = start(identity, root, plug)
@@ -236,7 +233,7 @@ def check_place(disks: Sequence[Disk], target: str, *, remote: bool) -> None:
     """Make sure that disks are on the machine's host.
 
     Raises:
-        CannotStart: one is on another machine; says how to make one.
+        CannotStart: one is elsewhere; says how to make one there.
     """
     for disk in disks:
         if disk.remote != remote:
@@ -251,7 +248,7 @@ def check_place(disks: Sequence[Disk], target: str, *, remote: bool) -> None:
 def size_and_image(
     vcpus: int, memory_mib: int, kernel: GuestKernel, rootfs: Rootfs, **how: str
 ) -> dict[str, str]:
-    """What the record of every machine says; ``how`` it boots, too."""
+    """The entries in every machine's record; ``how``: it boots."""
     return {
         "vcpus": str(vcpus),
         "memory": f"{memory_mib} MiB",
@@ -268,18 +265,18 @@ _networks = itertools.count()
 
 
 class Daemon:
-    """A daemon that answers, for one run.
+    """A connected daemon, for one run.
 
     Args:
-        connection: to it.
-        run: whose machines are started.
-        folder: where it keeps files for machines; empty for the usual place.
+        connection: to the daemon.
+        run: the run whose machines are started.
+        folder: for files of machines; empty for the default.
         details: for the record of every machine on it, e.g. that its host is emulated.
         stop: ends a daemon that was started for the run.
-        ssh: address and configuration by which its machine is reached otherwise, where they are known.
+        ssh: address and configuration of its machine over SSH, if known.
 
     Raises:
-        CannotStart: it has no place for files.
+        CannotStart: it cannot store files.
     """
 
     def __init__(
@@ -296,7 +293,7 @@ class Daemon:
         self.run = run
         _note(run, connection.uri)
         self.storage = Storage(connection, folder)
-        # libvirt asks QEMU what it can when it first needs to know; that takes seconds, and is no part of a start.
+        # libvirt probes QEMU on first need; that takes seconds, which must not count as part of a start.
         connection.warm_up()
         self._details = dict(details or {})
         if self.is_remote:
@@ -306,7 +303,7 @@ class Daemon:
         self._network: VirtualNetwork | None = None
         self._ovs_network: OvsNetwork | None = None
         self._shell: Target | None = None
-        # What a file is made from → the key of its content.
+        # What a file is made from → its content key.
         self._keys: dict[Hashable, str] = {}
 
     def _where(self, connection: Connection) -> str:
@@ -315,7 +312,7 @@ class Daemon:
 
     @property
     def details(self) -> dict[str, str]:
-        """For records: versions, address, and what is known of its host."""
+        """Versions, address and what is known of its host, for records."""
         return {
             **self.connection.versions(),
             "libvirt_uri": self.connection.shown,
@@ -324,7 +321,7 @@ class Daemon:
 
     @property
     def mark(self) -> str:
-        """What the name of a machine on it ends with: where its host is one of a lab, that is said everywhere."""
+        """Suffix of its machines' names: names the lab, if its host is in one."""
         lab = self._details.get("lab")
         return f" (lab {lab})" if lab else ""
 
@@ -334,14 +331,14 @@ class Daemon:
         return address.is_remote(self.connection.uri)
 
     def host(self, rootfs: Callable[[], Rootfs]) -> MachineHost:
-        """The machine that the daemon's machines run on, with the programs of their image; closed by the caller.
+        """The host of the daemon's machines, with the programs of their image; the caller closes it.
 
         Args:
-            rootfs: gives the image.
+            rootfs: returns the image.
 
         Raises:
-            Unavailable: it is another machine, and nothing says how to reach it but by libvirt.
-            CannotConnect: it does not let us in.
+            Unavailable: it is another machine, with no known way to reach it but libvirt.
+            CannotConnect: it refuses us.
         """
         if not self.is_remote:
             from pytest_vperf.targets.host import Host
@@ -361,10 +358,10 @@ class Daemon:
         )
 
     def shell(self, check: Callable[[Target], None]) -> Target:
-        """That machine, for what is asked of its hypervisor beside libvirt: one connection, closed with this.
+        """The daemon's machine, to query its hypervisor without libvirt: one connection, closed with this daemon.
 
         Args:
-            check: makes sure, once, that it can tell; it is not used again where this raises.
+            check: makes sure, once, that the machine can answer; if it raises, the connection is not kept.
 
         Raises:
             as `host` and ``check`` do.
@@ -383,7 +380,7 @@ class Daemon:
         """Makes disks on the daemon's machine.
 
         Args:
-            host: that machine, as `host` gives it.
+            host: that machine, from `host`.
             scope: owns the disks.
         """
         if not self.is_remote:
@@ -394,11 +391,11 @@ class Daemon:
         return Disks(There(host, f"{host.folder}/disks"), scope)
 
     def network(self) -> VirtualNetwork:
-        """The run's own network there, made at the first call; it goes with this.
+        """The run's own network there, made at the first call and removed with this daemon.
 
         Raises:
-            CannotStart: libvirt cannot make it.
-            Unavailable: it has no networks.
+            CannotStart: libvirt cannot create it.
+            Unavailable: libvirt has no networks there.
         """
         if self._network is None:
             self._network = VirtualNetwork(
@@ -407,11 +404,11 @@ class Daemon:
         return self._network
 
     def ovs_network(self) -> OvsNetwork:
-        """The run's own network there on a bridge of Open vSwitch's, made at the first call; it goes with this.
+        """The run's own network there on Open vSwitch, made at the first call and removed with this daemon.
 
         Raises:
-            Unavailable: there is no Open vSwitch that answers; or the machine cannot be reached.
-            CannotConnect: the machine does not let us in.
+            Unavailable: no Open vSwitch answers, or the machine cannot be reached.
+            CannotConnect: the machine refuses us.
         """
         if self._ovs_network is None:
             from pytest_vperf.targets.libvirt.network import OvsNetwork
@@ -421,15 +418,15 @@ class Daemon:
         return self._ovs_network
 
     def new_name(self) -> str:
-        """A name for a machine of this run: unique, and says whose it is."""
+        """A unique name for a machine of this run, which tells whose it is."""
         return f"{self.run.cgroup}-{next(_numbers)}"
 
     def file(self, what: Hashable, make: Callable[[], tuple[Path, str]]) -> str:
-        """The path, there, of a file that is made here: both once, as long as it stays there.
+        """The path there of a file built here; built and uploaded once, as long as it stays there.
 
         Args:
-            what: all that it is made from, and what it is.
-            make: makes it: the file, and the key by which its content is known.
+            what: its kind, and everything it is made from.
+            make: builds it; returns the file and its content key.
         """
         key = self._keys.get(what)
         path = None if key is None else self.storage.known(key)
@@ -455,7 +452,7 @@ class Daemon:
         return self.file(("root", rootfs.sha256), make)
 
     def initramfs(self, kernel: GuestKernel, drivers: tuple[str, ...]) -> str:
-        """The path of a first root for machines with a root disk."""
+        """The path there of an initramfs for machines with a root disk."""
 
         def make() -> tuple[Path, str]:
             from pytest_vperf.targets.kernel.initramfs import build_root_initramfs
@@ -466,7 +463,7 @@ class Daemon:
         return self.file(("initramfs", kernel.sha256, kernel.modules, drivers), make)
 
     def close(self) -> None:
-        """Let go of it, and end it if it was started for the run. Safe to repeat."""
+        """Close the connection, and end the daemon if it was started for the run. Safe to repeat."""
         for network in (self._network, self._ovs_network):
             if network is not None:
                 network.close()

@@ -1,9 +1,4 @@
-"""One running machine of libvirt's: its life, its end, its use of the host, and its limits as they really are.
-
-The size of a machine, as a test asks for it.
-
-What a whole machine has as a target, whatever it is spoken to by: a network, disks of the run, and its end.
-"""
+"""A libvirt machine from creation to end: its size, its usage of the host, and its limits as read back."""
 
 from __future__ import annotations
 
@@ -27,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def vcpus_of(value: object) -> int:
-    """A number of virtual CPUs.
+    """Check a number of virtual CPUs.
 
     Raises:
-        CannotStart: it is no whole number of at least 1.
+        CannotStart: it is not a whole number of at least 1.
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise CannotStart(f"vcpus is {value!r}, not a whole number of at least 1")
@@ -38,10 +33,10 @@ def vcpus_of(value: object) -> int:
 
 
 def memory_mib_of(value: object) -> int:
-    """A machine's memory in MiB, of a text such as ``512 MiB``.
+    """A machine's memory in MiB, from a text such as ``512 MiB``.
 
     Raises:
-        QuantityError: it is no size.
+        QuantityError: it is not a size.
         CannotStart: it is less than 1 MiB.
     """
     found = round(amount("memory", value, "MiB", such_as="512 MiB"))
@@ -51,12 +46,12 @@ def memory_mib_of(value: object) -> int:
 
 
 class WholeMachine:
-    """A part of a target that is a machine of libvirt's.
+    """What targets that are libvirt machines share: a network, disks and their end.
 
     Attributes:
-        link: how it is on a network, if it is.
-        disks: of the run, that it was started with.
-        on_close: gives them back.
+        link: to a network, if any.
+        disks: the run's disks that it was started with.
+        on_close: returns the disks.
     """
 
     link: Link | None = None
@@ -65,11 +60,11 @@ class WholeMachine:
     _domain: Domain
 
     def join(self: Machine, link: Link, address: str) -> None:
-        """Take an address on a network; the machine is ended where that fails.
+        """Take an address on a network; if that fails, end the machine.
 
         Raises:
-            Unavailable: its image has no program for that.
-            TargetError: it refuses; with its words.
+            Unavailable: its image lacks the program for that.
+            TargetError: the machine refuses; with its message.
         """
         from pytest_vperf.targets.network.card import configure
 
@@ -92,24 +87,24 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Machine(Target, Protocol):
-        """A target that is such a machine."""
+        """A target that is a libvirt machine."""
 
         link: Link | None
         disks: tuple[Disk, ...]
         on_close: Callable[[], None]
 
         def join(self, link: Link, address: str) -> None:
-            """As of `WholeMachine`."""
+            """See `WholeMachine.join`."""
 
 
-#: How a kernel says it (Linux, kernel/panic.c); its last lines, which are shown as well, often do not.
+#: A kernel's panic message (Linux, kernel/panic.c); the last lines of output, also shown, often lack it.
 _PANIC = re.compile(r"Kernel panic - (?P<why>.*)")
-#: Seconds to hear why a machine ended after a call to it failed.
+#: Seconds to wait for the reason a machine ended, after a call to it failed.
 _NEWS = 2.0
 
 
 class Domain:
-    """A machine from before it is made until it is destroyed.
+    """A machine, from before its creation until its end.
 
     Args:
         connection: to the daemon.
@@ -117,8 +112,8 @@ class Domain:
         name: its name in messages and reports.
 
     Attributes:
-        handle: libvirt's domain; there once it is made.
-        console: what it prints; likewise, where it has one.
+        handle: libvirt's domain; ``None`` before creation.
+        console: its console; ``None`` before creation, or if it has none.
     """
 
     def __init__(self, connection: Connection, identity: str, name: str) -> None:
@@ -131,15 +126,15 @@ class Domain:
 
     @property
     def watch(self) -> Watch:
-        """What libvirt says of it."""
+        """Its state, from libvirt's events."""
         return self._watch
 
     def create(self, xml: str, flags: int) -> None:
-        """Make it.
+        """Create the machine.
 
         Raises:
-            Unavailable: the daemon is an ordinary user's, and cannot limit it so.
-            CannotStart: libvirt or the hypervisor refuses; with their words.
+            Unavailable: a user's daemon cannot set such limits.
+            CannotStart: libvirt or the hypervisor refuses; with their message.
             CannotConnect: the daemon is gone.
         """
         libvirt = self.connection.libvirt
@@ -149,26 +144,26 @@ class Domain:
             raise failed(error, "start it", self.name) from None
 
     def resume(self) -> None:
-        """Let a machine that was made stopped go.
+        """Resume a machine that was created paused.
 
         Raises:
-            CannotStart: it does not go.
+            CannotStart: it cannot be resumed.
         """
         try:
             self.handle.resume()
         except self.connection.libvirt.libvirtError as error:
-            raise failed(error, "let it go", self.name) from None
+            raise failed(error, "resume it", self.name) from None
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended, asked after a call to it failed: waits a moment for the news."""
+        """Whether it has ended. Meant for after a failed call: waits up to two seconds for the event."""
         return self._watch.wait_end(time.perf_counter() + _NEWS)
 
     def why_gone(self) -> str:
-        """Why it is no more, in words."""
+        """The reason it ended, for messages."""
         if self._watch.lost:
             return f"the connection to libvirt at {self.connection.shown} ended: {self._watch.lost}"
-        why = self._watch.ended or "nobody says why"
+        why = self._watch.ended or "the reason is unknown"
         if self.console is not None:
             self.console.settle(1.0)
             panic = _PANIC.search(self.console.text())
@@ -177,7 +172,7 @@ class Domain:
         return why
 
     def why_stopped(self) -> str:
-        """Why its hypervisor holds it still, such as for a disk that cannot grow; empty where it does not."""
+        """Why its hypervisor paused it, e.g. a disk that cannot grow; empty if it is not paused."""
         libvirt = self.connection.libvirt
         try:
             state, _ = self.handle.state()
@@ -192,15 +187,15 @@ class Domain:
             if error == libvirt.VIR_DOMAIN_DISK_ERROR_NO_SPACE
         ]
         if full:
-            return f"on its host no space is left for what it writes to its disk {', '.join(full)}"
+            return f"its host has no space left for its disk {', '.join(full)}"
         return f"its disk {', '.join(errors)} failed on its host" if errors else "it is paused"
 
     def last_words(self) -> str:
-        """The end of its console, for the end of a message."""
+        """The end of its console output, to append to a message."""
         return self.console.last_words() if self.console is not None else ""
 
     def pause(self, seconds: float) -> None:
-        """Wait, but not on after its end.
+        """Wait, but no longer than it runs.
 
         Raises:
             CannotConnect: it has ended.
@@ -211,7 +206,7 @@ class Domain:
             )
 
     def usage(self) -> Usage:
-        """What it has used of its host since it was made: of the hypervisor's process, threads and all.
+        """CPU time since its creation, and memory: those of the hypervisor's process with all its threads.
 
         Raises:
             CannotConnect: it is gone.
@@ -229,11 +224,11 @@ class Domain:
 
     @property
     def port(self) -> str:
-        """The tap of its first network card, as libvirt named it; empty without one.
+        """The tap of its first network card, as named by libvirt; empty without a card.
 
         Raises:
             CannotConnect: it is gone.
-            CannotStart: what libvirt says of it is no XML.
+            CannotStart: libvirt's description of it is not XML.
         """
         try:
             text = self.handle.XMLDesc()
@@ -243,7 +238,7 @@ class Domain:
         return "" if tap is None else tap.get("dev", "")
 
     def scheduler(self) -> dict[str, int]:
-        """Its processor weights and quotas, as the hypervisor has them (virDomainGetSchedulerParameters).
+        """Its CPU weights and quotas, as read back from the hypervisor (virDomainGetSchedulerParameters).
 
         Raises:
             CannotStart: they cannot be read.
@@ -255,7 +250,7 @@ class Domain:
         return found
 
     def check(self, what: str, asked: int, found: int | None) -> str:
-        """Make sure that a limit is what was asked for; it, as text.
+        """Make sure that a limit is as requested, and return it as text.
 
         Raises:
             CannotStart: it is not.
@@ -268,9 +263,9 @@ class Domain:
         return str(found)
 
     def destroy(self) -> None:
-        """End it. Safe to repeat; quiet where it is gone, or the daemon is."""
+        """End it. Safe to repeat; silent if it or the daemon is gone."""
         if self.handle is None:
-            # A Ctrl-C may have come when it was made, and before we were told.
+            # A Ctrl-C may have arrived after its creation, but before the handle was set.
             with contextlib.suppress(self.connection.libvirt.libvirtError):
                 self.handle = self.connection.handle.lookupByName(self.identity)
         if self.handle is not None:

@@ -1,7 +1,7 @@
-"""What dead runs left at libvirt daemons that are not theirs: machines, known by their labels, networks and disks.
+"""What dead runs left at shared libvirt daemons: machines and networks, known by their labels, and disks.
 
-A daemon ends a machine with the connection that made it, where its driver can; QEMU's can, Xen's cannot. A machine's
-disk has no name any more once the machine has opened it; one that has was made for a machine that never started.
+A daemon ends a machine with the connection that made it if its driver can: QEMU's can, Xen's cannot. A machine's disk
+is unlinked once the machine has opened it, so a disk that still has a name belongs to a machine that never started.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from pytest_vperf.targets.libvirt import address
 from pytest_vperf.targets.libvirt.connection import Connection, words
 from pytest_vperf.targets.libvirt.storage import POOL, labels_of
 
-#: Seconds that a daemon may take to answer: a look for leftovers is not to hang with one that is gone.
+#: Seconds for a daemon to answer, so that the search does not hang on one that is gone.
 TIMEOUT = 10.0
 _DISK = re.compile(r"vperf-(?P<run>[0-9a-f]{8})-\d+\.qcow2")
 
 
 def find(connection: Connection) -> list[Leftover]:
-    """The machines of this machine's and user's dead runs at a daemon, their networks and their disks.
+    """The machines, networks and disks at a daemon that dead runs of this machine and user left.
 
     Args:
         connection: to the daemon.
 
     Raises:
-        TargetError: it does not tell.
+        TargetError: the daemon cannot list them.
     """
     try:
         return [*_machines(connection), *_networks(connection), *_disks(connection)]
@@ -50,7 +50,7 @@ def find(connection: Connection) -> list[Leftover]:
 def _machines(connection: Connection) -> list[Leftover]:
     found = []
     for domain in connection.handle.listAllDomains():
-        # One that has just ended cannot be described any more.
+        # One that has just ended can no longer be described.
         with contextlib.suppress(connection.libvirt.libvirtError):
             run = dead_run(_labels(domain))
             if run:
@@ -60,14 +60,14 @@ def _machines(connection: Connection) -> list[Leftover]:
 
 
 def _labels(domain: Any) -> dict[str, str]:
-    """The labels of the run that a machine or a network is of; in a description they have no name before the dot."""
+    """The labels of the run that made a machine or network, with the prefix that they lack in XML."""
     found = labels_of(domain.XMLDesc())
     names = (LABEL_RUN, LABEL_PLACE, LABEL_FOLDER)
     return {name: found.get(name.rpartition(".")[2], "") for name in names}
 
 
 def _networks(connection: Connection) -> list[Leftover]:
-    """Networks of the run's own, which a daemon keeps until it is told to end them."""
+    """Networks of dead runs, which a daemon keeps until told to end them."""
     libvirt = connection.libvirt
     try:
         networks = connection.handle.listAllNetworks()
@@ -86,7 +86,7 @@ def _networks(connection: Connection) -> list[Leftover]:
 
 
 def _is_dead(run: str) -> bool:
-    """Whether a run of this machine's and user's left its folder. A daemon may be shared with others."""
+    """Whether a dead run of this machine and user left its folder. Others may use the daemon too."""
     folder = runs_folder() / f"run-{run}"
     return folder.is_dir() and not is_alive(folder)
 
@@ -102,12 +102,12 @@ def _end(connection: Connection, network: Any) -> str:
 
 
 def _disks(connection: Connection) -> list[Leftover]:
-    """Disks that a run was killed over, between making one and starting its machine."""
+    """Disks of runs killed between making a disk and starting its machine."""
     try:
         pool = connection.handle.storagePoolLookupByName(POOL)
         names = pool.listVolumes()
     except connection.libvirt.libvirtError:
-        return []  # nobody kept files there yet
+        return []  # no run has stored files there yet
     found = []
     for name in names:
         known = _DISK.fullmatch(name)
@@ -138,10 +138,10 @@ def _delete(connection: Connection, pool: Any, name: str) -> str:
 
 
 def noted() -> list[str]:
-    """The addresses of the daemons that dead runs used, as their folders have them; daemons of their own left out.
+    """The addresses of the daemons that dead runs used, as noted in their folders, without private daemons.
 
     Raises:
-        PermissionError: the folder of the runs belongs to somebody else.
+        PermissionError: the folder of runs belongs to another user.
     """
     found: dict[str, None] = {}
     for note in sorted(runs_folder().glob(f"run-*/{NOTE}")):
@@ -156,7 +156,7 @@ def noted() -> list[str]:
 
 
 def in_reach() -> tuple[list[Leftover], list[str]]:
-    """`find` at each daemon that a dead run used, and why one could not be looked into; none is started for it."""
+    """`find` at each daemon that a dead run used, and why any could not be searched; starts no daemon."""
     found: list[Leftover] = []
     problems: list[str] = []
     for uri in noted():
@@ -170,9 +170,9 @@ def in_reach() -> tuple[list[Leftover], list[str]]:
 
 
 def sweep() -> None:
-    """Remove what is `in_reach` quietly, for the start of a run, before the folders go by which it is found.
+    """Silently remove what is `in_reach`, at the start of a run, before the folders that lead to it go.
 
-    What cannot be removed is no reason not to run.
+    What cannot be removed does not stop the run.
     """
     found, _ = in_reach()
     leftovers.remove(found)

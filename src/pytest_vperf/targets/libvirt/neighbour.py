@@ -1,8 +1,7 @@
-"""Another host on a network of libvirt's, for the other end of a test: a network namespace where the machines run.
+"""Another host on a machines' network, for the far end of a test: a network namespace on the host of the machines.
 
-What `pytest_vperf.targets.host.EmbeddedHost` is on the run's own network. It is made by commands on the host
-of the machines, which may be far away. There it ends with this target; on this machine what a killed run left is
-found by its names.
+It is made by commands on that host, which may be remote. There it ends with this target; on this machine the
+leftovers of a killed run are found by their names.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.base import Command, Completed, Program, Target, Usage
     from pytest_vperf.targets.libvirt.network import Plug
 
-#: Namespace, the two ends of a link, their link-layer address, bridge, and address with the length of the subnet.
+#: Arguments: namespace, the link's two ends, MAC address, bridge, and address with prefix length.
 _MAKE = """
 set -e
 PATH=$PATH:/usr/sbin:/sbin
@@ -38,15 +37,15 @@ ip -n "$1" address add "$6" dev eth0
 ip -n "$1" link set lo up
 ip -n "$1" link set eth0 up
 """
-#: A link goes with either of its ends.
+#: Deleting one end of a link deletes both.
 _END = """
 PATH=$PATH:/usr/sbin:/sbin
 ip link delete "$2" 2>/dev/null
 ip netns delete "$1" 2>/dev/null
 true
 """
-#: The same on Open vSwitch, by a port of its own making (ovs-vswitchd.conf.db(5), "internal"): it leaves no checksum
-#: undone where the switch would not do it. Its name stays, since the switch knows it by that.
+#: The same on Open vSwitch, through an internal port (ovs-vswitchd.conf.db(5)), which leaves no checksum undone that
+#: the switch would not complete. It keeps its name, by which the switch knows it.
 _MAKE_PORT = """
 set -e
 PATH=$PATH:/usr/sbin:/sbin
@@ -67,20 +66,20 @@ true
 
 
 class Neighbour(RunsCommands):
-    """A network namespace of a host as a target; its programs are the host's, and so are its processors.
+    """A network namespace of a host as a target, with the host's programs and processors.
 
     Args:
         host: the machines' host.
         plug: a place on their network.
         run: the run's ID.
-        number: which of the run's it is.
-        mark: what its name ends with.
+        number: its number within the run.
+        mark: suffix of its name.
 
     Attributes:
-        link: how it is on the network.
+        link: its link to the network.
 
     Raises:
-        Unavailable: it cannot be made there.
+        Unavailable: it cannot be created there.
     """
 
     def __init__(self, host: Target, plug: Plug, run: str, number: int, mark: str = "") -> None:
@@ -96,7 +95,7 @@ class Neighbour(RunsCommands):
         try:
             done = host.run(make, timeout=60.0, check=False)
         except BaseException:
-            self.close()  # what was made of it before
+            self.close()  # undo a partial creation
             raise
         if done.returncode:
             self.close()
@@ -108,7 +107,7 @@ class Neighbour(RunsCommands):
             )
 
     def _run(self, command: Command) -> Completed:
-        # Not `ip netns exec`: that gives the command other mounts, too.
+        # Not `ip netns exec`, which also changes the command's mounts.
         entering = ("nsenter", f"--net={NAMESPACES / self._namespace}", "--")
         done = self._host.run(
             [*entering, *command.argv],
@@ -122,7 +121,7 @@ class Neighbour(RunsCommands):
         return replace(done, argv=command.argv)
 
     def program(self, name: str) -> Program:
-        """A program of the host's; see `pytest_vperf.targets.base.Target.program`."""
+        """A program of the host; see `pytest_vperf.targets.base.Target.program`."""
         return self._host.program(name)
 
     def put(self, source: Path, destination: str) -> None:
@@ -134,17 +133,17 @@ class Neighbour(RunsCommands):
         self._host.get(source, destination, limit=limit)
 
     def facts(self) -> Facts:
-        """As of the host; that it is no machine of its own is said."""
+        """The host's facts, with the link, and a placement that says it is no separate machine."""
         placement = {"placement": f"network namespace on the {self._host.name}"}
         found = {**self._host.facts().details, **self.link.details(), **placement}
         return Facts("host", self.name, found)
 
     def usage(self) -> Usage:
-        """As of the host."""
+        """The host's usage."""
         return self._host.usage()
 
     def close(self) -> None:
-        """Take link and namespace away. Safe to repeat; quiet if the host is gone."""
+        """Remove link and namespace. Safe to repeat; silent if the host is gone."""
         try:
             self._host.run(
                 ["sh", "-c", self._end, "sh", self._namespace, self._port],

@@ -1,17 +1,15 @@
-"""A network of a run's own on a daemon's machine: a bridge that its machines and their host are on, and nobody else.
+"""A run's own network on a daemon's machine: a bridge for its machines and their host alone.
 
-libvirt makes the bridge, so that it can be far away. It is ``open`` to libvirt (formatnetwork.html): no rule of a
-firewall is made for it, no address is given out, no name is served. A bridge of Open vSwitch's is made by
-`pytest_vperf.targets.libvirt.network`.
+A Linux bridge is made by libvirt, so that it works remotely too. Its forward mode is ``open`` (formatnetwork.html):
+no firewall rules, no DHCP, no DNS.
 
-A network of machines on a bridge of Open vSwitch's: made by commands where they run, which may be far away.
+A bridge of Open vSwitch is made by commands on the daemon's machine, which may be remote. libvirt is told of the
+bridge with each card (formatdomain.html, ``virtualport``), and adds and removes the card's port. The host's end is
+the bridge's own port.
 
-libvirt is told of the bridge with each card (formatdomain.html, ``virtualport``), puts the card's port on it, and
-takes it away again. The host's end is the bridge's own port.
-
-What a killed run leaves on this machine is found by the bridge's name and labels (`pytest_vperf.machine.leftovers`).
-On another machine a command waits for the end of the connection and takes it away; should that fail, the next run's
-network there does.
+On this machine the leftovers of a killed run are found by the bridge's name and labels
+(`pytest_vperf.machine.leftovers`). On another machine a command waits for the connection to end and removes them; if
+that fails, the next run's network there does.
 """
 
 from __future__ import annotations
@@ -40,21 +38,21 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.libvirt.connection import Connection
 
 
-#: How many subnets are tried: the daemon's machine may have one of ours already.
+#: How many subnets are tried: some may already be in use on the daemon's machine.
 _TRIES = 8
 
 
 @dataclass
 class VirtualLink:
-    """A link to such a network.
+    """A link to a machines' network.
 
     Attributes:
         address: the target's.
-        network: its subnet, e.g. ``198.18.4.0/24``, and which daemon's it is.
-        how: for the record.
-        unplug: gives the address back.
-        monitor: the name that a link beside its port has, where that is mirrored.
-        more: for the record: what the bridge is.
+        network: its subnet and daemon, e.g. ``198.18.4.0/24 at qemu:///system``.
+        how: it is connected, for the record.
+        unplug: returns the address.
+        monitor: the name for a link that mirrors its port.
+        more: about the bridge, for the record.
     """
 
     address: str
@@ -72,16 +70,16 @@ class VirtualLink:
         return self.address
 
     def address_for(self, client: Link) -> str:
-        """Where a client reaches this target.
+        """The address at which a client reaches this target.
 
         Raises:
-            Unavailable: the client is on another network; there is no way between the two.
+            Unavailable: the client is on another network, without a route.
         """
         if isinstance(client, VirtualLink) and client.network == self.network:
             return self.address
         raise Unavailable(
-            f"there is no route from a {client.kind} link to {self.address}: that is on a network of libvirt's with"
-            " its host alone"
+            f"there is no route from a {client.kind} link to {self.address}: that is on a libvirt network which"
+            " reaches only its host"
         )
 
     def details(self) -> dict[str, str]:
@@ -89,7 +87,7 @@ class VirtualLink:
         return {"network": self.how, "address": self.address, **self.more}
 
     def close(self) -> None:
-        """Give the address back. Safe to repeat."""
+        """Return the address. Safe to repeat."""
         give_back, self.unplug = self.unplug, lambda: None
         give_back()
 
@@ -99,13 +97,13 @@ class Plug:
     """A place for one machine's card.
 
     Attributes:
-        bridge: that it is plugged into: a machine on a network by libvirt's name of it is also noted in files of
-            libvirt's name service, whose folder need not be there.
-        mac: the card's link-layer address.
-        address: what the machine takes, with the length of the subnet.
+        bridge: to plug it into. Not libvirt's network name: libvirt would also note the machine in files of its name
+            service, whose folder may be missing.
+        mac: the card's MAC address.
+        address: the machine's, with the prefix length.
         link: the machine's.
-        switch: ``openvswitch`` where the bridge is Open vSwitch's, as libvirt calls it.
-        offloads: whether a card may leave checksums, and taking long packets apart, to what is behind it.
+        switch: libvirt's name of the bridge's kind: ``openvswitch``, or empty for a Linux bridge.
+        offloads: whether the card may leave checksums and segmentation to its backend.
     """
 
     bridge: str
@@ -117,7 +115,7 @@ class Plug:
 
 
 class MachineNetwork:
-    """A bridge that machines and their host are on, whoever made it: its addresses, and places for cards.
+    """A bridge for machines and their host, whoever made it: its addresses, and places for cards.
 
     Args:
         run: the run's ID.
@@ -128,10 +126,10 @@ class MachineNetwork:
 
     Attributes:
         host: the link of the daemon's machine.
-        own: the address that the daemon's machine has, with the length of the subnet.
+        own: the address of the daemon's machine, with the prefix length.
     """
 
-    #: What the names of links beside ports begin with: two networks may be mirrored at once.
+    #: Prefix of mirror links' names, different for each kind: two networks may be mirrored at once.
     _monitor = "m"
 
     def __init__(
@@ -159,7 +157,7 @@ class MachineNetwork:
         """A place for one machine.
 
         Args:
-            how: what its card is, for the record.
+            how: its kind of card, for the record.
 
         Raises:
             TargetError: all addresses are in use.
@@ -185,16 +183,16 @@ class MachineNetwork:
 
 
 class VirtualNetwork(MachineNetwork):
-    """The network of one run on one daemon's machine, a bridge of libvirt's.
+    """A run's network on a daemon's machine: a bridge made by libvirt.
 
     Args:
         connection: to the daemon.
         run: the run's ID.
-        number: which of the run's it is.
-        labels: of the run, by which what is left of it is known.
+        number: its number within the run.
+        labels: the run's, by which leftovers are recognised.
 
     Raises:
-        CannotStart: libvirt cannot make it.
+        CannotStart: libvirt cannot create it.
         Unavailable: libvirt has no networks there.
     """
 
@@ -230,7 +228,7 @@ class VirtualNetwork(MachineNetwork):
         super().__init__(run, bridge, subnet, connection.uri, "libvirt's")
 
     def close(self) -> None:
-        """Remove it. Safe to repeat; quiet if the daemon is gone."""
+        """Remove it. Safe to repeat; silent if the daemon is gone."""
         try:
             self._network.destroy()
         except self._connection.libvirt.libvirtError:
@@ -255,15 +253,15 @@ _Network = TypeVar("_Network", bound=MachineNetwork)
 
 
 def check_kind(network: object, target: str, kind: type[_Network]) -> _Network:
-    """Make sure that a network is one that libvirt's machines can be on.
+    """Make sure that a target's machine can be plugged into a network.
 
     Args:
-        network: that was given.
-        target: that was to be on it.
-        kind: what it has to be.
+        network: the network given.
+        target: the target's name.
+        kind: the required kind of network.
 
     Raises:
-        TargetError: it is another; says which one to take.
+        TargetError: it is of another kind; says which one to use.
     """
     if isinstance(network, kind):
         return network
@@ -274,7 +272,7 @@ def check_kind(network: object, target: str, kind: type[_Network]) -> _Network:
     )
 
 
-#: The bridge with its ports, links beside ports, other hosts. Words: the bridge, and how the others' paths begin.
+#: Removes the bridge with its ports, mirror links and other hosts. Arguments: bridge, path prefixes of the others.
 _CLEAN = """
 PATH=$PATH:/usr/sbin:/sbin
 ovs-vsctl --timeout=10 -- --if-exists del-br "$1"
@@ -284,20 +282,20 @@ for space in "$3"*; do ip netns delete "${space##*/}"; done
 
 
 class OvsNetwork(MachineNetwork):
-    """The network of one run on the machine of a daemon, a bridge of Open vSwitch's.
+    """A run's network on a daemon's machine: a bridge of Open vSwitch.
 
     Args:
-        host: that machine.
-        run: whose network it is.
+        host: the daemon's machine.
+        run: the owner.
         uri: the daemon's.
-        number: which of the run's it is.
+        number: its number within the run.
 
     Attributes:
         bridge: the bridge.
 
     Raises:
-        Unavailable: there is no Open vSwitch that answers; says what mends it.
-        TargetError: it, or the machine's kernel, refuses.
+        Unavailable: no Open vSwitch answers; with a remedy.
+        TargetError: Open vSwitch or the kernel refuses.
         CannotConnect: the machine is gone.
     """
 
@@ -314,8 +312,8 @@ class OvsNetwork(MachineNetwork):
             if isinstance(host, SshHost):
                 self._at_end = AtEnd(host.connection, _cleaning(self._name, run.id))
             self.bridge = open_vswitch.make(self._there, self._name, run.labels)
-            # What libvirt's machines send comes as it left them. The kernel's datapath does what they left undone;
-            # ovs-vswitchd's own reads and writes whole packets, and does not (Open vSwitch, 3.1).
+            # Packets arrive as the machines sent them. The kernel's datapath completes offloaded checksums and
+            # segmentation; the userspace datapath handles whole packets and does not (Open vSwitch 3.1).
             super().__init__(
                 run.id,
                 self._name,
@@ -332,21 +330,21 @@ class OvsNetwork(MachineNetwork):
             raise
 
     def _join_host(self) -> None:
-        # Else the kernel looks for IPv6 neighbours, which a mirror would count. It may have no IPv6.
+        # Otherwise the kernel looks for IPv6 neighbours, which a mirror would count. Fails on a kernel without IPv6.
         with contextlib.suppress(TargetError):
             self._there("ip", "link", "set", self._name, "addrgenmode", "none")
         self._there("ip", "address", "add", str(self.own), "dev", self._name)
         self._there("ip", "link", "set", self._name, "up")
 
     def close(self) -> None:
-        """Remove it with all its ports and mirrors. Safe to repeat; quiet if the machine is gone."""
+        """Remove it with all its ports and mirrors. Safe to repeat; silent if the machine is gone."""
         open_vswitch.remove(self._there, self._name)
         if self._at_end is not None:
             self._at_end.close()
 
 
 def _cleaning(bridge: str, run: str) -> list[str]:
-    """The command that takes away what a killed run left on a machine, libvirt's part apart."""
+    """The command that removes what a killed run left on a machine, apart from libvirt's part."""
     links = f"/sys/class/net/{link_name(run, 'w')}"
     spaces = str(NAMESPACES / namespace_name(run, "other"))
     return ["sh", "-c", _CLEAN, "sh", bridge, links, spaces]

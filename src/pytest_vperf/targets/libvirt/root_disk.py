@@ -1,13 +1,4 @@
-"""The image's root file system as the disk of a whole machine: with what it takes to boot, and nothing in its way.
-
-The image is the one that host, containers and pods have; what is added here is a handful of small files: an identity,
-switches for services that would disturb a measurement, a small init for who wants no systemd, and our agent.
-
-A disk that a firmware can boot a kernel from: one FAT file system with a boot loader, made without mounting.
-
-The loader is SYSLINUX, in the first sector of an unpartitioned disk (syslinux(1)): a BIOS loads that sector and jumps
-into it, whatever is in the others.
-"""
+"""The image's root file system as a machine's root disk, and a disk that firmware can boot a kernel from."""
 
 from __future__ import annotations
 
@@ -32,9 +23,9 @@ if TYPE_CHECKING:
 
 
 _PROGRAMS = {"mkfs.vfat": "dosfstools", "mcopy": "mtools", "syslinux": "syslinux"}
-#: Free room beside kernel and first root, for the file system's own tables and the loader.
+#: Bytes beside kernel and initramfs, for the file system's own tables and the loader.
 _ROOM = 8 << 20
-#: Nothing is asked, nothing is waited for, nothing is drawn.
+#: No prompt, no delay, no menu.
 _CONFIGURATION = """DEFAULT linux
 PROMPT 0
 TIMEOUT 0
@@ -47,11 +38,11 @@ _TIMEOUT = 120.0
 
 
 def build_boot_disk(kernel: GuestKernel, initramfs: Path, parameters: str) -> tuple[Path, str]:
-    """The disk for one kernel, first root and command line, made once, and the key by which its content is known.
+    """The boot disk for one kernel, initramfs and command line, built once, and its content key.
 
     Raises:
-        Unavailable: a program that makes it is missing.
-        CannotStart: it cannot be made; with the program's words.
+        Unavailable: a program that builds it is missing.
+        CannotStart: building failed; with the program's message.
     """
     for name, package in _PROGRAMS.items():
         if find_program(name) is None:
@@ -66,7 +57,7 @@ def build_boot_disk(kernel: GuestKernel, initramfs: Path, parameters: str) -> tu
         size = kernel.image.stat().st_size + initramfs.stat().st_size + _ROOM
         with disk.open("wb") as stream:
             os.truncate(stream.fileno(), -(-size // (1 << 20)) << 20)
-        # Identity and date are not drawn, so that equal input gives an equal disk.
+        # Fixed serial number and dates, so that equal input gives an equal disk.
         _call("mkfs.vfat", "--invariant", "-n", "VPERF-BOOT", str(disk))
         for file, name in (
             (kernel.image, "vmlinuz"),
@@ -97,21 +88,21 @@ def _call(name: str, *arguments: str) -> None:
         raise CannotStart(f"{name} did not end within {_TIMEOUT:g} s") from None
     if done.returncode:
         said = " ".join((done.stderr or done.stdout).split())[-300:]
-        raise CannotStart(f"a disk to boot from cannot be made: {name}: {said}")
+        raise CannotStart(f"the boot disk cannot be built: {name}: {said}")
 
 
-#: What a machine sees. The file is sparse: only what is written takes room.
+#: The disk's size for the machine, in bytes. The file is sparse: only written blocks take space.
 SIZE = 4 << 30
-#: What is executed first, and the processor of all machines.
+#: The programs that run first, and the architecture of every machine.
 _FIRST_PROGRAMS = ("/sbin/init", "/bin/sh")
 _MACHINE = "x86_64"
-#: Changes with what is added below.
+#: Changed whenever the files added below change.
 _LAYOUT = "root disk 1"
 SMALL_INIT = "usr/lib/vperf/init"
-#: What a machine can boot to → the program that its kernel starts.
+#: Init a test can ask for → program that the kernel starts.
 INITS = {"systemd": "/sbin/init", "small": f"/{SMALL_INIT}"}
 _AGENT = "usr/lib/vperf/agent"
-#: Under Xen there is no port for the agent that libvirt knows: ours speaks over the console.
+#: libvirt offers no agent channel on Xen, so our agent uses the console.
 _UNIT = f"""[Unit]
 Description=Agent of pytest-vperf, on the console
 ConditionVirtualization=xen
@@ -121,20 +112,20 @@ ExecStart=/{_AGENT} --machine
 StandardOutput=journal
 """
 _UNIT_NAME = "vperf-agent.service"
-#: Services of the image's packages, and of systemd, that a machine for measuring does not want: a server that takes
-#: the port of the one a test starts, jobs by the clock, and a login on the console by which the agent speaks.
+#: Services that would disturb a measurement: servers on the ports that tests use, timers, and a login prompt on the
+#: agent's console.
 _MASKED = (
     *("netperf.service", "iperf3.service"),
     *("e2scrub_reap.service", "e2scrub_all.timer", "fstrim.timer", "dpkg-db-backup.timer"),
     *("systemd-tmpfiles-clean.timer", "serial-getty@hvc0.service"),
 )
-#: A machine that is new knows no name of its own; without one systemd asks questions at its first start. An overlay
-#: lives for one run, so that all may have the same (machine-id(5)).
+#: Without a machine ID systemd asks questions at the first boot (machine-id(5)). All machines may share one, since an
+#: overlay lives for one run.
 _MACHINE_ID = b"76706572660000000000000000000001\n"
 
 
 def init_parameter(init: str) -> str:
-    """The kernel's parameter for one of `INITS`.
+    """The kernel parameter that selects one of `INITS`.
 
     Raises:
         CannotStart: there is no such init.
@@ -145,14 +136,14 @@ def init_parameter(init: str) -> str:
 
 
 def build_root_disk(rootfs: Rootfs) -> tuple[Path, str]:
-    """The disk of an image, made once, and the key by which its content is known.
+    """The root disk of an image, built once, and its content key.
 
     Returns:
         The raw disk, an ext4 file system without a partition table, and its key.
 
     Raises:
-        Unavailable: a program that makes it is missing.
-        CannotStart: it cannot be made, or its programs are for another processor.
+        Unavailable: a program that builds it is missing.
+        CannotStart: it cannot be built, or its programs are for another architecture.
     """
     init = (resources.files(__package__) / "small_init.sh").read_bytes()
     agent = build_agent().read_bytes()
@@ -188,10 +179,10 @@ def build_root_disk(rootfs: Rootfs) -> tuple[Path, str]:
 
 
 def _check_architecture(rootfs: Rootfs) -> None:
-    """Refuse an image whose first programs a machine could not execute: its kernel would only panic.
+    """Refuse an image for another architecture: its kernel would only panic.
 
     Raises:
-        CannotStart: they are for another processor.
+        CannotStart: the image is for another architecture.
     """
     tree = Tree(rootfs.path)
     for path in _FIRST_PROGRAMS:

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The first process of a machine that is started without systemd: mounts what tools expect, starts the agent that
-# the host speaks to, and stays to bury processes that nobody else waits for.
+# the host speaks to, and stays to reap orphans.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
@@ -16,5 +16,5 @@ for port in /sys/class/virtio-ports/*; do
     qemu-ga --method=virtio-serial --path="/dev/${port##*/}" --statedir=/run --pidfile=/run/qemu-ga.pid &
 done
 [ ! -e /proc/xen ] && [ ! -d /sys/hypervisor/properties ] || /usr/lib/vperf/agent --machine &
-# A shell that waits reaps orphans, too; without a child left, it waits for the machine's end.
+# A waiting shell also reaps orphans; with no child left, it sleeps until the machine ends.
 while :; do wait; sleep 3600; done

@@ -1,13 +1,13 @@
-"""Files on the libvirt daemon's machine, through libvirt alone: the same for a daemon here and one far away.
+"""Files on the libvirt daemon's machine, through libvirt alone, so local and remote daemons are treated alike.
 
-What machines are started from (root disks, kernels) is uploaded once and kept by its content. A machine's own disk
-is an overlay (qcow2) that is removed as soon as the machine has opened it, so that no end of it, of this process or
-of the daemon can leave it behind.
+What machines are started from (root disks, kernels) is uploaded once and kept under its content key. A machine's own
+disk is an overlay (qcow2), unlinked as soon as the machine has opened it, so that no crash of the machine, this
+process or the daemon can leave it behind.
 
-What was found or uploaded once is not asked for again: it is taken to be there. A start that fails has a look; where
-a file has gone meanwhile, it says so, and the next start uploads it again.
+A file found or uploaded once is assumed to stay. A start that fails checks; if a file has gone, the error says so,
+and the next start uploads it again.
 
-Parts of libvirt's XML that every kind of machine has, and what it is put together with.
+Also the parts of libvirt's XML that every kind of machine shares.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ NAMESPACE = "urn:pytest-vperf"
 
 
 def metadata(labels: Mapping[str, str]) -> ElementTree.Element:
-    """The element that says whose machine it is.
+    """The XML element with the run's labels, which tell whose machine it is.
 
     Args:
-        labels: of the run; the part of each name after the last dot becomes an attribute.
+        labels: the run's; the part of each name after the last dot becomes an attribute.
     """
     element = ElementTree.Element("metadata")
     run = ElementTree.SubElement(element, f"{{{NAMESPACE}}}run")
@@ -47,7 +47,7 @@ def metadata(labels: Mapping[str, str]) -> ElementTree.Element:
 
 
 def labels_of(xml: str) -> Mapping[str, str]:
-    """The labels in a machine's description; empty where it is nobody's of ours."""
+    """The labels in a machine's XML; empty if the machine is not ours."""
     try:
         found = described(xml, "a machine").find(f"metadata/{{{NAMESPACE}}}run")
     except CannotStart:
@@ -56,21 +56,21 @@ def labels_of(xml: str) -> Mapping[str, str]:
 
 
 def described(xml: str, target: str) -> ElementTree.Element:
-    """What a daemon, perhaps on another machine, says of something.
+    """Parse a description from a daemon, perhaps on another machine.
 
     Args:
         xml: its text.
-        target: of whom it speaks.
+        target: what it describes, for messages.
 
     Raises:
-        CannotStart: it is no XML.
+        CannotStart: it is not well-formed XML.
     """
     try:
         # Entities that grow without end are refused by expat itself (2.4.1 and later).
         return ElementTree.fromstring(xml)  # noqa: S314 - libvirt's own # nosec B314
     except (ElementTree.ParseError, ValueError) as error:  # also of a surrogate
         raise CannotStart(
-            f"{target}: what libvirt says of it is no XML: {error}", target=target
+            f"{target}: libvirt's description of it is not XML: {error}", target=target
         ) from None
 
 
@@ -85,21 +85,21 @@ def add(
 
 
 POOL = "vperf"
-#: Readable for the user that QEMU runs as, on daemons that run it as another one.
+#: Readable by QEMU's user, who may not be ours on a system daemon.
 _SYSTEM_FOLDER = "/var/cache/vperf"
 _COMPLETE = ".complete"
 _CHUNK = 1 << 20
 
 
 class Storage:
-    """The folder of a daemon's machine in which files for machines are kept: a pool of libvirt's.
+    """A folder on the daemon's machine, as a libvirt storage pool, for the files of its machines.
 
     Args:
         connection: to the daemon.
-        folder: where; empty for the usual place.
+        folder: its path; empty for the default.
 
     Raises:
-        CannotStart: the daemon cannot have such a folder.
+        CannotStart: the daemon cannot open or create the folder.
     """
 
     def __init__(self, connection: Connection, folder: str = "") -> None:
@@ -109,7 +109,7 @@ class Storage:
         if not folder:
             folder = _session_folder() if address.is_session(connection.uri) else _SYSTEM_FOLDER
         self._pool = self._opened(folder)
-        # Key of a content → name and path of the file that has it.
+        # Content key → name and path of the file.
         self._known: dict[str, tuple[str, str]] = {}
 
     def _opened(self, folder: str) -> Any:
@@ -127,7 +127,7 @@ class Storage:
                         xml, libvirt.VIR_STORAGE_POOL_CREATE_WITH_BUILD
                     )
                 except libvirt.libvirtError as error:
-                    # Two runs look at once and both make it; the one that comes second finds the first's.
+                    # Two runs may both find no pool and create it; the second then uses the first's.
                     try:
                         return handle.storagePoolLookupByName(POOL)
                     except libvirt.libvirtError:
@@ -140,19 +140,19 @@ class Storage:
             raise failed(error, f"keep files in {folder}", self._where) from None
 
     def known(self, key: str) -> str | None:
-        """The path of a file that `cached` gave before; ``None`` where it did not, or the file has gone since."""
+        """The path that `cached` returned for this key; ``None`` if it has not, or the file was found gone."""
         known = self._known.get(key)
         return None if known is None else known[1]
 
     def cached(self, source: Path, key: str) -> str:
-        """The path, on the daemon's machine, of a file with the content of ``source``; uploaded if it is not there.
+        """The path of a copy of ``source`` on the daemon's machine; uploaded if missing.
 
         Args:
-            source: a file here; where it is sparse, so is the other.
-            key: names its content, e.g. ``root-0123456789abcdef``.
+            source: a local file; holes stay holes.
+            key: its content key, e.g. ``root-0123456789abcdef``.
 
         Raises:
-            CannotStart: it cannot be uploaded, such as to a full disk, or cannot be read here.
+            CannotStart: the upload failed, e.g. on a full disk, or the file cannot be read here.
         """
         if key not in self._known:
             try:
@@ -172,7 +172,7 @@ class Storage:
         return None
 
     def _uploaded(self, source: Path, key: str) -> tuple[str, str]:
-        # Under a name of its own until all of it is there: two runs may upload at once, and one be killed.
+        # Complete only once its marker exists: two runs may upload at once, and one may be killed halfway.
         name = f"{key}-{secrets.token_hex(4)}"
         volume = self._create(name, source.stat().st_size)
         try:
@@ -185,10 +185,10 @@ class Storage:
 
     @contextlib.contextmanager
     def relied_on(self) -> Iterator[None]:
-        """Of a start from files that are known to be there: where it fails, look whether they are.
+        """Run a start that relies on uploaded files; if it fails, check that they still exist.
 
         Raises:
-            CannotStart: as it does itself; with the files that have gone, which are then no longer known.
+            CannotStart: the start's own error; names the files that have gone, which are then forgotten.
         """
         try:
             yield
@@ -197,18 +197,18 @@ class Storage:
             if not gone:
                 raise
             raise CannotStart(
-                f"{error}\n{self._where}: {', '.join(gone)} was uploaded, and has gone since;"
+                f"{error}\n{self._where}: {', '.join(gone)} was uploaded but has since gone;"
                 " the next start uploads it again",
                 target=error.target,
             ) from error
 
     def _gone(self) -> list[str]:
-        """The paths of known files that are not there. Nothing is taken to be there after that."""
+        """The paths of known files that no longer exist. Forgets all known files."""
         known = [*self._known.values()]
         self._known.clear()
         try:
             there = set(self.names())
-        except self._libvirt.libvirtError:  # nothing can be said
+        except self._libvirt.libvirtError:  # cannot tell
             return []
         return sorted(path for name, path in known if name not in there)
 
@@ -235,22 +235,22 @@ class Storage:
             stream.sparseSendAll(_send, _hole, _skip, descriptor)
             stream.finish()
         except BaseException:
-            with contextlib.suppress(libvirt.libvirtError):  # it has ended by itself
+            with contextlib.suppress(libvirt.libvirtError):  # it has already ended
                 stream.abort()
             raise
         finally:
             os.close(descriptor)
 
     def overlay(self, name: str, base: str, size: int) -> Volume:
-        """A disk of one machine: what it writes is in a file of its own, what it reads in ``base``.
+        """An overlay on ``base`` as one machine's disk.
 
         Args:
-            name: of the file.
-            base: a path from `cached`, of a raw disk.
-            size: bytes that the machine sees.
+            name: the file's.
+            base: the path of a raw disk, from `cached`.
+            size: in bytes, as the machine sees it.
 
         Raises:
-            CannotStart: it cannot be made.
+            CannotStart: it cannot be created.
         """
         with self.relied_on():
             try:
@@ -260,7 +260,7 @@ class Storage:
                 raise failed(error, f"make the disk {name}", self._where) from None
 
     def _refuse(self, error: Any, what: str) -> None:
-        """Say what a full disk is in words that tell where it is full."""
+        """Raise `CannotStart` with the folder if the disk is full; otherwise return."""
         said = words(error)
         if "No space left" in said or "cannot allocate" in said.lower():
             raise CannotStart(
@@ -268,7 +268,7 @@ class Storage:
             ) from None
 
     def _folder(self) -> str:
-        """Where the files are: a pool that was there before may be elsewhere than we would have put it."""
+        """The pool's folder: an existing pool may be elsewhere than we would have put it."""
         try:
             path = described(self._pool.XMLDesc(), "its pool").findtext("target/path")
         except (self._libvirt.libvirtError, TargetError):
@@ -276,7 +276,7 @@ class Storage:
         return path or f"the pool {POOL}"
 
     def _delete(self, volume: Any) -> None:
-        with contextlib.suppress(self._libvirt.libvirtError):  # gone, or the daemon is
+        with contextlib.suppress(self._libvirt.libvirtError):  # the file or the daemon is gone
             volume.delete(0)
 
     def names(self) -> list[str]:
@@ -285,8 +285,8 @@ class Storage:
         return sorted(self._pool.listVolumes())
 
     def remove(self, name: str) -> None:
-        """Remove a file by its name; nothing if it is not there."""
-        with contextlib.suppress(self._libvirt.libvirtError):  # it is not there
+        """Remove a file by its name, if it exists."""
+        with contextlib.suppress(self._libvirt.libvirtError):  # no such file
             self._delete(self._pool.storageVolLookupByName(name))
 
 
@@ -299,7 +299,7 @@ class Volume:
         self.path = str(volume.path())
 
     def unlink(self) -> None:
-        """Take its name away: it goes when the machine that has it open lets go of it. Safe to repeat."""
+        """Unlink the file; its space is freed when the machine closes it. Safe to repeat."""
         self._storage._delete(self._volume)
 
 
@@ -309,7 +309,7 @@ def _session_folder() -> str:
     return str(cache.root() / "libvirt")
 
 
-# What libvirt asks while it sends a sparse file (libvirt-stream.h, virStreamSparseSendAll).
+# Callbacks with which libvirt reads a sparse file (libvirt-stream.h, virStreamSparseSendAll).
 
 
 def _send(_: Any, length: int, descriptor: int) -> bytes:
@@ -317,12 +317,12 @@ def _send(_: Any, length: int, descriptor: int) -> bytes:
 
 
 def _hole(_: Any, descriptor: int) -> tuple[bool, int]:
-    """Whether data or a hole begins here, and how long it is."""
+    """Whether data begins at the current offset (else a hole), and its length in bytes."""
     here = os.lseek(descriptor, 0, os.SEEK_CUR)
     end = os.fstat(descriptor).st_size
     try:
         data = os.lseek(descriptor, here, os.SEEK_DATA)
-    except OSError:  # ENXIO: nothing but a hole up to the end (lseek(2))
+    except OSError:  # ENXIO: only a hole up to the end (lseek(2))
         data = end
     in_data = data == here and here < end
     border = os.lseek(descriptor, here, os.SEEK_HOLE) if in_data else data

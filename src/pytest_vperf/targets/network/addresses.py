@@ -1,4 +1,4 @@
-"""Which addresses a run's network takes: a subnet that nothing on this machine uses or can reach."""
+"""Addresses for a run's network: a subnet that nothing on this machine uses or can reach."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
 
     from pytest_vperf.targets.network.commands import Run
 
-#: Where subnets are looked for, in this order: the block reserved for benchmarks of network devices (RFC 2544,
-#: appendix C.2.2), and then the one shared by carriers (RFC 6598), which some private networks use.
+#: Blocks to take subnets from, in this order: the one reserved for benchmarks of network devices (RFC 2544, appendix
+#: C.2.2), then the carriers' shared one (RFC 6598), which some private networks use.
 BLOCKS = (IPv4Network("198.18.0.0/15"), IPv4Network("100.64.0.0/10"))
-#: Room for 253 targets, the switch's own address not counted.
+#: Enough for 253 targets beside the switch's own address.
 PREFIX = 24
 
 
 def free_subnet(taken: Iterable[IPv4Network], start: int = 0) -> IPv4Network:
-    """The first subnet from ``start`` on that overlaps with nothing that is taken.
+    """The first subnet from ``start`` on that overlaps with none in use.
 
     Args:
-        taken: the addresses and routes of this machine; a default route takes nothing.
-        start: where to begin; runs at the same time begin at different places.
+        taken: networks of this machine's addresses and routes; a default route does not count.
+        start: number of the subnet to begin with; concurrent runs begin at different ones.
 
     Raises:
-        Unavailable: everything is taken.
+        Unavailable: no subnet is free.
     """
     used = [network for network in taken if network.prefixlen]
     for block in BLOCKS:
@@ -44,13 +44,13 @@ def free_subnet(taken: Iterable[IPv4Network], start: int = 0) -> IPv4Network:
 
 
 def taken(run: Run | None = None) -> list[IPv4Network]:
-    """What a machine's addresses and routes cover.
+    """The networks that a machine's addresses and routes cover.
 
     Args:
-        run: runs programs there; ``None``: it is this machine.
+        run: runs programs there; ``None`` for this machine.
 
     Raises:
-        TargetError: ``ip`` cannot be asked.
+        TargetError: ``ip`` failed.
     """
     found = [
         IPv4Interface(f"{address['local']}/{address['prefixlen']}").network
@@ -65,12 +65,12 @@ def taken(run: Run | None = None) -> list[IPv4Network]:
 
 
 class Addresses:
-    """The addresses of a subnet, given out one after the other.
+    """The addresses of a subnet, handed out in order.
 
-    One that is given back is given out again after all others: what still has it in mind forgets it meanwhile.
+    A returned address is reused after all others, so that caches which hold it expire first.
 
     Args:
-        subnet: its first and last address are never given out.
+        subnet: its first and last address are never handed out.
     """
 
     def __init__(self, subnet: IPv4Network) -> None:
@@ -78,7 +78,7 @@ class Addresses:
         self._free = deque(subnet.hosts())
 
     def take(self) -> IPv4Interface:
-        """The next one, with the length of the subnet.
+        """The next free address, with the prefix length.
 
         Raises:
             TargetError: all are in use.
@@ -90,13 +90,13 @@ class Addresses:
         return IPv4Interface((found, self.subnet.prefixlen))
 
     def give_back(self, address: IPv4Interface) -> None:
-        """It is used no more. Safe to repeat."""
+        """Return an address. Safe to repeat."""
         if address.ip not in self._free:
             self._free.append(address.ip)
 
 
 def mac(address: IPv4Interface) -> str:
-    """The link-layer address of the link that has an address: always the same, so that no table of them gets wrong.
+    """The MAC address for an IP address: always the same, so that no ARP table becomes stale.
 
     It is locally administered (the second-lowest bit of the first octet, IEEE 802).
     """

@@ -1,4 +1,4 @@
-"""The network card of a virtual machine: what QEMU is given for it, and how the machine takes its address."""
+"""The network card of a virtual machine: its QEMU options, and the configuration of its address in the machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pytest_vperf.targets.base import TargetError, Unavailable
 if TYPE_CHECKING:
     from pytest_vperf.targets.base import Link, Target
 
-#: QEMU's name of the back end.
+#: QEMU's ID of the backend.
 BACKEND = "net0"
 _VHOST = Path("/dev/vhost-net")
 
@@ -24,10 +24,10 @@ class Card:
 
     Attributes:
         backend: QEMU's ``-netdev``.
-        mac: the link-layer address.
-        address: what the machine takes, with the length of the subnet, e.g. ``198.18.4.3/24``.
+        mac: its MAC address.
+        address: the machine's, with the prefix length, e.g. ``198.18.4.3/24``.
         link: the target's link.
-        descriptors: that QEMU inherits, a tap's and vhost-net's. Closed by `given`, once QEMU has them.
+        descriptors: for QEMU to inherit, the tap's and vhost-net's. Closed here by `given`.
     """
 
     backend: str
@@ -38,15 +38,15 @@ class Card:
     _given: list[bool] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def arguments(self) -> tuple[str, ...]:
-        """For QEMU's command line."""
-        # Without its boot ROM, which the firmware would read; nothing boots from this network.
+        """Its options on QEMU's command line."""
+        # No boot ROM: the firmware would read it, and nothing boots from this network.
         device = f"virtio-net-pci,disable-legacy=on,netdev={BACKEND},mac={self.mac},romfile="
         return ("-netdev", self.backend, "-device", device)
 
     def given(self) -> None:
-        """QEMU has inherited the descriptors, or was not started: this process's own are closed. Safe to repeat."""
+        """Close this process's descriptors, once QEMU has inherited them or was not started. Safe to repeat."""
         if not self._given:
-            self._given.append(True)  # their numbers may be other files' from now on
+            self._given.append(True)  # their numbers may be reused for other files
             for descriptor in self.descriptors:
                 with contextlib.suppress(OSError):
                     os.close(descriptor)
@@ -59,21 +59,21 @@ class Network(Protocol):
         """A card for one machine.
 
         Args:
-            vhost: the host's kernel moves the packets.
-            reaches_host: on a user-mode network, the machine may open connections to the host, and past it.
+            vhost: whether the host's kernel moves the packets.
+            reaches_host: on a user-mode network, whether the machine may open connections to the host, and beyond.
 
         Raises:
-            Unavailable: this host cannot make one.
+            Unavailable: this host cannot create one.
         """
         ...
 
 
 def configure(target: Target, address: str) -> None:
-    """Have a running machine take its address, with the ``ip`` of its image.
+    """Configure a running machine's address with the ``ip`` of its image.
 
     Raises:
-        Unavailable: the image has none.
-        TargetError: it refuses; with its words.
+        Unavailable: the image has no ``ip``.
+        TargetError: ``ip`` refuses; with its message.
     """
     commands = (
         ("link", "set", "lo", "up"),
@@ -84,23 +84,23 @@ def configure(target: Target, address: str) -> None:
         done = target.run(["ip", *words], check=False)
         if done.returncode == 127:
             raise Unavailable(
-                "its image has no program ip, by which it would take its address",
+                "its image has no program ip, which it needs to take its address",
                 remedy="an image with iproute2 or busybox",
                 target=target.name,
             )
         if done.returncode:
             said = done.stderr.decode("utf-8", "replace").strip()
             raise TargetError(
-                f"{target.name} does not take its address: ip {' '.join(words)}: {said}",
+                f"{target.name} cannot take its address: ip {' '.join(words)}: {said}",
                 target=target.name,
             )
 
 
 def open_vhost() -> int:
-    """A descriptor by which the kernel moves packets between a tap and a machine by itself, for one QEMU.
+    """Open vhost-net for one QEMU, so that the kernel itself moves packets between tap and machine.
 
     Raises:
-        Unavailable: the kernel cannot, or this user may not ask it to.
+        Unavailable: the kernel has no vhost-net, or this user may not use it.
     """
     try:
         return os.open(_VHOST, os.O_RDWR | os.O_CLOEXEC)

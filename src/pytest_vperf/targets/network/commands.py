@@ -1,6 +1,6 @@
-"""The programs of networks, ``ip`` and ``tc`` (iproute2) and Open vSwitch's: their refusals become errors.
+"""Running network programs, ``ip`` and ``tc`` (iproute2) and Open vSwitch's, with their refusals as errors.
 
-On this machine they are called within a network namespace; on another one by what runs commands there.
+On this machine they run in a network namespace, on another machine through its target.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pytest_vperf.targets.base import Target
 
-    #: Runs a program by its name and words in one place; returns what it prints, and raises as `run` does.
+    #: Runs a program, by its name and arguments, in one place; returns its output, and raises as `run` does.
     Run = Callable[..., str]
 
 _TIMEOUT = 20.0
@@ -31,7 +31,7 @@ _PACKAGES = {
     "ovs-vsctl": "openvswitch-switch",
     "ovs-appctl": "openvswitch-switch",
 }
-#: What this machine, and not the request, lacks: how it is said by the kernel and by iproute2, and what mends it.
+#: Messages that mean that the machine lacks something, whatever the request → remedy.
 _CANNOT = {
     re.compile(r"not permitted|[Pp]ermission denied|Read-only file system"): (
         "run as the machine's root; in a container, run it with --privileged"
@@ -41,8 +41,8 @@ _CANNOT = {
         "|Failed to load TC action"
     ): "a kernel with this part, or as root: modprobe -a veth bridge ifb dummy sch_tbf sch_ingress cls_u32"
     " act_mirred",
-    # Open vSwitch's database, its switch, and a switch that does not do in time what is in the database (alarm(2)).
-    # Its script starts no switch where the kernel's module cannot be loaded.
+    # Open vSwitch's database or switch is down, or the switch did not apply the database in time (alarm(2)). Its
+    # script does not start a switch if the kernel module cannot be loaded.
     re.compile(
         "database connection failed|ovs-appctl: cannot|terminating with signal 14"
     ): "systemctl start openvswitch-switch; without systemd: /usr/share/openvswitch/scripts/ovs-ctl"
@@ -51,15 +51,15 @@ _CANNOT = {
 
 
 def ip(*words: str, namespace: Path | None = None) -> str:
-    """Run ``ip``; what it prints.
+    """Run ``ip``; return its output.
 
     Args:
         words: its arguments.
-        namespace: the file of the network namespace it works in; ``None`` is this process's own.
+        namespace: the file of the network namespace to run it in; ``None`` for this process's own.
 
     Raises:
-        Unavailable: it is not installed, or this kernel or user cannot do such a thing at all.
-        TargetError: it refuses; with its words.
+        Unavailable: it is not installed, or this kernel or user cannot do such things at all.
+        TargetError: it refuses; with its message.
     """
     return run("ip", words, namespace)
 
@@ -67,12 +67,12 @@ def ip(*words: str, namespace: Path | None = None) -> str:
 def ip_json(
     *words: str, namespace: Path | None = None, run: Run | None = None
 ) -> list[dict[str, Any]]:
-    """Run ``ip -j`` and read what it prints.
+    """Run ``ip -j`` and parse its output.
 
     Args:
         words: its arguments.
-        namespace: as of `ip`.
-        run: runs programs in another place than a namespace of this machine.
+        namespace: as for `ip`.
+        run: runs programs somewhere else than in a namespace of this machine.
 
     Raises:
         Unavailable: it is not installed.
@@ -80,14 +80,14 @@ def ip_json(
     """
     printed = (run or here(namespace))("ip", "-j", *words)
     try:
-        # Some versions print an empty object where a family has nothing.
+        # Some versions print an empty object if a family has no entries.
         return [entry for entry in json.loads(printed or "[]") if entry]
     except ValueError:
-        raise TargetError(f"what ip says is not understood: {printed[:200]}") from None
+        raise TargetError(f"ip's output is not understood: {printed[:200]}") from None
 
 
 def tc(*words: str, namespace: Path) -> str:
-    """Run ``tc`` in a network namespace; what it prints.
+    """Run ``tc`` in a network namespace; return its output.
 
     Raises:
         Unavailable: it is not installed.
@@ -97,9 +97,9 @@ def tc(*words: str, namespace: Path) -> str:
 
 
 def entering(namespace: Path) -> tuple[str, ...]:
-    """The words before a command that is to run in a network namespace.
+    """The prefix of a command that runs it in a network namespace.
 
-    Not ``ip netns exec``: that gives the command other mounts too, by which it is in another place.
+    Not ``ip netns exec``, which also changes the command's mounts.
 
     Raises:
         Unavailable: there is no ``nsenter``.
@@ -111,11 +111,11 @@ def entering(namespace: Path) -> tuple[str, ...]:
 
 
 def run(name: str, words: Sequence[str], namespace: Path | None) -> str:
-    """Run a program in a network namespace; what it prints.
+    """Run a program in a network namespace; return its output.
 
     Raises:
-        Unavailable: it is not installed, or this kernel or user cannot do such a thing at all.
-        TargetError: it refuses; with its words.
+        Unavailable: it is not installed, or this kernel or user cannot do such things at all.
+        TargetError: it refuses; with its message.
     """
     program = find_program(name)
     if program is None:
@@ -123,7 +123,7 @@ def run(name: str, words: Sequence[str], namespace: Path | None) -> str:
     try:
         done = subprocess.run(
             [*(entering(namespace) if namespace else ()), program, *words],
-            env={**os.environ, "LC_ALL": "C"},  # its words are read
+            env={**os.environ, "LC_ALL": "C"},  # its messages are parsed
             capture_output=True,
             text=True,
             errors="replace",
@@ -143,15 +143,15 @@ def _install(name: str) -> str:
 
 
 def here(namespace: Path | None = None) -> Run:
-    """How programs are run on this machine, in a network namespace or in this process's own."""
+    """A `Run` for this machine, in a network namespace or in this process's own."""
     return lambda name, *words: run(name, words, namespace)
 
 
 def on(host: Target) -> Run:
-    """How programs are run on a machine, which may be another one."""
+    """A `Run` for a host, which may be another machine."""
 
     def run_there(name: str, *words: str) -> str:
-        # A login that is not root's, or not interactive, may have no folders of administrators in its path.
+        # The PATH of an ordinary user, or of a non-interactive login, may lack the sbin folders.
         shell = ["sh", "-c", 'PATH=$PATH:/usr/sbin:/sbin; exec "$@"', "sh", name, *words]
         done = host.run(shell, env={"LC_ALL": "C"}, timeout=30.0, check=False)
         if done.returncode == 127:
@@ -168,13 +168,13 @@ def on(host: Target) -> Run:
 
 
 def refused(name: str, words: Sequence[str], said: str, *, where: str = "") -> TargetError:
-    """What a refusal is: the machine's, which cannot do such a thing at all, or of this request.
+    """The error for a refusal: `Unavailable` if the machine cannot do such things at all.
 
     Args:
-        name: of the program.
+        name: the program's.
         words: its arguments.
-        said: what it said.
-        where: on which machine, where that is not this one: `` on host (lab kvm)``.
+        said: its message.
+        where: the machine, if not this one, e.g. `` on host (lab kvm)``.
     """
     text = f"{name} {' '.join(words)}{where}: {said}"
     for sign, remedy in _CANNOT.items():

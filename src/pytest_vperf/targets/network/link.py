@@ -1,17 +1,15 @@
-"""How one target is on a network: where others reach it, and what the link really is.
+"""Links of targets to networks: their addresses, facts and rate limits.
 
-A target that talks to itself: both ends of a test in one system, over its loopback device.
+A target can also be both ends of a test, over its loopback device: without card, bridge or host in between, this
+measures the system's own network code.
 
-No card, no bridge and no host is on the way, so that what is measured is the system's own network code.
+A link's rate is limited both ways by the kernel's token bucket filter (tc-tbf(8)). Both filters are in the switch's
+namespace, so that they are the same for containers and pods and change nothing within a target. Traffic to the target
+queues on the switch's port; traffic from it is redirected to an ``ifb`` link and queues there, since the kernel has
+no ingress queues.
 
-Limiting how fast a link may be, both ways, with the kernel's token bucket filter (tc-tbf(8)).
-
-Both filters stand in the switch's namespace, so that they are the same for containers and pods, and nothing within a
-target changes: what goes to the target waits in a queue on the switch's port; what comes from it is redirected, as it
-arrives, to an ``ifb`` link and waits in a queue there (a kernel has no queues for what arrives).
-
-The rate is that of Ethernet frames, 14 bytes of header included, not of what a tool moves: of TCP over IPv4 with time
-stamps and a 1500-byte MTU, 1448 of 1514 bytes are payload.
+The rate is that of Ethernet frames, including 14 bytes of header, not of payload: in TCP over IPv4 with timestamps
+and a 1500-byte MTU, 1448 of 1514 bytes are payload.
 """
 
 from __future__ import annotations
@@ -43,9 +41,9 @@ if TYPE_CHECKING:
 
     T = TypeVar("T", bound=_Linked)
 
-#: An address that the loopback device gets besides its own: of RFC 5737, for documentation, so that nobody has it. A
-#: program that asks for addresses with AI_ADDRCONFIG (getaddrinfo(3)), as netperf does, is refused even numeric ones
-#: where a system has none but 127.0.0.1.
+#: A second address for the loopback device, from RFC 5737's documentation range, which no network uses. With no
+#: address but 127.0.0.1, programs that look up addresses with AI_ADDRCONFIG (getaddrinfo(3)), as netperf does, are
+#: refused even numeric ones.
 ADDRESS = "192.0.2.1"
 
 
@@ -54,7 +52,7 @@ class LoopbackLink:
     """The loopback device of one target; every target has its own.
 
     Attributes:
-        ports: none: a server may have any port.
+        ports: empty: a server may use any port.
     """
 
     kind: str = "loopback"
@@ -66,7 +64,7 @@ class LoopbackLink:
         return ADDRESS
 
     def address_for(self, client: Link) -> str:
-        """Where a client in the same target reaches a server.
+        """The address at which a client in the same target reaches a server.
 
         Raises:
             Unavailable: the client is another target.
@@ -86,10 +84,10 @@ class LoopbackLink:
 
 
 def on_loopback(target: T) -> T:
-    """The target, which can now be both ends of a network test; a link that it has already is kept.
+    """The target, made ready to be both ends of a network test; an existing link is kept.
 
     Raises:
-        Unavailable: its loopback device cannot be given an address; says why.
+        Unavailable: its loopback device cannot be given an address; with the reason.
     """
     if target.link is None:
         done = target.run(
@@ -98,16 +96,18 @@ def on_loopback(target: T) -> T:
         if done.returncode:
             said = done.stderr.decode("utf-8", "replace").strip()[-200:] or "no reason"
             raise Unavailable(
-                f"the loopback device of {target.name} takes no address: {said}", target=target.name
+                f"the loopback device of {target.name} cannot be given an address: {said}",
+                target=target.name,
             )
         target.link = LoopbackLink()
     return target
 
 
-#: The bucket holds what this time brings, and at least two full-sized segments. What it cannot hold is lost to a
-#: sender that is not given a CPU for a moment; in a measurement of two seconds a full one is 1 % too much, at most.
+#: The bucket holds the tokens of this time, in seconds, and at least the bytes of two full-sized segments. With a
+#: smaller bucket, a sender without a CPU for a moment would lose throughput; with this one, a measurement of two
+#: seconds comes out at most 1 % too high.
 BURST_TIME, LEAST_BURST = 20e-3, 3028
-#: How long a packet may wait before it is dropped, in ms.
+#: Longest time in ms that a packet may wait before it is dropped.
 LATENCY = 50
 
 
@@ -118,7 +118,7 @@ class Port:
     Attributes:
         namespace: the file of the switch's namespace.
         link: the name of the port.
-        mirror: the name of its ``ifb``, for what arrives.
+        mirror: the name of its ``ifb``, for traffic from the target.
     """
 
     namespace: Path
@@ -134,11 +134,11 @@ def limit_rate(port: Port, rate: str) -> Quantity:
         rate: bits per second, e.g. ``100 Mbit/s``.
 
     Returns:
-        The rate as it was read back from the kernel, in bit/s; the two directions agree.
+        The rate in bit/s, as read back from the kernel; the same in both directions.
 
     Raises:
-        QuantityError: the rate is none.
-        TargetError: the kernel refuses, or says another rate than it was told.
+        QuantityError: ``rate`` is not a rate.
+        TargetError: the kernel refuses, or reports a different rate.
     """
     wanted = round(amount("rate", rate, "bit/s", such_as="100 Mbit/s"))
     if wanted < 1000:
@@ -176,7 +176,7 @@ def _set_up(port: Port, bucket: tuple[str, ...]) -> None:
 
 
 def rate_in_force(port: Port) -> Quantity | None:
-    """The rate in force, in bit/s, as the kernel says; ``None`` where there is no limit.
+    """The rate limit in force, in bit/s, as reported by the kernel; ``None`` without a limit.
 
     Raises:
         TargetError: the two directions differ, or the kernel's answer is not understood.
@@ -189,7 +189,7 @@ def rate_in_force(port: Port) -> Quantity | None:
 
 
 def lift_rate_limit(port: Port) -> None:
-    """Take the limit away, if there is one, or what there is of one.
+    """Remove the limit, even an incomplete one, if there is any.
 
     Raises:
         TargetError: the kernel refuses.
@@ -205,11 +205,11 @@ def lift_rate_limit(port: Port) -> None:
 
 
 def _places(printed: str) -> list[str]:
-    """Where on a link there is a queue of ours, of what ``tc -j qdisc show`` prints."""
+    """The places on a link that have a queue of ours, from the output of ``tc -j qdisc show``."""
     try:
         kinds = {entry["kind"] for entry in json.loads(printed or "[]")}
     except (ValueError, KeyError, TypeError):
-        raise TargetError(f"what tc says of a link is not understood: {printed[:200]}") from None
+        raise TargetError(f"tc's output about a link is not understood: {printed[:200]}") from None
     return [place for kind, place in (("tbf", "root"), ("ingress", "ingress")) if kind in kinds]
 
 
@@ -221,33 +221,33 @@ def _rate(namespace: Path, link: str) -> float | None:
 
 
 def tbf_rate(printed: str) -> float | None:
-    """The rate of the token bucket in what ``tc -j qdisc show`` prints, in bit/s; ``None`` without one.
+    """The rate in bit/s of the token bucket in the output of ``tc -j qdisc show``; ``None`` without a bucket.
 
     iproute2 prints the kernel's figure, which is in bytes per second (tc/q_tbf.c, ``print_opt``).
 
     Raises:
-        TargetError: it is not understood.
+        TargetError: the output is not understood.
     """
     try:
         rates = [
             entry["options"]["rate"] for entry in json.loads(printed) if entry.get("kind") == "tbf"
         ]
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise TargetError(f"what tc says of a limit is not understood: {printed[:200]}") from None
+        raise TargetError(f"tc's output about a limit is not understood: {printed[:200]}") from None
     if not rates:
         return None
     if len(rates) > 1 or isinstance(rates[0], bool) or not isinstance(rates[0], (int, float)):
-        raise TargetError(f"what tc says of a limit is not understood: {printed[:200]}")
+        raise TargetError(f"tc's output about a limit is not understood: {printed[:200]}")
     return float(rates[0]) * 8
 
 
 @dataclass(frozen=True)
 class RouteLink:
-    """The networks that this machine is on anyway: how it and a machine reached by SSH reach each other.
+    """A link over this machine's existing networks, between it and a machine reached by SSH.
 
     Attributes:
-        address: the target's, as the other one sees it.
-        ports: none: a server may have any port that the two machines' own firewalls let through.
+        address: the target's, as seen by the other machine.
+        ports: empty: a server may use any port that the two machines' own firewalls let through.
     """
 
     address: str
@@ -260,10 +260,10 @@ class RouteLink:
         return self.address
 
     def address_for(self, client: Link) -> str:
-        """Where a client reaches this target.
+        """The address at which a client reaches this target.
 
         Raises:
-            Unavailable: the client is on a network of the run alone.
+            Unavailable: the client is on the run's own network only.
         """
         if client.kind == self.kind:
             return self.address
@@ -285,14 +285,14 @@ class SwitchLink:
     """A link to the run's own switch.
 
     Attributes:
-        kind: ``veth`` (a pair of links of the kernel) or ``tap`` (a virtual machine's network card).
+        kind: ``veth`` (a pair of the kernel's links) or ``tap`` (a virtual machine's network card).
         address: the target's.
-        subnet: of the switch, e.g. ``198.18.4.0/24``.
+        subnet: the switch's, e.g. ``198.18.4.0/24``.
         port: the switch's side.
-        note: what else is to be known of it, e.g. how the target came to it.
-        ports: none: a server may have any port.
-        unplug: takes it from the switch; given by the switch.
-        monitor: the name that a link beside the port has, where the port is mirrored.
+        note: anything else for the record, e.g. who moves the packets.
+        ports: empty: a server may use any port.
+        unplug: removes it from the switch.
+        monitor: the name for a link that mirrors the port.
     """
 
     kind: str
@@ -310,10 +310,10 @@ class SwitchLink:
         return self.address
 
     def address_for(self, client: Link) -> str:
-        """Where a client reaches this target.
+        """The address at which a client reaches this target.
 
         Raises:
-            Unavailable: the client is on another network; there is no way between the two.
+            Unavailable: the client is on another network, without a route.
         """
         if isinstance(client, SwitchLink) and client.subnet == self.subnet:
             return self.address
@@ -323,7 +323,7 @@ class SwitchLink:
         )
 
     def details(self) -> dict[str, str]:
-        """For the record: what the link is, the address, and the limit in force as the kernel says it."""
+        """For the record: the kind of link, the address, and the limit in force, as reported by the kernel."""
         found = {
             "network": f"{self.kind}, run's own bridge",
             "address": f"{self.address}/{self.subnet.partition('/')[2]}",
@@ -343,18 +343,18 @@ class SwitchLink:
 
         Raises:
             TargetError: the kernel refuses.
-            QuantityError: ``asked`` is no rate.
+            QuantityError: ``asked`` is not a rate.
         """
         return limit_rate(self.port, asked)
 
     def lift(self) -> None:
-        """Take the limit away."""
+        """Remove the limit."""
         lift_rate_limit(self.port)
 
     def rate(self) -> Quantity | None:
-        """The limit in force, asked of the kernel; ``None`` without one."""
+        """The limit in force, as reported by the kernel; ``None`` without one."""
         return rate_in_force(self.port)
 
     def close(self) -> None:
-        """Take the link from the switch. Safe to repeat; quiet if it is gone already."""
+        """Remove the link from the switch. Safe to repeat; silent if it is already gone."""
         self.unplug()

@@ -1,11 +1,11 @@
-"""A mirror of a port: all that goes to and comes from a target is copied to a link where nobody listens.
+"""Port mirroring: all traffic to and from a target is copied to a link without a listener.
 
-``tc`` does it on any port, by two filters (tc-mirred(8)), as they stand on the host's side of the link. On a switch
-of Open vSwitch's, a mirror of its own is asked for (ovs-vsctl(8), "Mirror Table"). Who sends the packet also makes
-the copy: of two guests on one host the thread of the kernel that moves the packets of the sending one.
+``tc`` can mirror any port, with two filters on the host's side of the link (tc-mirred(8)). A port of Open vSwitch can
+have a mirror of the switch instead (ovs-vsctl(8), "Mirror Table"). The sender of a packet also makes the copy:
+between two guests on one host, the kernel thread that moves the sending guest's packets.
 
-The monitoring link is a dummy, which counts and drops: what a listener would cost is no part of a mirror. A kernel
-without dummies gets a pair of links, whose other end drops what it receives.
+The monitoring link is a dummy, which counts and drops, so that a mirror does not include the cost of a listener. On a
+kernel without dummies it is a pair of links, whose other end drops what it receives.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _NO_SWITCH = "start a guest with network=guests.ovs_network, or mirror the port 
 
 @dataclass(frozen=True)
 class Mirror:
-    """A mirror that is in force.
+    """A mirror in force.
 
     Attributes:
-        port: that is copied.
-        monitor: where the copies go.
-        run: as in the place where both are.
+        port: the port that is copied.
+        monitor: the link that gets the copies.
+        run: runs programs where both are.
     """
 
     port: str
@@ -50,33 +50,33 @@ class Mirror:
 
     @property
     def copied(self) -> int:
-        """How many packets were copied until now, as the kernel counts.
+        """The number of packets copied so far, as counted by the kernel.
 
         Raises:
-            TargetError: it cannot be asked.
+            TargetError: the kernel's count cannot be read.
         """
         said = self.run("ip", "-j", "-s", "link", "show", "dev", self.monitor)
         try:
             return int(json.loads(said)[0]["stats64"]["tx"]["packets"])
         except (ValueError, LookupError, TypeError):
             raise TargetError(
-                f"the kernel does not tell how much was copied: {said[:200]}"
+                f"the kernel's count of copied packets is not understood: {said[:200]}"
             ) from None
 
 
 @contextlib.contextmanager
 def mirrored(target: Target, *, host: Target, by: By = "tc") -> Iterator[Mirror]:
-    """Copy what goes to a target and comes from it, as long as the block runs.
+    """Copy a target's traffic, both ways, while the block runs.
 
     Args:
         target: on a network of the run.
         host: the machine that it runs on.
-        by: what copies.
+        by: what makes the copies.
 
     Raises:
-        ValueError: nothing copies by that name.
-        Unavailable: it cannot be mirrored so; says what would help.
-        TargetError: the kernel refuses, e.g. since the port is mirrored already.
+        ValueError: ``by`` is unknown.
+        Unavailable: the port cannot be mirrored this way; with a remedy.
+        TargetError: the kernel refuses, e.g. because the port is already mirrored.
     """
     if by not in _MAKE:
         raise ValueError(f"by is {by!r}, not one of {', '.join(_MAKE)}")
@@ -87,7 +87,7 @@ def mirrored(target: Target, *, host: Target, by: By = "tc") -> Iterator[Mirror]
 
 
 def _step(run: Run, undo: contextlib.ExitStack, make: Words, end: Words) -> None:
-    """Do something, and undo it at the end; what was refused, since it is there already, is not ours to undo."""
+    """Run a command, and its counterpart at the end; a refused command, e.g. for an existing link, is not undone."""
 
     def quietly() -> None:
         # The target may have ended, and the port with it.
@@ -99,7 +99,7 @@ def _step(run: Run, undo: contextlib.ExitStack, make: Words, end: Words) -> None
     except TargetError:
         raise
     except BaseException:
-        quietly()  # Ctrl-C: it may be done
+        quietly()  # Ctrl-C: it may have taken effect
         raise
     undo.callback(quietly)
 
@@ -112,7 +112,7 @@ def _add_monitor(run: Run, monitor: str, undo: contextlib.ExitStack) -> None:
         ends.append(f"{monitor}e")
         _step(run, undo, (*add, "type", "veth", "peer", "name", ends[1]), end)
     for name in ends:
-        # Else the kernel would look for IPv6 neighbours there, and count that as copies. It may have no IPv6.
+        # Otherwise the kernel looks for IPv6 neighbours there, which count as copies. Fails on a kernel without IPv6.
         with contextlib.suppress(TargetError):
             run("ip", "link", "set", name, "addrgenmode", "none")
         run("ip", "link", "set", name, "up")
@@ -137,7 +137,7 @@ def _with_switch(run: Run, port: str, monitor: str, undo: contextlib.ExitStack) 
             f"{port} is on no switch of Open vSwitch's: {error}", remedy=_NO_SWITCH
         ) from None
     _add_monitor(run, monitor, undo)
-    # In one go: from its first moment nothing but copies goes to a mirror's port.
+    # In one transaction, so that the mirror's port never gets anything but copies.
     _step(
         run,
         undo,
@@ -163,7 +163,7 @@ _MAKE: Mapping[str, Callable[[Run, str, str, contextlib.ExitStack], None]] = {
 
 
 def _place(target: Target, host: Target) -> tuple[str, str, Run]:
-    """The host's side of a target's link, the monitoring link's name, and how commands are run where they are."""
+    """The host's side of a target's link, the monitoring link's name, and a function that runs commands there."""
     link = link_of(target)
     if isinstance(link, SwitchLink):
         return link.port.link, link.monitor, commands.here(link.port.namespace)

@@ -1,8 +1,8 @@
-"""Open vSwitch on a machine, here or elsewhere: whether it answers, and making a bridge of its.
+"""Open vSwitch on this or another machine: whether it answers, and creating bridges.
 
-The packets of a bridge are moved by its datapath. The kernel's (``system``) needs the module ``openvswitch``; where a
-kernel has none, ovs-vswitchd moves them by itself (``netdev``; Open vSwitch, "Open vSwitch without Kernel Support").
-Whether the first works cannot be asked for: a bridge is made with it, and looked at.
+A bridge's datapath moves its packets. The kernel's (``system``) needs the module ``openvswitch``; without it,
+ovs-vswitchd moves them itself (``netdev``; Open vSwitch, "Open vSwitch without Kernel Support"). Whether the first
+works cannot be queried: a bridge is created with it and checked.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 NAME = "openvswitch"
 SYSTEM, NETDEV = "system", "netdev"
 _MOVES = {SYSTEM: "the kernel moves the packets", NETDEV: "ovs-vswitchd moves the packets"}
-#: The number of a bridge's own port, which it has once the bridge is there (OpenFlow 1.0, OFPP_LOCAL).
+#: The number of a bridge's own port, set once the bridge works (OpenFlow 1.0, OFPP_LOCAL).
 _LOCAL_PORT = "65534"
 
 
 @dataclass(frozen=True)
 class Bridge:
-    """A bridge that is there.
+    """An existing bridge.
 
     Attributes:
-        name: also of its link on the host.
+        name: its own, and that of its link on the host.
         datapath: ``system`` or ``netdev``.
-        version: of Open vSwitch.
+        version: Open vSwitch's.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Bridge:
 
 
 def check() -> Readiness:
-    """Whether this machine's Open vSwitch answers, with its database."""
+    """Whether this machine's Open vSwitch and its database answer."""
     run = commands.here()
     try:
         found = version(run)
@@ -71,10 +71,10 @@ def check() -> Readiness:
 
 
 def version(run: Run) -> str:
-    """The version of the switch that answers on a machine.
+    """The version of a machine's running switch.
 
     Raises:
-        Unavailable: Open vSwitch is not installed, does not run, or does not let us in; says what mends it.
+        Unavailable: Open vSwitch is not installed, is not running, or refuses us; with a remedy.
         TargetError: the answer is not understood.
     """
     said = run("ovs-appctl", "--timeout=10", "version")
@@ -85,43 +85,43 @@ def version(run: Run) -> str:
 
 
 def make(run: Run, name: str, labels: Mapping[str, str]) -> Bridge:
-    """Make a bridge; the caller removes it, also where this raises.
+    """Create a bridge; the caller removes it, even if this raises.
 
     Args:
         run: runs programs on the machine.
-        name: of the bridge.
-        labels: of the run, by which it is found where it was left.
+        name: the bridge's.
+        labels: the run's, by which leftovers are recognised.
 
     Raises:
-        Unavailable: there is no Open vSwitch that answers, or it makes no bridge at all; says what mends it.
+        Unavailable: no Open vSwitch answers, or it cannot create any bridge; with a remedy.
         TargetError: it refuses.
     """
     found = version(run)
     _take_away_forgotten(run)
     for datapath in (SYSTEM, NETDEV):
         run(*open_vswitch.make(name, datapath, labels))
-        # Where it cannot be made the command succeeds nevertheless: the database has it.
+        # Even if the bridge cannot be created the command succeeds, since the database has it.
         if run(*ASK, "get", "Interface", name, "ofport").strip() == _LOCAL_PORT:
             if datapath == NETDEV:
-                # Its tap outlives a switch that was killed, and the database does not know it.
+                # Its tap outlives a killed switch, and is not in the database.
                 mark = alias(Path(labels[LABEL_FOLDER]))
                 run("ip", "link", "set", "dev", name, "alias", mark)
             return Bridge(name, datapath, found)
         run(*open_vswitch.delete(name))
     raise Unavailable(
-        f"Open vSwitch {found} makes no bridge, neither with the kernel's datapath nor with its own",
-        remedy="modprobe -a openvswitch tun, as root; else its log says why (/var/log/openvswitch)",
+        f"Open vSwitch {found} cannot create a bridge, neither with the kernel's datapath nor with its own",
+        remedy="modprobe -a openvswitch tun, as root; otherwise see its log in /var/log/openvswitch",
     )
 
 
 def remove(run: Run, name: str) -> None:
-    """Remove a bridge with its ports and mirrors. Safe to repeat; quiet if the machine is gone."""
+    """Remove a bridge with its ports and mirrors. Safe to repeat; silent if the machine is gone."""
     with contextlib.suppress(TargetError):
         run(*open_vswitch.delete(name))
 
 
 def _take_away_forgotten(run: Run) -> None:
-    """Remove the bridges of our dead runs there; what cannot be removed is no reason not to run."""
+    """Remove the bridges that our dead runs left there; a failure to do so does not stop this run."""
     with contextlib.suppress(TargetError, ValueError):
         for bridge in open_vswitch.dead(run(*open_vswitch.LIST)):
             remove(run, bridge)

@@ -1,11 +1,7 @@
-"""The run's own network: a bridge in a network namespace, and what is plugged into it.
+"""The run's own network: a bridge in a network namespace, with named namespaces and taps plugged into it.
 
-The host's own network is touched in one place: one link with one address in a subnet that nothing else uses. There is
-no firewall rule, no forwarding and no default route: what is on the switch reaches what is on the switch.
-
-Network namespaces by name, as ``ip netns`` has them: made, entered, and removed.
-
-A tap: the host's end of a virtual machine's network card, as a descriptor that QEMU inherits.
+The host's own network gets one addition: a link with an address in a subnet that nothing else uses. There is no
+firewall rule, no forwarding and no default route: members of the switch reach only each other.
 """
 
 from __future__ import annotations
@@ -41,10 +37,10 @@ _CLONE_NEWNET = 0x40000000  # Linux, include/uapi/linux/sched.h
 
 
 class Namespace:
-    """A network namespace that has a name.
+    """A named network namespace.
 
     Attributes:
-        name: as ``ip netns`` shows it.
+        name: as shown by ``ip netns``.
     """
 
     def __init__(self, name: str) -> None:
@@ -52,10 +48,10 @@ class Namespace:
 
     @classmethod
     def create(cls, name: str) -> Namespace:
-        """Make it; its loopback is up.
+        """Create it, with its loopback up.
 
         Raises:
-            Unavailable: this user may not.
+            Unavailable: this user is not root.
             TargetError: the kernel refuses.
         """
         if os.geteuid() != 0:
@@ -64,30 +60,30 @@ class Namespace:
             )
         made = cls(name)
         if made.exists:
-            raise TargetError(f"there is a network namespace {name} already")
+            raise TargetError(f"a network namespace {name} already exists")
         try:
             ip("netns", "add", name)
             ip("link", "set", "lo", "up", namespace=made.path)
         except BaseException:
             with contextlib.suppress(TargetError):
                 made.delete()
-            with contextlib.suppress(OSError):  # half made, it is a file and no namespace
+            with contextlib.suppress(OSError):  # half created, it is only a file
                 made.path.unlink()
             raise
         return made
 
     @property
     def path(self) -> Path:
-        """The file by which it can be entered."""
+        """The file through which it is entered."""
         return NAMESPACES / self.name
 
     @property
     def exists(self) -> bool:
-        """Whether it is there."""
+        """Whether it exists."""
         return self.path.exists()
 
     def inside(self, work: Callable[[], T]) -> T:
-        """Call a function within it, in a thread that ends with the call; the rest of the process stays outside.
+        """Call a function inside it, in a temporary thread; the rest of the process stays outside.
 
         Raises:
             TargetError: it cannot be entered.
@@ -110,7 +106,7 @@ class Namespace:
         return results[0]
 
     def delete(self) -> None:
-        """Take its name away, and with it, once no process is in it, all its links. Safe to repeat.
+        """Remove its name; the kernel removes it with all its links once no process is inside. Safe to repeat.
 
         Raises:
             TargetError: the kernel refuses.
@@ -120,7 +116,7 @@ class Namespace:
 
 
 def _enter(path: Path) -> None:
-    """Move the calling thread into a namespace (setns(2); Python has it from 3.12 on)."""
+    """Move the calling thread into a namespace (setns(2), in Python since 3.12)."""
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -130,19 +126,19 @@ def _enter(path: Path) -> None:
         os.close(descriptor)
 
 
-# Linux, include/uapi/linux/if_tun.h. IFF_VNET_HDR lets the guest hand over large segments, as QEMU asks for.
+# Linux, include/uapi/linux/if_tun.h. IFF_VNET_HDR lets the guest send large segments, as QEMU requires.
 _TUNSETIFF = 0x400454CA
 _IFF_TAP, _IFF_NO_PI, _IFF_VNET_HDR = 0x0002, 0x1000, 0x4000
 
 
 def open_tap(namespace: Namespace, name: str) -> int:
-    """Make a tap in a namespace; it goes with its descriptor.
+    """Create a tap in a namespace: the host's end of a machine's network card, which ends with its descriptor.
 
     Returns:
         The descriptor, which the caller closes once QEMU has inherited it.
 
     Raises:
-        Unavailable: the kernel has no taps, or this user may not make one.
+        Unavailable: the kernel has no taps, or this user may not create one.
     """
 
     def make() -> int:
@@ -175,10 +171,10 @@ class Switch:
     """
 
     def __init__(self, run: Run) -> None:
-        """Make it.
+        """Create it.
 
         Raises:
-            Unavailable: this user may not make networks, or no subnet is free.
+            Unavailable: this user may not create networks, or no subnet is free.
             TargetError: the kernel refuses.
         """
         self._run = run.id
@@ -188,8 +184,8 @@ class Switch:
         self._namespace = Namespace.create(namespace_name(run.id, "switch"))
         try:
             inside = self._namespace.path
-            # No spanning tree and no delay: a port passes frames as soon as it is there. No snooping:
-            # there is no multicast querier to learn from.
+            # No spanning tree and no delay: a port forwards at once. No snooping: there is no multicast querier to
+            # learn from.
             options = ("stp_state", "0", "forward_delay", "0", "mcast_snooping", "0")
             ip("link", "add", BRIDGE, "type", "bridge", *options, namespace=inside)
             ip("link", "set", BRIDGE, "up", namespace=inside)
@@ -202,7 +198,7 @@ class Switch:
             raise
 
     def join(self, namespace: Path, *, note: str = "") -> SwitchLink:
-        """Join a network namespace by a pair of links; there the link is called ``eth0``.
+        """Join a network namespace through a pair of links; inside, the link is called ``eth0``.
 
         Args:
             namespace: its file, e.g. ``/proc/PID/ns/net``.
@@ -221,7 +217,7 @@ class Switch:
         inside = self._namespace.path
         draft = link_name(self._run, f"d{number}")
         try:
-            # Made whole in the switch's namespace, then one end is handed over: no name is taken elsewhere meanwhile.
+            # Created in the switch's namespace, then one end is moved: no name is occupied elsewhere in between.
             ip("link", "add", port, "type", "veth", "peer", "name", draft, namespace=inside)
             ip("link", "set", draft, "address", addresses.mac(address), namespace=inside)
             ip("link", "set", port, "master", BRIDGE, "up", namespace=inside)
@@ -235,11 +231,11 @@ class Switch:
         return self._link("veth", address, port, note)
 
     def card(self, *, vhost: bool = False, reaches_host: bool = False) -> Card:
-        """A network card for a virtual machine, with a tap that is plugged in.
+        """A network card for a virtual machine, with a tap plugged into the switch.
 
         Args:
-            vhost: the kernel moves the packets by itself (vhost-net), and not QEMU.
-            reaches_host: changes nothing: who is on this network reaches the host's address on it, and no other.
+            vhost: whether the kernel moves the packets (vhost-net) instead of QEMU.
+            reaches_host: ignored: members always reach the host's address on this network, and no other.
 
         Raises:
             Unavailable: the kernel has no taps, or no vhost-net.
@@ -271,7 +267,7 @@ class Switch:
         )
 
     def new_host(self) -> tuple[Namespace, SwitchLink]:
-        """Another host: a namespace of its own, joined to the switch; it goes with the switch at the latest.
+        """Another host: a namespace joined to the switch, removed with the switch at the latest.
 
         Raises:
             TargetError: the kernel refuses; or all addresses are in use.
@@ -290,11 +286,9 @@ class Switch:
         Raises:
             TargetError: the kernel refuses.
         """
-        with contextlib.suppress(TargetError):  # not made, or gone
+        with contextlib.suppress(TargetError):  # never created, or gone
             ip("link", "delete", link_name(self._run, "h"))
-        with (
-            contextlib.ExitStack() as all_of_them
-        ):  # one that cannot be removed does not spare the others
+        with contextlib.ExitStack() as all_of_them:  # a failure does not spare the others
             for namespace in [self._namespace, *self._hosts]:
                 all_of_them.callback(namespace.delete)
         self._hosts.clear()
@@ -316,7 +310,7 @@ class Switch:
 
     def _unplug(self, address: IPv4Interface, port: str) -> None:
         for name in (port, self._mirror(address)):
-            # A pair goes with either end, a tap with its last descriptor: often it is gone already.
+            # A pair ends with either end, a tap with its last descriptor: often it is already gone.
             with contextlib.suppress(TargetError):
                 ip("link", "delete", name, namespace=self._namespace.path)
         with self._lock:
@@ -324,12 +318,12 @@ class Switch:
 
 
 def _number(address: IPv4Interface) -> int:
-    """Which address of its subnet it is; by it the links are named that have it."""
+    """The address's number within its subnet, used in the names of its links."""
     return int(address.ip) - int(address.network.network_address)
 
 
 def _once(work: Callable[[], None]) -> Callable[[], None]:
-    """The work at the first call, and nothing later, when the address may be another link's."""
+    """Run the work at the first call only: later the address may belong to another link."""
     waiting = [work]
 
     def call() -> None:

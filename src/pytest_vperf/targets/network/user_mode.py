@@ -1,12 +1,12 @@
 """The network of pods for a user who is not root: QEMU's own user-mode network, in QEMU's process.
 
-QEMU speaks for the machine with sockets of its own: the machine is reached by ports of the host's loopback that QEMU
-forwards. There is no link of the kernel, each packet is taken apart and put together by QEMU, and the record says so.
-Containers and other hosts are not on it.
+QEMU acts for the machine with its own sockets: the machine is reached through ports of the host's loopback that QEMU
+forwards. There is no kernel link, every packet passes QEMU's own network stack, and the record says so. Containers
+and other hosts are not on it.
 
-By itself such a machine reaches nothing. QEMU could have it reach the host's loopback at a fixed address, but then
-all of it, and whatever the host reaches besides: databases and engines listen there, and trust who comes from there.
-A test that measures in that direction asks for it.
+By default such a machine reaches nothing. QEMU could give it the host's loopback at a fixed address, but then all of
+it, and everything else the host reaches: databases and engines listen there, and trust local clients. A test that
+measures in that direction must request it.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 
     from pytest_vperf.targets.base import Link
 
-#: The addresses of a machine, and of the host as the machine sees it (QEMU documentation, "Using the user mode
+#: Addresses of a machine, and of the host as seen by the machine (QEMU documentation, "Using the user mode
 #: network").
 GUEST, GATEWAY, PREFIX = "10.0.2.15", "10.0.2.2", 24
 _LOOPBACK = "127.0.0.1"
-#: Ports of each machine: a server's own, and one for a connection that it takes besides.
+#: Number of ports for each machine: a server's, and one for a second connection.
 _PORTS = 2
 
 
 @dataclass(frozen=True)
 class LoopbackLink:
-    """The host, as pods with a user-mode network and the host itself reach it."""
+    """The host's loopback, as reached by the host itself and by pods with a user-mode network."""
 
     kind: str = "loopback"
     ports: Sequence[int] = ()
     listen: str = _LOOPBACK
 
     def address_for(self, client: Link) -> str:
-        """Where a client reaches the host.
+        """The address at which a client reaches the host.
 
         Raises:
             Unavailable: the client is on another network.
@@ -62,7 +62,7 @@ class UserLink:
 
     Attributes:
         ports: of the host's loopback, forwarded to the same ports of the machine.
-        reaches_host: it may open connections to the host, and past it.
+        reaches_host: whether it may open connections to the host, and beyond.
     """
 
     ports: Sequence[int]
@@ -71,7 +71,7 @@ class UserLink:
     listen: str = GUEST
 
     def address_for(self, client: Link) -> str:
-        """Where a client reaches the pod; another pod does by the host.
+        """The address at which a client reaches the pod; other pods go through the host.
 
         Raises:
             Unavailable: the client is on another network.
@@ -88,7 +88,7 @@ class UserLink:
         }
 
     def close(self) -> None:
-        """It goes with QEMU."""
+        """Nothing to do: it ends with QEMU."""
 
 
 class UserNetwork:
@@ -107,10 +107,10 @@ class UserNetwork:
 
         Args:
             vhost: not available.
-            reaches_host: the machine may open connections to the host, and past it.
+            reaches_host: whether the machine may open connections to the host, and beyond.
 
         Raises:
-            Unavailable: ``vhost`` was asked for: it needs a tap.
+            Unavailable: ``vhost`` was requested, which needs a tap.
             TargetError: the host has no free ports.
         """
         if vhost:
@@ -137,15 +137,15 @@ def _where(client: Link, places: dict[str, str]) -> str:
         )
     if isinstance(client, UserLink) and not client.reaches_host:
         raise Unavailable(
-            "a pod on a user-mode network is reached, and reaches nothing: else it would reach all that listens on"
-            " the host's loopback",
+            "a pod on a user-mode network accepts connections and opens none: otherwise it would reach all that"
+            " listens on the host's loopback",
             remedy="pods.start(network=network, reaches_host=True); or run as root, for a network of the run's own",
         )
     return places[client.kind]
 
 
 def _free_ports() -> tuple[int, ...]:
-    """Ports that were free for TCP and UDP a moment ago; QEMU refuses to start where one is taken meanwhile."""
+    """Ports that are free for TCP and UDP; if one is taken before QEMU starts, QEMU refuses to."""
     found: list[int] = []
     for _ in range(100):
         with (

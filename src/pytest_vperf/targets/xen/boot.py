@@ -1,8 +1,6 @@
-"""Starting a machine on Xen: the clock runs until the agent has said, over the console, that it takes orders.
+"""A machine on Xen: its configuration, its libvirt XML, and its start, timed until its agent is ready.
 
-What a domU is made of.
-
-A machine on Xen as libvirt's XML. Pure. Format: https://libvirt.org/drvxen.html, formatdomain.html.
+Format of the XML: https://libvirt.org/drvxen.html, formatdomain.html.
 """
 
 from __future__ import annotations
@@ -25,8 +23,8 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.libvirt.connection import Connection
 
 
-#: How a machine is virtualised → libvirt's type of operating system and its machine type. ``pv`` needs no help of the
-#: processor, the others do.
+#: Virtualisation mode → libvirt's operating system type and machine type. ``pv`` needs no hardware virtualisation,
+#: the others do.
 MODES = {"pv": ("linux", "xenpv"), "pvh": ("xenpvh", "xenpvh"), "hvm": ("hvm", "xenfv")}
 
 
@@ -35,10 +33,10 @@ class XenDisk:
     """A disk.
 
     Attributes:
-        path: of the daemon's machine.
+        path: on the daemon's machine.
         format: ``raw`` or ``qcow2``.
         readonly: whether the machine may only read it.
-        block: whether it is a block device, and no file.
+        block: whether it is a block device rather than a file.
     """
 
     path: str
@@ -49,21 +47,21 @@ class XenDisk:
 
 @dataclass(frozen=True)
 class DomuConfig:
-    """A machine on Xen.
+    """The configuration of a machine on Xen.
 
     Attributes:
-        name: of the domain.
+        name: the domain's.
         mode: a key of `MODES`.
-        kernel: path of the daemon's machine.
+        kernel: its path on the daemon's machine.
         initramfs: likewise.
-        parameters: of the kernel.
-        disks: in the order in which it sees them: ``xvda``, ``xvdb``, …
+        parameters: the kernel's command line.
+        disks: in the machine's order: ``xvda``, ``xvdb``, …
         vcpus: virtual CPUs.
         memory_mib: memory in MiB.
-        limits: what it is held to.
-        bridge: that its network card is plugged into; empty: it has none.
-        mac: of its card.
-        labels: by which a run finds its own again.
+        limits: on its use of the host.
+        bridge: for its network card; empty for no card.
+        mac: its card's MAC address.
+        labels: the run's, by which leftovers are recognised.
     """
 
     name: str
@@ -81,7 +79,7 @@ class DomuConfig:
 
 
 def domain_xml(config: DomuConfig) -> str:
-    """The description that libvirt starts the machine from."""
+    """The machine's definition for libvirt."""
     system, machine = MODES[config.mode]
     domain = ElementTree.Element("domain", type="xen")
     add(domain, "name", config.name)
@@ -90,7 +88,7 @@ def domain_xml(config: DomuConfig) -> str:
     vcpu = add(domain, "vcpu", str(config.vcpus))
     if config.limits.cpuset:
         vcpu.set("cpuset", config.limits.cpuset)
-        # Xen's driver binds those processors alone that are named one by one.
+        # Xen's driver pins only vCPUs that are listed one by one.
         tune = add(domain, "cputune")
         for number in range(config.vcpus):
             add(tune, "vcpupin", vcpu=str(number), cpuset=config.limits.cpuset)
@@ -99,7 +97,7 @@ def domain_xml(config: DomuConfig) -> str:
     add(os, "kernel", config.kernel)
     add(os, "initrd", config.initramfs)
     add(os, "cmdline", config.parameters)
-    # A kernel that dies reboots, and a machine that reboots is not the one that was started.
+    # A kernel that panics reboots, and a rebooted machine is no longer the one that was started.
     for event in ("on_poweroff", "on_reboot", "on_crash"):
         add(domain, event, "destroy")
     devices = add(domain, "devices")
@@ -116,7 +114,7 @@ def domain_xml(config: DomuConfig) -> str:
 
 def _disk(devices: ElementTree.Element, name: str, disk: XenDisk) -> None:
     element = add(devices, "disk", type="block" if disk.block else "file", device="disk")
-    # Xen's own back end in the host's kernel where it can; only QEMU's knows overlays.
+    # Xen's backend in the host's kernel where possible; only QEMU's supports overlays.
     driver = "qemu" if disk.format == "qcow2" else "phy"
     add(element, "driver", name=driver, type=disk.format)
     add(element, "source", **{"dev" if disk.block else "file": disk.path})
@@ -127,14 +125,14 @@ def _disk(devices: ElementTree.Element, name: str, disk: XenDisk) -> None:
 
 @dataclass
 class Booted:
-    """A machine whose agent takes orders.
+    """A machine whose agent is ready.
 
     Attributes:
         domain: the machine.
-        speaker: over which it is spoken to.
-        began: the request, on time.perf_counter()'s clock.
+        speaker: reaches its agent.
+        began: time of the request, on time.perf_counter()'s clock.
         marks: the end of each phase so far, on that clock.
-        deadline: when it is given up.
+        deadline: of the start, on that clock.
     """
 
     domain: Domain
@@ -153,10 +151,10 @@ class Booted:
             self.domain.destroy()
 
     def await_frame(self, wanted: Type, phase: str) -> None:
-        """Wait for a frame, whose coming is the end of a phase.
+        """Wait for a frame whose arrival ends a phase.
 
         Raises:
-            CannotStart: the machine ended, or says that it cannot.
+            CannotStart: the machine ended, or its agent reports a failure.
             TimedOut: the deadline passed.
         """
         name = self.domain.name
@@ -194,7 +192,7 @@ class Booted:
         return frames
 
     def frames(self, deadline: float) -> list[Frame]:
-        """What came and nobody awaited; what comes until the deadline if there is nothing.
+        """Frames received but not awaited; if none, those that arrive before the deadline.
 
         Raises:
             CannotStart: the machine ended.
@@ -220,13 +218,13 @@ def boot(
         connection: to a daemon with Xen's driver.
         config: the machine.
         name: in messages and reports.
-        kernel_line: what its first process prints first: the end of the phase ``kernel``.
+        kernel_line: the first line of its first process, which ends the phase ``kernel``.
         timeout: seconds for the whole start.
-        opened: called as soon as the machine has opened its files, whether it then starts or not.
+        opened: called once the machine has opened its files, or its start has failed.
 
     Raises:
-        CannotStart: libvirt or Xen refuses, or the machine ended; the message has its last words.
-        TimedOut: its agent was not there within ``timeout``.
+        CannotStart: libvirt or Xen refuses, or the machine ended; with the end of its output.
+        TimedOut: its agent was not ready within ``timeout``.
         CannotConnect: the daemon has gone.
     """
     libvirt = connection.libvirt
@@ -235,7 +233,7 @@ def boot(
     began = time.perf_counter()
     deadline = began + timeout
     try:
-        # Made stopped, so that nothing it prints is missed. Xen's driver ends no machine with its client.
+        # Created paused, so that no output is missed. Xen's driver cannot end a machine with its client.
         domain.create(description, libvirt.VIR_DOMAIN_START_PAUSED)
         console = domain.console = WireConsole(connection, domain.handle, (kernel_line,))
         domain.resume()
@@ -250,7 +248,7 @@ def boot(
         printed = console.when(kernel_line)
         if printed is not None:
             booted.marks["kernel"] = printed
-        # Its drivers are up, so its disks are open.
+        # Its drivers are running, so its disks are open.
         opened()
         return booted
     except BaseException:

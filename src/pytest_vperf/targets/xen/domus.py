@@ -1,18 +1,11 @@
-"""What a test asks for domUs: starts them, each owned by the test's scope.
+"""DomUs: full machines on Xen, started through libvirt, reached over their consoles, their limits read back from Xen.
 
-A domU: a full machine on Xen, started through libvirt, spoken to over its console.
+A machine's pinning is read back with ``xl`` on the host (format: Xen, tools/xl/xl_vcpu.c, the same from 4.14 to
+4.19). libvirt cannot do it: it first asks for the host's processors (virNodeGetCPUMap), which Xen's driver does not
+implement.
 
-Which processors of its host a machine on Xen may run on, as Xen has them: ``xl`` tells, on the host.
-
-libvirt does not: its question for a machine's pinning begins with one for the host's processors (virNodeGetCPUMap),
-which Xen's driver has no answer to. Format: Xen, tools/xl/xl_vcpu.c, the same from 4.14 to 4.19.
-
-Weights and caps of Xen's credit schedulers, by the names that they have on every target.
-
-Source: xl(1), sched-credit2: a weight is from 1 to 65535, 256 by default; a cap is in percent of one processor, and 0
-is none.
-
-What a Xen host can do, and how its scheduler is told a machine's weight: through libvirt, read back.
+Weights and caps are those of Xen's credit schedulers. Source: xl(1), sched-credit2: a weight is from 1 to 65535, 256
+by default; a cap is in percent of one processor, and 0 means none.
 """
 
 from __future__ import annotations
@@ -60,17 +53,17 @@ if TYPE_CHECKING:
 
 #: The phases of a start, in order. Each ends where the next begins:
 #:
-#:     process    request → libvirt has had Xen build the machine, and lets it go
+#:     process    request → Xen has built the machine, and libvirt resumes it
 #:     kernel     → the kernel's first process has printed
-#:     agent      → the agent has said that it takes orders: after the whole userspace, of a full machine
-#:     container  → of a pod: the container's process has been executed
+#:     agent      → the agent is ready, which on a full machine is after the whole userspace
+#:     container  → pods only: the container's process has been executed
 #:
-#: All are dated when they reach this process, on its monotonic clock. There is no firmware: Xen loads the kernel.
+#: Each is timestamped on arrival in this process, on its monotonic clock. There is no firmware: Xen loads the kernel.
 PHASES = ("process", "kernel", "agent", "container")
 
 
 class Domu(WholeMachine, AgentTarget):
-    """A running machine on Xen. Made by `pytest_vperf.targets.xen.domus.Domus` and `XenPods`; a Target.
+    """A running machine on Xen, a Target, started by `pytest_vperf.targets.xen.domus.Domus` or `XenPods`.
 
     Args:
         kind: ``domu`` or ``pod``.
@@ -96,7 +89,7 @@ class Domu(WholeMachine, AgentTarget):
 
     @property
     def startup_time(self) -> Quantity:
-        """From the request until it takes orders, or its container runs, in ms, with `PHASES` as parts."""
+        """Time in ms from the request until its agent is ready, or its container runs, with `PHASES` as parts."""
         return startup_quantity(self._booted.began, self._booted.marks, PHASES)
 
     def facts(self) -> Facts:
@@ -105,11 +98,11 @@ class Domu(WholeMachine, AgentTarget):
         return Facts(self._kind, self.name, {**self._details, **network})
 
     def usage(self) -> Usage:
-        """CPU time and memory, as Xen accounts for them."""
+        """CPU time and memory, as accounted by Xen."""
         return self._domain.usage()
 
 
-#: A user's PATH need not have the folders of the system's programs. ``xl info`` says how many processors are "all".
+#: A user's PATH may lack the sbin folders. ``xl info`` tells how many processors "all" stands for.
 _ASK = 'PATH="$PATH:/usr/sbin:/sbin"; xl vcpu-list "$1" && xl info'
 _ITSELF = "0"
 #: Name, ID, number, processor or "-", state, seconds, hard affinity / soft affinity.
@@ -121,12 +114,12 @@ _NOT_READ = "the pinning of machines on Xen cannot be read back"
 
 
 def reader(daemon: Daemon, limits: Limits) -> Target | None:
-    """The machine that tells the pinning of a daemon's machines; ``None`` where they shall have none.
+    """The host from which machines' pinning is read back; ``None`` if ``limits`` sets no pinning.
 
-    It is asked about itself once, so that no machine is started whose pinning nobody could tell.
+    It is asked for its own pinning once, so that no machine is started whose pinning could not be read.
 
     Raises:
-        Unavailable: it cannot be reached, or does not tell.
+        Unavailable: the host cannot be reached, or does not tell.
     """
     if limits.cpuset is None:
         return None
@@ -134,14 +127,14 @@ def reader(daemon: Daemon, limits: Limits) -> Target | None:
         return daemon.shell(_check)
     except CannotConnect as error:
         raise Unavailable(
-            f"{_NOT_READ}: {error}", remedy="have ssh let you in there as root, without a question"
+            f"{_NOT_READ}: {error}", remedy="set up ssh to log in there as root without a prompt"
         ) from None
     except Unavailable as error:
         raise Unavailable(f"{_NOT_READ}: {error.reason}", remedy=error.remedy) from None
 
 
 def _check(host: Target) -> None:
-    """Make sure that a machine tells its own.
+    """Make sure that a host tells its own pinning.
 
     Raises:
         Unavailable: it does not.
@@ -163,16 +156,16 @@ def _check(host: Target) -> None:
 
 
 def pinned(host: Target | None, domain: Domain, limits: Limits, vcpus: int) -> dict[str, str]:
-    """The processors that each of a machine's may run on, read back: for its facts.
+    """A machine's pinning, read back, for its facts; empty if none was requested.
 
     Args:
-        host: as `reader` gave it.
+        host: from `reader`.
         domain: the machine.
-        limits: what was asked for.
-        vcpus: how many it has.
+        limits: as requested.
+        vcpus: the number of its vCPUs.
 
     Raises:
-        CannotStart: Xen has others than were asked for, or does not tell.
+        CannotStart: Xen has another pinning than requested, or does not tell.
         CannotConnect: the host is gone.
     """
     if host is None or limits.cpuset is None:
@@ -198,15 +191,15 @@ def pinned(host: Target | None, domain: Domain, limits: Limits, vcpus: int) -> d
 
 
 def affinity(said: str) -> dict[int, set[int]]:
-    """The number of each processor of a machine → those of the host that it may run on (hard affinity).
+    """Number of each vCPU of a machine → processors of the host that it may run on (hard affinity).
 
-    One that runs nowhere at the moment has some, too.
+    An idle vCPU has an affinity too.
 
     Args:
-        said: by ``xl vcpu-list MACHINE``, and by ``xl info`` after that.
+        said: output of ``xl vcpu-list MACHINE``, followed by that of ``xl info``.
 
     Raises:
-        ValueError: it is not understood; with its first lines.
+        ValueError: the output is not understood; with its first lines.
     """
     found: dict[int, set[int]] = {}
     for line in _LINE.finditer(said):
@@ -227,7 +220,7 @@ def affinity(said: str) -> dict[int, set[int]]:
 
 
 def _not_understood(said: str) -> str:
-    return f"what xl vcpu-list says is not understood: {said[:300]!r}"
+    return f"the output of xl vcpu-list is not understood: {said[:300]!r}"
 
 
 def _ask(host: Target, machine: str) -> Completed:
@@ -244,10 +237,10 @@ _DEFAULT_SHARES = 1024
 
 
 def weight_of(limits: Limits) -> int | None:
-    """Xen's weight for ``cpu_shares``: the ratio of two is kept, and both defaults are each other's.
+    """Xen's weight for ``cpu_shares``: ratios are kept, and the default maps to Xen's default.
 
     Raises:
-        CannotStart: it is beyond what Xen takes.
+        CannotStart: it is outside Xen's range.
     """
     if limits.cpu_shares is None:
         return None
@@ -265,11 +258,11 @@ def cap_of(limits: Limits) -> int | None:
 
 
 def need_mode(connection: Connection, mode: str) -> None:
-    """Make sure that the host has machines of a mode.
+    """Make sure that a host can run machines in a mode.
 
     Raises:
-        Unavailable: it has not, or it is no Xen host.
-        CannotStart: what libvirt says of it is no XML.
+        Unavailable: it cannot, or is not a Xen host.
+        CannotStart: libvirt's description of the host is not XML.
     """
     where = f"libvirt at {connection.shown}"
     libvirt = connection.libvirt
@@ -287,16 +280,16 @@ def need_mode(connection: Connection, mode: str) -> None:
             remedy="--vperf-lab=xen for an emulated one, or a host that runs Xen",
         )
     raise Unavailable(
-        f"{where} has no machines of the mode {mode}: its processor does not help Xen (or may not)",
-        remedy="mode='pv' needs no help",
+        f"{where} cannot run machines in the mode {mode}: it has no hardware virtualisation, or Xen may not use it",
+        remedy="mode='pv' needs none",
     )
 
 
 def set_limits(domain: Domain, limits: Limits) -> dict[str, str]:
-    """Have Xen's scheduler hold a machine to its limits; them, as Xen has them.
+    """Set a machine's limits in Xen's scheduler; return them as read back.
 
     Raises:
-        CannotStart: Xen has another value than was asked for, or takes none.
+        CannotStart: Xen has another value than requested, or refuses it.
     """
     asked = {
         name: value
@@ -327,10 +320,10 @@ def finished(
     environment: Mapping[str, str] = ENVIRONMENT,
     **how: str,
 ) -> Domu:
-    """The target of a machine that runs: held to its limits, which are read back; ``host`` is as of `reader`.
+    """Set a running machine's limits, read them back and return its target; ``host`` is from `reader`.
 
     Raises:
-        CannotStart: Xen has other limits than were asked for, or does not tell.
+        CannotStart: Xen has other limits than requested, or does not tell.
     """
     details = {
         "accelerator": "xen",
@@ -343,9 +336,9 @@ def finished(
     return Domu(kind, booted, details, rootfs, environment)
 
 
-#: What the kernel is told: nothing but its death is printed on the console, which carries the agent's frames. It
-#: stays for some seconds then: of a machine that Xen has ended the rest of the console is lost. With a loglevel of 0
-#: it would die without a word (include/linux/printk.h, console_verbose).
+#: The kernel's command line. The console carries the agent's frames, so only a panic is printed there; with a
+#: loglevel of 0 even that would not be (include/linux/printk.h, console_verbose). A panicked kernel stays for some
+#: seconds, because Xen drops the unread console output of a machine that has ended.
 PARAMETERS = (
     *("console=hvc0", "vperf.wire=hvc0", "quiet", "loglevel=1", "panic=5"),
     *(
@@ -356,8 +349,8 @@ PARAMETERS = (
         "systemd.log_target=journal",
     ),
 )
-#: The share of the free memory that machines may have as theirs: Xen keeps page tables and more of each (libxl,
-#: ``libxl_domain_need_memory``: of 512 MiB some 6 MiB).
+#: The share of free memory that machines may have as their own. Xen needs the rest for page tables and the like
+#: (libxl, ``libxl_domain_need_memory``: some 6 MiB for a machine with 512 MiB).
 _THEIRS = 0.95
 
 
@@ -370,16 +363,16 @@ class Domus(Machines):
         return self._like(_scope=scope, _host=None)
 
     def memory_each(self, machines: int, most: str) -> str:
-        """As of all machines; of what Xen has to give, which dom0 does not see."""
+        """As `Machines.memory_each`, but from Xen's free memory, which dom0 does not see."""
         shown = self.daemon.connection.shown
         return share_of_memory(_THEIRS * self.free_memory(), machines, most, f"Xen at {shown}")
 
     def free_memory(self) -> int:
-        """Bytes that Xen has to give.
+        """Xen's free memory, in bytes.
 
         Raises:
             Unavailable: there is no daemon with Xen's driver.
-            CannotConnect: it has gone.
+            CannotConnect: the daemon is gone.
             CannotStart: it does not tell.
         """
         connection = self.daemon.connection
@@ -401,23 +394,23 @@ class Domus(Machines):
         disks: Sequence[Disk | CappedDisk] = (),
         network: VirtualNetwork | None = None,
     ) -> Domu:
-        """Start a domU and wait until its agent takes orders.
+        """Start a domU and wait until its agent is ready.
 
         Args:
             vcpus: virtual CPUs.
             memory: the machine's memory, e.g. ``512 MiB``.
-            init: ``systemd`` boots a full userspace, ``small`` hardly any.
-            mode: ``pv``, or ``pvh`` or ``hvm`` where the host's processor helps.
-            cpus: how many of its host's CPUs' time it may use, e.g. 0.5: Xen's cap.
+            init: ``systemd`` boots a full userspace, ``small`` a minimal one.
+            mode: ``pv``; ``pvh`` or ``hvm`` need hardware virtualisation on the host.
+            cpus: CPU time it may use, in host CPUs, e.g. 0.5: Xen's cap.
             cpuset: the host's CPUs that it may run on, e.g. ``0-1``.
-            cpu_shares: its weight against others of the host; 1024 is the usual one, Xen's 256.
-            disks: of `disks`, as further disks of the machine, at `Disk.where`; Xen has no caps for them.
-            network: what its network card is plugged into, of the same fixture; ``None``: it has none.
+            cpu_shares: its weight against others on the host; the default is 1024, which is 256 for Xen.
+            disks: from `disks`, as further disks of the machine, at `Disk.where`; Xen cannot cap them.
+            network: the same fixture's, for its network card; ``None`` for no card.
 
         Raises:
-            Unavailable: there can be no such domU here: the claim is not measured.
-            CannotStart: the start failed, or an argument makes no sense.
-            CannotConnect: the daemon has gone.
+            Unavailable: such a domU cannot run here: the claim is not measured.
+            CannotStart: the start failed, or an argument is invalid.
+            CannotConnect: the daemon is gone.
             TimedOut: it took longer than the time limit.
         """
         present, caps = attached(disks)

@@ -1,4 +1,4 @@
-"""Pods on Xen: the pod's kernel, first root and image, started as a machine of Xen's through libvirt."""
+"""Pods on Xen: the pod's kernel, initramfs and image, started as a Xen machine through libvirt."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.xen.domus import Domu
 
 NAME = "pod xen"
-#: What the kernel is told; see `pytest_vperf.targets.xen.domus`.
+#: The kernel's command line; see `pytest_vperf.targets.xen.domus`.
 PARAMETERS = (
     "console=hvc0 vperf.wire=hvc0 quiet loglevel=1 panic=5 cryptomgr.notests random.trust_cpu=on"
 )
 
 
 class XenPods:
-    """Starts pods on Xen; as `pytest_vperf.targets.pod.pods.Pods` starts those of QEMU.
+    """Starts pods on Xen, as `pytest_vperf.targets.pod.pods.Pods` does on QEMU.
 
     Args:
-        daemon: gives a libvirt daemon with Xen's driver; called at the first start.
-        assets: gives what pods are started from; likewise.
+        daemon: returns a libvirt daemon with Xen's driver; called at the first start.
+        assets: returns what pods are started from; likewise.
         scope: owns the pods.
-        timeout: seconds that one start may take.
+        timeout: of one start, in seconds.
     """
 
     accelerator = "xen"
@@ -75,15 +75,15 @@ class XenPods:
             vcpus: virtual CPUs.
             memory: the machine's memory, e.g. ``512 MiB``.
             command: the container's process.
-            cpus: how many of its host's CPUs' time it may use, e.g. 0.5.
+            cpus: CPU time it may use, in host CPUs, e.g. 0.5.
             cpuset: the host's CPUs that it may run on, e.g. ``0-1``.
-            cpu_shares: its weight against others of the host; 1024 is the usual one, Xen's 256.
+            cpu_shares: its weight against others on the host; the default is 1024, which is 256 for Xen.
             replaceable: not available.
 
         Raises:
-            Unavailable: there is no Xen host, or it does not tell its pinning: the claim is not measured.
-            CannotStart: the start failed, or an argument makes no sense.
-            CannotConnect: the daemon has gone.
+            Unavailable: there is no Xen host, or pinning cannot be read back: the claim is not measured.
+            CannotStart: the start failed, or an argument is invalid.
+            CannotConnect: the daemon is gone.
             TimedOut: it took longer than the time limit.
         """
         limits = Limits(cpus, cpuset, cpu_shares)
@@ -122,7 +122,7 @@ class XenPods:
                 name,
                 kernel_line=AGENT_LINE,
                 timeout=self._timeout,
-                opened=lambda: None,  # it may only read its disk, which is kept
+                opened=lambda: None,  # its disk is read-only and kept
             )
         with booted:
             payload = command_payload(tuple(command), dict(DEFAULT_ENVIRONMENT), "/")
@@ -137,7 +137,7 @@ class XenPods:
 
 
 def _initramfs(daemon: Daemon, kernel: GuestKernel) -> str:
-    """The path, there, of a pod's first root on Xen."""
+    """The path of a Xen pod's initramfs on the daemon's machine."""
 
     def make() -> tuple[Path, str]:
         file = build_initramfs(kernel, needed=guest_kernel.MODULES_NEEDED_ON_XEN)

@@ -385,7 +385,7 @@ def test_an_answer_that_makes_no_sense_is_said(
     machine.answers[command] = lambda **_: answer
     with pytest.raises(TargetError) as caught:
         ask(machine.agent())
-    assert str(caught.value) == (f"guest tcg: what its agent answered to {command} makes no sense")
+    assert str(caught.value) == (f"guest tcg: its agent's answer to {command} is invalid")
 
 
 def test_a_file_that_brings_nothing_more_has_ended(machine: Guest) -> None:

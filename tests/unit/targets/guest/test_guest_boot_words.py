@@ -71,7 +71,7 @@ def test_a_guest_that_ends(seen: dict[str, float], phase: str) -> None:
         (
             {"firmware": 2.0, "kernel": 3.0},
             "userspace",
-            "; it runs, but its agent never came: qemu-guest-agent has to be in its image, and be started",
+            "; it runs, but its agent never connected: its image must contain qemu-guest-agent and start it",
         ),
     ],
 )
@@ -134,4 +134,4 @@ def test_an_accelerator_that_is_none(
     config: Any = SimpleNamespace(kind="kvm")
     with pytest.raises(CannotStart) as caught:
         module._accelerator(machine.domain, config)
-    assert str(caught.value) == "guest tcg: what QEMU answered to query-kvm makes no sense"
+    assert str(caught.value) == "guest tcg: QEMU's answer to query-kvm is invalid"

@@ -196,7 +196,9 @@ def test_a_guest_that_is_gone_is_not_taken_for_long_output(guest: Guest, machine
 def test_bad_commands_are_refused(guest: Guest, machine: Machine) -> None:
     with pytest.raises(ValueError, match="a command has at least one word"):
         guest.run([])
-    with pytest.raises(TargetError, match="guest tcg: a word of a command has a NUL character"):
+    with pytest.raises(
+        TargetError, match="guest tcg: an argument of a command has a NUL character"
+    ):
         guest.run(["a", "b\0"])
     assert machine.orders == []
 

@@ -178,7 +178,7 @@ def test_files_that_are_not_tar_archives_are_refused(tar: Path) -> None:
     with pytest.raises(CannotStart) as caught:
         write_ext4(broken, tar.with_name("disk"), SIZE)
     assert str(caught.value).startswith(
-        f"{broken} cannot be made a disk: tar: This does not look like a tar archive"
+        f"no disk can be built from {broken}: tar: This does not look like a tar archive"
     )
     assert not tar.with_name("disk").exists()
 

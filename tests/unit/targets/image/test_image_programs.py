@@ -199,7 +199,7 @@ def test_programs_that_the_host_cannot_run(image: Callable[..., Rootfs]) -> None
     for name, why in {
         "cat": f"its loader {elf.interpreter} is not in the image",
         "arm": "it is a program for aarch64",
-        "script": "it is a script, which has its interpreter by another path",
+        "script": "it is a script, whose interpreter has another path here",
     }.items():
         with pytest.raises(Unavailable) as caught:
             ImagePrograms(rootfs).in_place(name)

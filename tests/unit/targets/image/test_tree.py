@@ -102,7 +102,7 @@ def test_hostile_archives_are_refused(tmp_path: Path) -> None:
             (FILE, "l/b", "", 0o644),
         ],
         r"has 'a' twice, once as a folder$": [(FOLDER, "a", "", 0o755), (LINK, "a", "/etc", 0o777)],
-        r"has 'h' as another name of '/etc/passwd', which it does not have before$": [
+        r"has 'h' as a hard link to '/etc/passwd', which does not precede it$": [
             (HARD, "h", "/etc/passwd", 0)
         ],
     }

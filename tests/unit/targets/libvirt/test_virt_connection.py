@@ -38,7 +38,7 @@ def test_a_connection_that_was_closed(test_driver: Connection) -> None:
     assert not test_driver.is_alive
     with pytest.raises(
         CannotConnect,
-        match=r"^libvirt at test:///default: the connection to libvirt is gone while it was to tell its versions: ",
+        match=r"^libvirt at test:///default: the connection to libvirt was lost while it was to tell its versions: ",
     ):
         test_driver.versions()
 

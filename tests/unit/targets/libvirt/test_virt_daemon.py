@@ -98,7 +98,7 @@ def test_a_file_that_has_gone_is_said_to_and_made_again(
         raise CannotStart("domu pv: libvirt could not start it", target="domu pv")
     assert str(caught.value) == (
         "domu pv: libvirt could not start it\n"
-        f"libvirt at test:///default: {path} was uploaded, and has gone since;"
+        f"libvirt at test:///default: {path} was uploaded but has since gone;"
         " the next start uploads it again"
     )
     assert caught.value.target == "domu pv"
@@ -124,7 +124,7 @@ def test_a_disk_whose_base_has_gone(daemon: Daemon, pool: Pool, tmp_path: Path) 
     daemon.file("kernel", Maker(tmp_path / "none"))
     pool.take("kernel-1-aaaa")
     daemon.storage.overlay("vperf-1.qcow2", "/base", 1 << 20)
-    with pytest.raises(CannotStart, match="kernel-1-aaaa was uploaded, and has gone since"):
+    with pytest.raises(CannotStart, match="kernel-1-aaaa was uploaded but has since gone"):
         daemon.storage.overlay("vperf-1.qcow2", "/base", 1 << 20)
 
 

@@ -59,7 +59,7 @@ def test_a_connection_that_is_gone_is_told_from_a_refusal(
     if lost:
         assert isinstance(made, CannotConnect)
         assert str(made) == (
-            "guest kvm: the connection to libvirt is gone while it was to start it: words"
+            "guest kvm: the connection to libvirt was lost while it was to start it: words"
         )
     else:
         assert isinstance(made, CannotStart)

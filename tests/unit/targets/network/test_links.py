@@ -77,7 +77,7 @@ def test_pod_with_a_user_mode_network_is_reached_and_reaches_nothing() -> None:
     pod, host = UserLink((20_001, 20_002)), LoopbackLink()
     assert pod.address_for(host) == "127.0.0.1"
     for server in (host, UserLink((1, 2))):
-        with pytest.raises(Unavailable, match="is reached, and reaches nothing") as caught:
+        with pytest.raises(Unavailable, match="accepts connections and opens none") as caught:
             server.address_for(pod)
         assert caught.value.remedy.startswith("pods.start(network=network, reaches_host=True)")
     assert pod.details()["network_reach"] == "nothing"

@@ -51,6 +51,6 @@ def test_a_machine_that_takes_no_address_has_no_link() -> None:
     with pytest.raises(Unavailable) as caught:
         on_loopback(machine)
     assert str(caught.value) == (
-        "the loopback device of pod tcg qboot takes no address: RTNETLINK answers: Operation not permitted"
+        "the loopback device of pod tcg qboot cannot be given an address: RTNETLINK answers: Operation not permitted"
     )
     assert machine.link is None

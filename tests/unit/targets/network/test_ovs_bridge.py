@@ -78,8 +78,8 @@ def test_with_neither() -> None:
     with pytest.raises(Unavailable) as caught:
         make(far)
     assert str(caught.value) == (
-        "Open vSwitch 3.1.0 makes no bridge, neither with the kernel's datapath nor with its own (to mend it:"
-        " modprobe -a openvswitch tun, as root; else its log says why (/var/log/openvswitch))"
+        "Open vSwitch 3.1.0 cannot create a bridge, neither with the kernel's datapath nor with its own (to mend it:"
+        " modprobe -a openvswitch tun, as root; otherwise see its log in /var/log/openvswitch)"
     )
     assert far.told[-1] == f"{ASK} --if-exists del-br vp0a1b2c3dn0"
 

@@ -104,7 +104,7 @@ def test_another_refusal_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(TargetError, match="ip link add x: File exists") as caught:
         ip("link", "add", "x")
     assert not isinstance(caught.value, Unavailable)
-    with pytest.raises(TargetError, match="what ip says is not understood: hello"):
+    with pytest.raises(TargetError, match="ip's output is not understood: hello"):
         ip_json("link", "show")
 
 

@@ -101,6 +101,6 @@ def test_a_namespace_half_made_is_removed(run: Run, monkeypatch: pytest.MonkeyPa
 
 def test_a_namespace_of_that_name_is_left_alone(made: Switch) -> None:
     name = made._namespace.name
-    with pytest.raises(TargetError, match=f"there is a network namespace {name} already"):
+    with pytest.raises(TargetError, match=f"a network namespace {name} already exists"):
         Namespace.create(name)
     assert made._namespace.exists

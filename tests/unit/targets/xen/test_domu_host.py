@@ -109,10 +109,10 @@ def test_a_host_whose_processor_does_not_help(libvirt: ModuleType, mode: str) ->
     with pytest.raises(Unavailable) as caught:
         need_mode(host(libvirt, "xenpv"), mode)
     assert caught.value.reason == (
-        f"libvirt at xen+ssh://host/ has no machines of the mode {mode}:"
-        " its processor does not help Xen (or may not)"
+        f"libvirt at xen+ssh://host/ cannot run machines in the mode {mode}:"
+        " it has no hardware virtualisation, or Xen may not use it"
     )
-    assert caught.value.remedy == "mode='pv' needs no help"
+    assert caught.value.remedy == "mode='pv' needs none"
 
 
 @pytest.mark.parametrize("mode", ["pv", "hvm"])
@@ -202,5 +202,5 @@ def test_a_host_whose_description_is_no_xml(libvirt: ModuleType) -> None:
     with pytest.raises(CannotStart) as caught:
         need_mode(connection, "pv")
     assert str(caught.value) == (
-        "libvirt at xen+ssh://host/: what libvirt says of it is no XML: no element found: line 1, column 14"
+        "libvirt at xen+ssh://host/: libvirt's description of it is not XML: no element found: line 1, column 14"
     )

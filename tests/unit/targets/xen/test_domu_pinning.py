@@ -89,7 +89,9 @@ def test_a_long_name_and_a_long_life() -> None:
     ],
 )
 def test_output_that_cannot_be_parsed(said: str) -> None:
-    with pytest.raises(ValueError, match="what xl vcpu-list says is not understood: ") as caught:
+    with pytest.raises(
+        ValueError, match="the output of xl vcpu-list is not understood: "
+    ) as caught:
         affinity(said)
     assert repr(said[:300]) in str(caught.value)
 
@@ -186,7 +188,7 @@ def test_a_machine_of_which_xl_says_something_else() -> None:
     with pytest.raises(CannotStart) as caught:
         read_back("0", (0, "hello\n", ""))
     assert str(caught.value) == (
-        "domu pv (lab xen): what xl vcpu-list says is not understood: 'hello\\n'"
+        "domu pv (lab xen): the output of xl vcpu-list is not understood: 'hello\\n'"
     )
 
 
@@ -212,7 +214,7 @@ def test_a_machine_of_which_xl_says_something_else() -> None:
         ),
         (
             (0, "hello\n", ""),
-            "xl on host (lab xen): what xl vcpu-list says is not understood: 'hello\\n'",
+            "xl on host (lab xen): the output of xl vcpu-list is not understood: 'hello\\n'",
             "",
         ),
     ],
@@ -236,7 +238,7 @@ def test_a_host_that_does_not_tell(answer: tuple[int, str, str], reason: str, re
         (
             CannotConnect("host: ssh cannot reach h: Permission denied (publickey)."),
             "host: ssh cannot reach h: Permission denied (publickey).",
-            "have ssh let you in there as root, without a question",
+            "set up ssh to log in there as root without a prompt",
         ),
     ],
 )
