@@ -6,8 +6,8 @@ With ``--apply`` they are changed, for as long as a command runs or somebody wai
 from __future__ import annotations
 
 import contextlib
+import math
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from pytest_vperf.machine import noise_settings, noise_warnings, tuning
 from pytest_vperf.machine.tuning import Busy, TuningError
 from pytest_vperf.reporting.console import say, tell
+from pytest_vperf.targets.process import ready
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -171,13 +172,14 @@ def _wait_for_end(ended: socket.socket) -> None:
     if _can_end(0):
         watched.append(0)
     while True:
-        ready, _, _ = select.select(watched, [], [])
-        if ended in ready:
+        readable, _ = ready(watched, [], math.inf)
+        if ended in readable:
             return
-        with contextlib.suppress(OSError):
-            if os.read(0, 4096):
-                continue
-        return
+        if 0 in readable:
+            with contextlib.suppress(OSError):
+                if os.read(0, 4096):
+                    continue
+            return
 
 
 def _can_end(descriptor: int) -> bool:

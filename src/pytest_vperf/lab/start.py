@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import select
 import signal
 import socket
 import subprocess
@@ -28,7 +27,7 @@ from pytest_vperf.targets.image.rootfs import default_rootfs
 from pytest_vperf.targets.pod import assets, sandbox
 from pytest_vperf.targets.pod.probe import probe
 from pytest_vperf.targets.pod.qmp import QmpError
-from pytest_vperf.targets.process import Finished, OutOfTime, run_process
+from pytest_vperf.targets.process import Finished, OutOfTime, ready, run_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -235,7 +234,7 @@ def await_ready(folder: Path, pid: int, kind: Kind, deadline: float) -> None:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TimedOut(f"lab {kind.name} was not ready in time{_last_words(folder)}")
-            readable, _, _ = select.select([port], [], [], min(left, 1.0))
+            readable, _ = ready([port], [], min(left, 1.0))
             chunk = port.recv(4096) if readable else None
             said += chunk or b""
             if chunk == b"" or not state.processes(folder, pid):

@@ -1,6 +1,6 @@
 """A process of the host, run to its end within a time limit, with everything that it started.
 
-Waits for sockets, also where the process has so many that select(2), which knows 1024, cannot.
+Waits for sockets and files, however many the process has open.
 
 What a target sends: a command's output, and a file. Neither may fill this machine's memory or its disk.
 
@@ -12,22 +12,19 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
-import math
 import os
 import secrets
-import select
 import selectors
 import signal
 import stat
 import subprocess
 import time
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, BinaryIO
+from typing import IO, TYPE_CHECKING, BinaryIO, Protocol, TypeVar
 
 from pytest_vperf.targets.base import MOST_OUTPUT, TargetError, TooMuchOutput
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
@@ -36,31 +33,45 @@ if TYPE_CHECKING:
 
 #: Milliseconds that poll(2) takes: an int.
 _LONGEST = (1 << 31) - 1
-_READABLE = select.POLLIN | select.POLLHUP | select.POLLERR | select.POLLNVAL
-_WRITABLE = select.POLLOUT | select.POLLHUP | select.POLLERR | select.POLLNVAL
+#: What can be waited for: a descriptor, or what has one.
+Waitable = TypeVar("Waitable", bound="int | HasDescriptor")
+
+
+class HasDescriptor(Protocol):
+    """A socket, a pipe, a file."""
+
+    def fileno(self) -> int:
+        """Its descriptor."""
+        ...
 
 
 def ready(
-    readers: Sequence[socket.socket], writers: Sequence[socket.socket], seconds: float
-) -> tuple[list[socket.socket], list[socket.socket]]:
-    """Which of the sockets have something to read, or take something; an end and an error are to be read, too.
+    readers: Sequence[Waitable], writers: Sequence[Waitable], seconds: float
+) -> tuple[list[Waitable], list[Waitable]]:
+    """Which of some files have something to read, or can be written to; an end and an error count as readable.
 
     Args:
         readers: to be read.
         writers: to be written to.
-        seconds: to wait at most; after 24 days nothing is ready, whatever was asked for.
+        seconds: to wait at most; capped at 24 days.
+
+    Raises:
+        ValueError: one of them is closed.
     """
-    wanted: dict[int, int] = {}
-    for sockets, events in ((readers, select.POLLIN), (writers, select.POLLOUT)):
-        for each in sockets:
-            wanted[each.fileno()] = wanted.get(each.fileno(), 0) | events
-    poll = select.poll()
-    for descriptor, events in wanted.items():
-        poll.register(descriptor, events)
-    found = dict(poll.poll(math.ceil(min(max(0.0, seconds) * 1000, _LONGEST))))
+    wanted = dict.fromkeys(readers, selectors.EVENT_READ)
+    for each in writers:
+        wanted[each] = wanted.get(each, 0) | selectors.EVENT_WRITE
+    # poll(2): select(2) knows no descriptor above 1023, and epoll(7) no regular file.
+    with selectors.PollSelector() as selector:
+        for each, events in wanted.items():
+            selector.register(each, events)
+        found = {
+            key.fileobj: events
+            for key, events in selector.select(min(max(0.0, seconds), _LONGEST / 1000))
+        }
     return (
-        [each for each in readers if found.get(each.fileno(), 0) & _READABLE],
-        [each for each in writers if found.get(each.fileno(), 0) & _WRITABLE],
+        [each for each in readers if found.get(each, 0) & selectors.EVENT_READ],
+        [each for each in writers if found.get(each, 0) & selectors.EVENT_WRITE],
     )
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import resource
+import socket
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_vperf.density.filling import many_files
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 #: Runs commands on this machine; as sshd does it: in a session of its own, which does not end with the client.
@@ -26,3 +32,15 @@ def ssh_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setenv("VPERF_RUNS_DIR", str(tmp_path / "runs"))
     return program
+
+
+@pytest.fixture
+def more_files_than_select_knows() -> Iterator[None]:
+    """This process has so many files open that the next have numbers above those of select(2)."""
+    with many_files(), ExitStack() as opened:
+        if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < 2048:
+            pytest.skip("this process may not have so many files open")
+        for _ in range(600):
+            for each in socket.socketpair():
+                opened.enter_context(each)
+        yield

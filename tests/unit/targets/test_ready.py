@@ -1,12 +1,13 @@
-"""Waiting for sockets, with more of them open than select(2) knows."""
+"""Waiting for sockets and files, with more of them open than select(2) knows."""
 
 from __future__ import annotations
 
 import math
+import os
 import resource
 import socket
 import time
-from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -38,17 +39,29 @@ def test_it_waits_no_longer_than_it_should() -> None:
             assert ready([one], [], long) == ([one], [])
 
 
+@pytest.mark.usefixtures("more_files_than_select_knows")
 def test_with_more_files_than_select_knows() -> None:
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with many_files(), ExitStack() as opened:
-        if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < 2048:
-            pytest.skip("this process may not have so many files open")
-        pairs = [socket.socketpair() for _ in range(600)]
-        for pair in pairs:
-            for each in pair:
-                opened.enter_context(each)
-        one, other = pairs[-1]
+    one, other = socket.socketpair()
+    with one, other:
         assert one.fileno() > 1024
         other.send(b"x")
         assert ready([one], [other], 5) == ([one], [other])
+
+
+def test_what_is_no_socket_can_be_waited_for() -> None:
+    reader, writer = os.pipe()
+    ended = os.pidfd_open(os.getpid())
+    with Path(__file__).open() as file:
+        assert ready([reader, ended], [writer], 0) == ([], [writer])
+        os.write(writer, b"x")
+        assert ready([reader, ended], [], 5) == ([reader], [])
+        assert ready([file], [], 5) == ([file], [])
+    for each in (reader, writer, ended):
+        os.close(each)
+
+
+def test_files_may_be_many_and_then_as_before() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with many_files():
+        pass
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == before

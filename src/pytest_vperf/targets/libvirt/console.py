@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import queue
-import select
 import socket
 import threading
 import time
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_vperf.targets.agent.wire import Frame, Wire, WireError
 from pytest_vperf.targets.base import CannotConnect
 from pytest_vperf.targets.libvirt.connection import failed
+from pytest_vperf.targets.process import ready
 
 if TYPE_CHECKING:
     from pytest_vperf.targets.libvirt.connection import Connection, Watch
@@ -268,17 +268,17 @@ class ConsoleSpeaker:
                 panic.
         """
         wire = self.wire
-        ready: list[socket.socket] = []
-        while not ready:
+        readable: list[socket.socket] = []
+        while not readable:
             left = max(0.0, deadline - time.perf_counter())
             writers = [wire.socket] if wire.has_unsent else []
             try:
-                ready, writable, _ = select.select([wire.socket], writers, [], min(left, _LOOK))
+                readable, writable = ready([wire.socket], writers, min(left, _LOOK))
             except (OSError, ValueError):  # closed meanwhile
                 return None
             if writable:
                 wire.flush()
-            if ready:
+            if readable:
                 break
             if self._watch.lost:
                 raise CannotConnect(
@@ -306,8 +306,8 @@ class ConsoleSpeaker:
         deadline = time.perf_counter() + _LAST_WORDS
         try:
             while (left := deadline - time.perf_counter()) > 0:
-                ready, _, _ = select.select([self.wire.socket], [], [], min(left, _QUIET))
-                data = self.wire.socket.recv(1 << 16) if ready else b""
+                readable, _ = ready([self.wire.socket], [], min(left, _QUIET))
+                data = self.wire.socket.recv(1 << 16) if readable else b""
                 if not data:
                     break
                 rest += data

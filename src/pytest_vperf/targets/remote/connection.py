@@ -22,7 +22,6 @@ import contextlib
 import itertools
 import os
 import re
-import select
 import shlex
 import socket
 import subprocess
@@ -39,7 +38,7 @@ from pytest_vperf.targets.base import (
     TargetError,
     Unavailable,
 )
-from pytest_vperf.targets.process import Finished, OutOfRoom, OutOfTime, Stopped, run_process
+from pytest_vperf.targets.process import Finished, OutOfRoom, OutOfTime, Stopped, ready, run_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -334,8 +333,8 @@ class Hold:
         assert self._process.stdout is not None
         descriptor, left = self._process.stdout.fileno(), b""
         while True:
-            ready, _, _ = select.select([descriptor], [], [], self._limit)
-            data = os.read(descriptor, 4096) if ready else b""
+            readable, _ = ready([descriptor], [], self._limit)
+            data = os.read(descriptor, 4096) if readable else b""
             if not data:
                 return
             left += data
@@ -378,7 +377,7 @@ def _line(*words: str) -> str:
 def _last_words(stream: IO[bytes]) -> str:
     """What is said until the stream ends, or is silent for a moment: ``ssh`` may keep it open."""
     said = b""
-    while select.select([stream], [], [], _LAST_WORDS)[0]:
+    while ready([stream], [], _LAST_WORDS)[0]:
         data = os.read(stream.fileno(), 4096)
         if not data:
             break

@@ -20,7 +20,6 @@ import functools
 import itertools
 import os
 import secrets
-import select
 import shutil
 import socket
 import subprocess
@@ -43,6 +42,7 @@ from pytest_vperf.targets.pod.sandbox import (
     no_setpriv,
     root_alone,
 )
+from pytest_vperf.targets.process import ready
 from pytest_vperf.targets.remote.connection import remote_line
 
 if TYPE_CHECKING:
@@ -242,8 +242,8 @@ class RemoteStart:
         assert self._process is not None
         assert self._process.stdout is not None
         stream = self._process.stdout
-        ready, _, _ = select.select([stream], [], [], _ANSWERS)
-        if not ready or os.read(stream.fileno(), 100) != b"ready\n":
+        readable, _ = ready([stream], [], _ANSWERS)
+        if not readable or os.read(stream.fileno(), 100) != b"ready\n":
             raise CannotStart(
                 f"the shell on {self.machine.address.where} that is to start QEMU does not answer: {self.said()}"
             )
@@ -258,12 +258,12 @@ class RemoteStart:
                 waiting = [each for each in self._listeners if each not in accepted]
                 watched: list[socket.socket | int] = [*waiting, ended]
                 left = max(0.0, deadline - time.monotonic())
-                ready, _, _ = select.select(watched, [], [], left)
+                found, _ = ready(watched, [], left)
                 for listener in waiting:
-                    if listener in ready:
+                    if listener in found:
                         accepted[listener] = listener.accept()[0]
-                if not ready or ended in ready:
-                    what = f"ended with status {process.poll()}" if ready else "said nothing"
+                if not found or ended in found:
+                    what = f"ended with status {process.poll()}" if found else "said nothing"
                     words = self.said()
                     raise CannotStart(
                         f"QEMU on {self.machine.address.where} {what}"

@@ -147,6 +147,20 @@ def test_a_connection_that_ends_is_noticed_though_its_stream_says_nothing(
     )
 
 
+@pytest.mark.usefixtures("more_files_than_select_knows")
+def test_an_agent_is_heard_beside_as_many_machines_as_fill_a_host(
+    libvirt: ModuleType, stream: Stream, watch: Watch
+) -> None:
+    with opened(libvirt, stream, b"init: up") as console:
+        assert console.wire.socket.fileno() > 1024
+        speaker = ConsoleSpeaker("domu pv", console, watch)
+        stream.say(WIRE_LINE, READY.encode())
+        assert frames(speaker, 1) == [READY]
+        stream.say(b"Kernel panic - not syncing: x\r\n---[ end Kernel panic")
+        with pytest.raises(CannotConnect, match="its kernel panicked"):
+            speaker.wait(time.perf_counter() + 10)
+
+
 def test_what_came_before_the_connection_ended_is_heard(
     stream: Stream, speaker: ConsoleSpeaker, watch: Watch
 ) -> None:

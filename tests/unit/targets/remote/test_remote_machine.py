@@ -128,6 +128,13 @@ def test_its_lock_is_the_one_of_those_who_measure_on_it(run: Run, said: list[str
     assert said == []
 
 
+@pytest.mark.usefixtures("more_files_than_select_knows")
+def test_a_machine_is_reached_beside_as_many_targets_as_fill_it(run: Run, said: list[str]) -> None:
+    held = hold(run, said)
+    assert Path(held.folder).is_dir()
+    held.close()
+
+
 def test_another_measurement_is_waited_for(run: Run, said: list[str]) -> None:
     with lock.measuring():
 
