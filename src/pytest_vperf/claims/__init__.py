@@ -1,1 +1,1 @@
-"""The judgement: criteria, thresholds and their files, hardware profiles, verdicts."""
+"""Claims: the sentence a test asserts, its plan, its sampling and its judgement."""

@@ -1,7 +1,7 @@
-"""What a claim is judged under, and what of a test's claims outlives one visit to the test.
+"""The context a claim is judged in, and the state of a test's claims that outlives one visit to the test.
 
-A limit is judged in sessions that are spread over the run. For each of them the test is visited anew: its
-fixtures are made again and its body runs from the start, so what was measured before is kept here.
+A limit is judged in sessions that are spread over the run. Each session visits the test again: its fixtures are set
+up anew and its body runs from the start, so earlier measurements are kept here.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pytest_vperf.thresholds.hardware import Selection
     from pytest_vperf.thresholds.profile import Threshold
 
-#: A claim of a test: its name, and its occurrence number within one visit; where a fixture judges it while the test
-#: is torn down, counted from -1 downwards.
+#: A claim of a test: its name, and its occurrence number within one visit; counted from -1 downwards where a fixture
+#: judges it during teardown.
 Key = tuple[str, int]
 
 
@@ -31,10 +31,11 @@ class Ledger:
     """The claims of one test, over all its visits.
 
     Attributes:
-        revisited: whether the test can be visited again; where not, sessions follow each other at once.
-        begun: judgements that wait for their next session, in the order they began.
-        ended: the records of those that reached a verdict.
-        errors: what ended the others; a test that catches it goes on, and meets it in every visit.
+        revisited: whether the test can be visited again; if not, its sessions run back to back.
+        begun: judgements waiting for their next session, in the order they began.
+        ended: the records of judgements that reached a verdict.
+        failures: the exceptions that ended the others; a test that catches one goes on, and gets it again in every
+        visit.
         paused: the judgement that ended this visit; ``None`` where none did.
     """
 
@@ -48,48 +49,49 @@ class Ledger:
     _step: int = 1
 
     def begin_visit(self, *, revisited: bool) -> None:
-        """The test runs from its start.
+        """Note that the test starts again.
 
         Args:
-            revisited: whether it can be visited again. A test with subtests cannot: they catch what ends a visit.
+            revisited: whether it can be visited again. A test with subtests cannot: they catch the exception that
+                ends a visit.
         """
         self.revisited, self.paused = revisited, None
         self._calls.clear()
         self._step = 1
 
     def begin_teardown(self) -> None:
-        """Fixtures end: too late for a claim to have the test run again."""
+        """Note that teardown begins: too late for a claim to have the test run again."""
         self.revisited = False
         self._calls.clear()
         self._step = -1
 
     def key(self, name: str) -> Key:
-        """What names this call of a claim in every visit: a test may judge a claim more than once."""
+        """The key of this call, the same in every visit: a test may judge a claim more than once."""
         self._calls[name] += self._step
         return name, self._calls[name]
 
     def number(self, key: Key) -> int:
-        """Which claim of the test this is, from 1 on, in the order in which they were first judged."""
+        """The position of a claim in its test, counted from 1, in the order in which claims were first judged."""
         return self._numbers.setdefault(key, len(self._numbers) + 1)
 
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What a claim is judged under.
+    """The context a claim is judged in.
 
     Attributes:
         selection: the profiles that this run judges by.
-        plan: tolerance, error rates and budget for a threshold, or for none, and the number of the claim in its test.
-        sessions: in how many sessions a limit is judged.
+        plan: makes the plan from the threshold, if there is one, and the number of the claim in its test.
+        sessions: the number of sessions a limit is judged in.
         seed: of random orders.
-        scope: owner of what samples start.
+        scope: owner of the targets that samples start.
         nodeid: the test.
-        progress: who is told how it goes.
-        ledger: what earlier visits to the test left.
+        progress: receives progress reports.
+        ledger: the state from earlier visits to the test.
         keep: takes the record of a claim that an error or Ctrl-C ended.
         conclude: takes the record of a claim that reached a verdict; may raise to fail or skip the test.
-        repeat: raises again what `conclude` raised for a record in an earlier visit to the test; keeps nothing.
-        pause: ends this visit to the test; called where ``ledger.revisited`` says that another one follows.
+        repeat: raises again what `conclude` raised for this record in an earlier visit, without storing it twice.
+        pause: ends this visit to the test; called only if ``ledger.revisited``, when another visit follows.
     """
 
     selection: Selection

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from pytest_vperf.stats.rule import Arm
     from pytest_vperf.thresholds.profile import Threshold
 
-    #: Takes a sample with a given share more of work.
+    #: Takes a sample with extra work, given as a share: 0.04 is 4 % more.
     Slower = Callable[[float], Quantity]
 
 
 class ClaimError(TypeError):
-    """A claim is used in a way its criterion does not have."""
+    """A claim is used in a way that its criterion does not support."""
 
 
 class Claim:
@@ -37,38 +37,38 @@ class Claim:
     Attributes:
         name: as in the threshold files.
         threshold: the one for this hardware; ``None`` where only other hardware has one.
-        has_figure: whether that has anything to judge by; a claim without is only measured.
+        has_figure: whether the threshold has a figure to judge by; a claim without one is only measured.
     """
 
     def __init__(self, name: str, circumstances: Circumstances) -> None:
         """Look the claim up.
 
         Raises:
-            UnknownClaim: no threshold file has this name; the message has the nearest one.
+            UnknownClaim: no threshold file has this name; the message suggests the nearest one.
         """
         __tracebackhide__ = True
         self.name = name
         try:
             self.threshold: Threshold | None = circumstances.selection.find(name)
         except LookupError as error:
-            raise error.with_traceback(None) from None  # its text says all
+            raise error.with_traceback(None) from None  # the message is enough
         self.has_figure = self.threshold is not None and not self.threshold.criterion.reason
         self._circumstances = circumstances
 
     def holds(self, sample: Sampler, *, slower: Slower | None = None) -> ClaimRecord:
         """Prove that what ``sample`` measures stays on the good side of the claim's limit, or near its value.
 
-        That is judged in several sessions, spread over the run: the first ones end the test, which is run again
-        later, and goes on here.
+        A limit is judged in several sessions, spread over the run: all but the last end the test early, and it is run
+        again later.
 
         Args:
-            sample: takes one sample; called until the evidence decides. Targets it starts through a fixture
-                are ended after each call, outside the measured time.
-            slower: takes one sample with a given share more of work, 0.04 is 4 % more; only ``vperf selfcheck`` calls
-                it.
+            sample: takes one sample; called until the evidence decides. Targets it starts through a fixture are
+                stopped after each call, outside the measured time.
+            slower: takes one sample with extra work, given as a share: 0.04 is 4 % more; only ``vperf selfcheck``
+                calls it.
 
         Returns:
-            the record; where the verdict fails the test, an exception is raised instead.
+            the record; if the verdict fails the test, an exception is raised instead.
 
         Raises:
             ClaimError: the claim compares two things.
@@ -88,14 +88,14 @@ class Claim:
     ) -> ClaimRecord:
         """Prove that what ``sample`` measures, divided by what ``to`` measures, stays within the claim's ratio.
 
-        The two are sampled in pairs; a fair coin, seeded by the run's seed, says which of a pair goes first.
+        The two are sampled in pairs; a fair coin, seeded by the run's seed, decides which of a pair goes first.
         ``slower`` is as in `holds`.
 
-        A tool that runs for both has to be the same bytes in both, unless ``any_programs`` says that builds of it
-        may be compared.
+        A tool that runs in both must be the same binary, unless ``any_programs`` allows different builds to be
+        compared.
 
         Raises:
-            ClaimError: the claim has a limit for one thing, or a ratio to be near to.
+            ClaimError: the claim has a limit for a single metric, or a ratio to be near to.
             whatever the samplers raise, except `Unavailable`.
         """
         __tracebackhide__ = True
@@ -129,19 +129,20 @@ class Claim:
     def saturates(
         self, sample: LoadSampler, *, over: Sequence[Point], rounds: int = ROUNDS
     ) -> ClaimRecord:
-        """Prove that what ``sample`` measures becomes flat over growing loads, near the claim's value.
+        """Prove that what ``sample`` measures flattens as the load grows, near the claim's value.
 
-        Every point is taken once in each round, in an order of its own; the rounds are spread over the sessions of a
-        limit. Three loads at least have to lie beyond the knee, where the metric becomes flat, and better some below.
+        Each round takes every point once, in its own random order; the rounds are spread over the sessions of a
+        limit. At least three loads have to lie beyond the knee, where the metric flattens, and preferably some below
+        it.
 
         Args:
-            sample: takes one sample at a point: a `Load`, with the accounts of both ends, or a quantity, for which
+            sample: takes one sample at a point: a `Load`, with the counts of both ends, or a quantity, in which case
                 the point itself is the load.
             over: the points, in any order: packet sizes, rates, numbers of threads.
-            rounds: of all sessions together, at least.
+            rounds: the least number of rounds, all sessions together.
 
         Raises:
-            ClaimError: the claim is about something else.
+            ClaimError: the claim's criterion is not ``saturates``.
             ValueError: there are fewer than three points.
             whatever ``sample`` raises, except `Unavailable`.
         """
@@ -151,7 +152,7 @@ class Claim:
         return self._judge({"a": sweep.take}, paired=False, sweep=sweep)
 
     def _check(self, method: str) -> None:
-        """Refuse a method that the claim's criterion does not have, and name the one it has."""
+        """Refuse a method that does not fit the claim's criterion, and name the one that does."""
         __tracebackhide__ = True
         own = self.threshold.criterion.method if self.threshold else None
         if self.threshold is None or own is None or own == method:
@@ -167,7 +168,7 @@ class Claim:
     def _begin(
         self, *, paired: bool, number: int, any_programs: bool, sweep: Sweep | None
     ) -> Judgement:
-        """The judgement of a claim that nothing was sampled for yet."""
+        """A new judgement, without any samples."""
         return Judgement(
             self.name,
             self.threshold,
@@ -192,7 +193,7 @@ class Claim:
         ledger = context.ledger
         key = ledger.key(self.name)
         if (known := ledger.ended.get(key)) is not None:
-            # An earlier visit to the test judged it: the test goes its way as then.
+            # Judged in an earlier visit: the test must go on as it did then.
             context.repeat(known)
             return known
         if (error_then := ledger.failures.get(key)) is not None:
@@ -204,7 +205,7 @@ class Claim:
                 paired=paired, number=number, any_programs=any_programs, sweep=sweep
             )
         elif sweep is not None and judgement.sweep is not None:
-            # The test was visited anew: its targets are others, and what was measured stays.
+            # In a new visit the targets, and so the sampler, are new; the measurements are kept.
             judgement.sweep.sample, sweep = sweep.sample, judgement.sweep
             samplers = {"a": sweep.take}
         missing: ClaimRecord | None = None
@@ -220,7 +221,7 @@ class Claim:
             verdict = Verdict.INCONCLUSIVE if measured else Verdict.NOT_MEASURED
             text = f"{type(error).__name__}: {error}".rstrip(": ")
             cause = "interrupted" if isinstance(error, KeyboardInterrupt) else "error"
-            # The error itself must be seen, whatever the disk and the record's text say.
+            # A failure to store the record must not hide the error itself.
             with suppress(OSError, ValueError):
                 target = str(getattr(error, "target", "") or "")
                 reason = f"error: {text}"
@@ -240,9 +241,9 @@ class Claim:
         return finished
 
 
-#: By method: what a claim is that has it, what tells that from other comparisons, and how it is called.
+#: By method: what its claims are, what distinguishes them from other comparisons, and how it is called.
 _METHODS = {
-    "holds": ("no comparison", "", "holds(sample)"),
+    "holds": ("not a comparison", "", "holds(sample)"),
     "saturates": ("a sweep", "", "saturates(sample, over=loads)"),
     "compares": ("a comparison", " with a limit", "compares(sample, to=other)"),
     "near": ("a comparison", " with a value to be near to", "near(sample, to=other)"),

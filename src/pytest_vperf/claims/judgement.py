@@ -1,6 +1,6 @@
-"""The way of one claim from its first sample to its record, in one visit to its test or in several.
+"""The judgement of one claim, from its first sample to its record, over one or several visits to its test.
 
-Which statistical rule a criterion gets.
+It chooses the statistical rule for the criterion, and builds the plain record from the samples and the decision.
 
 From what was sampled and judged to the plain record of it.
 """
@@ -44,13 +44,14 @@ if TYPE_CHECKING:
     from pytest_vperf.thresholds.profile import Threshold
 
 
-#: Sessions that begin within fewer seconds than this saw one mood of the machine; a reader should know.
+#: Sessions that begin within fewer seconds than this saw the machine in a single state, of which the reader is
+#: warned.
 SPAN = 60.0
-#: A limit is called out of date when even the interval's end nearest to it is better by this share.
+#: A limit is out of date when even the end of the interval nearest to it is better by this share.
 RECALIBRATE_BEYOND = 0.25
 
 
-#: By the name that a criterion has for its rule.
+#: By `Criterion.rule`.
 _RULES: Mapping[str, Callable[..., Rule]] = {
     "limit": LimitRule.at_most,
     "limit near": LimitRule.near,
@@ -60,7 +61,7 @@ _RULES: Mapping[str, Callable[..., Rule]] = {
 
 
 def _rule(judgement: Judgement, sessions: int) -> Rule:
-    """The rule that judges a claim's criterion; without a figure to judge by, one that only describes.
+    """The rule that judges a claim's criterion; without a figure to judge by, one that only describes the samples.
 
     Raises:
         ValueError: a sweep has too few loads to show a plateau.
@@ -98,11 +99,11 @@ def build_record(
     """The record of a claim.
 
     Args:
-        judgement: what was measured, whole or not, and by what it was judged.
+        judgement: the samples, complete or not, and the criterion.
         verdict: how it ended.
         reason: why.
-        target: which target an error names; empty where none does, then it is what was started.
-        cause: of an inconclusive one, which kind it is.
+        target: the target that an error names; if empty, the targets that were started.
+        cause: why the verdict is inconclusive, as a key.
     """
     context, sampling, paired = judgement.context, judgement.sampling, judgement.paired
     threshold, criterion = judgement.threshold, judgement.criterion
@@ -161,12 +162,13 @@ def build_record(
 
 
 def _finite(value: float | None) -> float | None:
-    """An interval may be open at an end while samples are few; JSON has no word for that but null."""
+    """The value, or ``None`` if it is infinite: an interval of few samples may be open, which JSON can only write as
+    null."""
     return value if value is not None and math.isfinite(value) else None
 
 
 def _target_text(sampling: Sampling, known: Iterable[Facts]) -> str:
-    """What was measured: what the samples started, or ran a tool in, else everything the test has."""
+    """The targets that were measured: those the samples started or ran a tool in, otherwise all of the test's."""
     arms = []
     for arm in sampling.arms:
         started = [facts.name for facts in sampling.targets.get(arm, ())]
@@ -183,7 +185,7 @@ def _facts(facts: Facts, sampling: Sampling) -> TargetFacts:
     for arm in sampling.arms:
         started = sampling.targets.get(arm, ())
         ran = [use for use in sampling.tools.get(arm, ()) if use.target == facts.name]
-        # Where its samples started machines, a tool's target is one of those, and another may have the same name.
+        # If the samples started machines, a tool ran in one of them; a match by name could be another machine.
         if facts in started or (ran and not started):
             arms.append(arm)
         for use in ran:
@@ -194,9 +196,9 @@ def _facts(facts: Facts, sampling: Sampling) -> TargetFacts:
 
 
 def _hardware(threshold: Threshold | None, circumstances: Circumstances) -> Hardware:
-    """By whose figures it was judged, and how the machine differs from the profile that was named for the run.
+    """The profile that judged the claim, and how the machine differs from the profile named for the run.
 
-    The difference is told of every claim of the run, also of one that the profile ``any`` judges.
+    The difference is recorded for every claim of the run, including those judged by the profile ``any``.
     """
     selection = circumstances.selection
     if threshold is None:
@@ -213,13 +215,13 @@ def _hardware(threshold: Threshold | None, circumstances: Circumstances) -> Hard
 
 
 def _warnings(samples: list[float], judgement: Judgement, verdict: Verdict) -> Iterable[str]:
-    """What a reader should know although it does not change the verdict."""
+    """Warnings for the reader that do not change the verdict."""
     threshold, criterion = judgement.threshold, judgement.criterion
     unit = (criterion.unit if criterion and criterion.is_limit else None) or ""
     if len(samples) >= 3 and min(samples) == max(samples):
         yield (
             f"all {len(samples)} samples are exactly {Quantity(samples[0], unit)}: no variance at all is "
-            "suspicious, is something cached or constant?"
+            "suspicious: is something cached or constant?"
         )
     if criterion and criterion.is_absolute:
         yield from _weaker(judgement, verdict)
@@ -235,15 +237,15 @@ def _warnings(samples: list[float], judgement: Judgement, verdict: Verdict) -> I
 
 
 def _weaker(judgement: Judgement, verdict: Verdict) -> Iterable[str]:
-    """What makes the verdict on a limit weaker than three sessions spread over the run do."""
+    """Reasons why this verdict on a limit is weaker than one from several sessions spread over the run."""
     if verdict not in (Verdict.HOLDS, Verdict.REFUTED):
         return
     sampling = judgement.sampling
     if len(sampling.sessions) < 2:
-        yield "judged in one session, which is weaker: the level of a machine moves between sessions"
+        yield "judged in one session, which is weaker: a machine's level moves between sessions"
     elif judgement.back_to_back:
         yield (
-            f"the {len(sampling.sessions)} sessions followed each other at once, which is weaker: "
+            f"the {len(sampling.sessions)} sessions ran back to back, which is weaker: "
             "this test could not be run again later in the run"
         )
     elif sampling.span < SPAN:
@@ -251,7 +253,7 @@ def _weaker(judgement: Judgement, verdict: Verdict) -> Iterable[str]:
 
 
 def _better_by(criterion: Criterion, state: State) -> float:
-    """By which share of the limit even the interval's end nearest to it is better."""
+    """How much better than the limit even the nearest end of the interval is, as a share of the limit."""
     limit, at_most = criterion.figure, criterion.side == "at_most"
     nearest = _finite(state.high if at_most else state.low)
     if nearest is None or not limit:
@@ -264,18 +266,18 @@ class Judgement:
 
     Attributes:
         name: the claim's.
-        threshold: what it is judged by; ``None`` where nothing is.
+        threshold: the threshold it is judged by; ``None`` if there is none for this hardware.
         plan: tolerance, error rates and budget.
-        context: the circumstances of the visit that measured last.
-        sampling: what was measured.
+        context: the circumstances of the latest visit.
+        sampling: the samples.
         paired: whether two arms are compared.
-        sweep: the loads that are swept over; ``None`` where none are.
-        criterion: the threshold's, with the plan's tolerance in it.
+        sweep: the loads swept over; ``None`` for other claims.
+        criterion: the threshold's, with the plan's tolerance filled in.
         started_at: ISO time.
-        waited: seconds for the measuring lock, all visits together.
-        back_to_back: whether a session followed another one at once, because the test could not be visited again.
-        settings: what of the machine's settings decides about noise, at the start.
-        noise: what disturbed each session.
+        waited: seconds spent waiting for the measuring lock, all visits together.
+        back_to_back: whether sessions ran back to back because the test could not be visited again.
+        settings: the machine's settings that affect noise, at the start.
+        noise: the noise measured during each session.
     """
 
     def __init__(
@@ -289,7 +291,7 @@ class Judgement:
         any_programs: bool = False,
         sweep: Sweep | None = None,
     ) -> None:
-        """Prepare to judge; ``number`` says which claim of its test it is, ``any_programs`` is `Sampling`'s."""
+        """Prepare to judge; ``number`` is the claim's position in its test, ``any_programs`` is as in `Sampling`."""
         self.name = name
         self.threshold = threshold
         self.plan = context.plan(threshold, number)
@@ -333,10 +335,10 @@ class Judgement:
         return f"session {len(self.sampling.sessions) + 1} of {self.sampling.planned}"
 
     def visit(self, samplers: Mapping[Arm, Sampler], context: Circumstances) -> None:
-        """Take the next session, or, where the test is not visited again, all that are left.
+        """Run the next session, or all remaining ones if the test cannot be visited again.
 
         Raises:
-            lock.LockTimeout: another measurement did not end.
+            lock.LockTimeout: another measurement held the machine for too long.
             whatever `Sampling.run` raises.
         """
         __tracebackhide__ = True
@@ -373,14 +375,14 @@ class Judgement:
         return self.record(Verdict(state.decision), reason, cause=state.cause)
 
     def cut_short(self, what: str) -> ClaimRecord:
-        """The record of a claim that waited for a session that never came; ``what`` ended: the test or the run."""
+        """The record of a claim whose next session never came, because the test or the run (``what``) ended."""
         reason = f"the {what} ended before {self.next_session}"
         return self.record(Verdict.INCONCLUSIVE, reason, cause="interrupted")
 
     def record(
         self, verdict: Verdict, reason: str, *, target: str = "", cause: str = ""
     ) -> ClaimRecord:
-        """The record of what was measured; ``target`` is what an error names. No sampling follows."""
+        """Stop sampling, and return the record so far; ``target`` is the target that an error names."""
         self.sampling.rule.stop("", reason)
         return build_record(self, verdict=verdict, reason=reason, target=target, cause=cause)
 

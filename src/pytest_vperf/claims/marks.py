@@ -1,9 +1,9 @@
-"""What self-checks found on this machine, kept so that later runs do not trust a metric that failed one.
+"""The findings of self-checks on this machine, kept so that later runs do not trust a metric that failed one.
 
-One small file for each claim, under the cache folder, named by the claim and the machine's whole fingerprint: after
-another kernel, microcode or processor it counts no more, since it is not found.
+One small file for each claim in the cache folder, named after the claim and the machine's whole fingerprint: a new
+kernel, microcode or processor invalidates it, as it is no longer found.
 
-The result of a self-check as plain data: what the command shows, `--json` writes, and a mark keeps.
+The result of a self-check is plain data: the command shows it, `--json` writes it, and a mark keeps it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Decided(TypedDict):
-    """One decision. ``arms`` and ``values``: every sample in the order it was taken, a warm-up among them."""
+    """One decision. ``arms`` and ``values``: every sample in the order it was taken, warm-up included."""
 
     about: str
     verdict: str
@@ -37,9 +37,9 @@ class Decided(TypedDict):
 class Result(TypedDict):
     """The self-check of one metric.
 
-    Keys: ``finding``, as `stats.self_check.Tally` has it, or ``not measured``; ``reason``, in one line;
-    ``injected``: ``real`` work, or ``scaled`` values; ``decisions`` is how many A/A decisions were asked for,
-    ``pairs`` what each might take; ``pairs_slower`` likewise; ``decided`` what was decided, in order.
+    Keys: ``finding``, that of `stats.self_check.Tally`, or ``not measured``; ``reason``, one line; ``injected``,
+    ``real`` work or ``scaled`` values; ``decisions``, the number of A/A decisions requested, and ``pairs``, the most
+    pairs each may take; ``pairs_slower``, likewise for slower ones; ``decided``, the decisions in order.
     """
 
     claim: str
@@ -74,7 +74,7 @@ def tally(result: Result) -> Tally:
 
 
 def mean_samples(result: Result) -> float | None:
-    """The mean number of samples of a decision, of both kinds; ``None`` without any."""
+    """The mean number of samples per decision of either kind; ``None`` without any decision."""
     taken = [len(each["values"]) for each in result["decided"]]
     return sum(taken) / len(taken) if taken else None
 
@@ -83,13 +83,13 @@ FORMAT = 1
 
 
 def keep(result: Result) -> None:
-    """Keep what was found of a claim; a finding about judged samples replaces the one before.
+    """Store the finding about a claim, replacing the previous one; a check that concluded nothing changes nothing.
 
     Raises:
         OSError: the folder cannot be written to.
     """
     if result["finding"] not in ("stable", "unstable", "too noisy"):
-        return  # nothing was concluded: what is known already stands
+        return
     counted = tally(result)
     machine = fingerprint.read().as_dict()
     path = _path(result["claim"], machine)
@@ -110,7 +110,7 @@ def keep(result: Result) -> None:
 
 
 def why_unstable(claim: str) -> str:
-    """Why no verdict about a claim is to be trusted on this machine; empty where nothing speaks against it."""
+    """Why verdicts about a claim cannot be trusted on this machine; empty if no self-check failed."""
     if not _folder().is_dir():
         return ""
     known = _read(_path(claim, fingerprint.read().as_dict()))
@@ -124,13 +124,13 @@ def why_unstable(claim: str) -> str:
 
 
 def forget(patterns: Iterable[str]) -> list[str]:
-    """Remove what is kept, of this machine's earlier kernels too.
+    """Remove stored findings, including those for this machine's earlier kernels.
 
     Args:
-        patterns: names of claims, or patterns as a shell has them; none stands for all.
+        patterns: names of claims, or shell patterns; none means all.
 
     Returns:
-        the claims, in order.
+        the claims, sorted.
     """
     asked = list(patterns)
     gone: set[str] = set()
@@ -157,7 +157,7 @@ def _all() -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """A mark; ``None`` where there is none, or none that is understood."""
+    """A mark; ``None`` if it is missing or unreadable."""
     try:
         known = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):

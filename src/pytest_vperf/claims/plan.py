@@ -1,10 +1,8 @@
-"""The plan a claim is judged by: tolerance, error rates and budget, each with where it comes from.
+"""The plan a claim is judged by: tolerance, error rates and budget, each with its origin; and how a claim can end.
 
-Of two sources of a setting the more specific wins: the claim's entry in the threshold file, then the ``vperf``
-marker of the test, then the option, then the ini setting, then the default. A budget on the command line comes before
-all: it is what somebody waits for now, and changes no verdict but to inconclusive.
-
-How a claim can end.
+The more specific source of a setting wins: the claim's entry in the threshold file, then the ``vperf``
+marker of the test, then the option, then the ini setting, then the default. A budget on the command line overrides
+them all: somebody is waiting now, and a shorter budget can only make a verdict inconclusive.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
 class Verdict(str, Enum):
     """The five ends of a claim; the value is the word used in reports and files.
 
-    Only `HOLDS` is a pass. `NOT_COMPARABLE` and `NOT_MEASURED` are never one (design rule 3).
+    Only `HOLDS` is a pass; `NOT_COMPARABLE` and `NOT_MEASURED` never are (design rule 3).
     """
 
     HOLDS = "holds"
@@ -50,16 +48,16 @@ class Plan:
     """What one claim is judged by.
 
     Attributes:
-        tolerance: how much worse counts as no worse, how far as near: 0.02 is 2 %. 0 for every other criterion, whose
-            published figure is widened by nothing.
-        alpha: the chance that was asked for, that any true claim of the run is refuted, see `alpha_each`.
+        tolerance: how much worse still counts as no worse, or how far off as near: 0.02 is 2 %. 0 for other criteria,
+            whose figures are not widened.
+        alpha: the requested chance that any true claim of the run is refuted, see `alpha_each`.
         beta: the chance that this claim holds although it is untrue.
         pairs: the greatest number of pairs of a comparison, or of samples of a limit.
         budget: seconds of sampling, counted once the warm-up is over.
         claims: how many tests of the run ask for claims.
-        number: which claim of its test this is, from 1 on, in the order in which they were first judged.
+        number: the claim's position in its test, counted from 1, in the order in which claims were first judged.
         origins: where each of the five settings comes from: ``default``, ``ini``, ``--claims-alpha``, ``marker``,
-            ``thresholds/type1.yaml:12``; of a tolerance that the criterion does not have, ``criterion``.
+            ``thresholds/type1.yaml:12``; ``criterion`` for a tolerance that the criterion does not have.
     """
 
     tolerance: float
@@ -82,15 +80,15 @@ class Plan:
         have several.
 
         That holds under any dependence between the claims and when every sample is looked at, which the procedure of
-        Benjamini and Hochberg does not. It has no lower end, so that the promise about the run is kept however many
-        claims there are; ten times the claims cost some more samples, not ten times as many. beta is not divided: it
-        is said of each claim on its own.
+        Benjamini and Hochberg does not. It has no lower bound, so the promise holds however many claims a run has;
+        ten times the claims cost some more samples, not ten times as many. beta is not divided: it is promised for
+        each claim separately.
         """
         share = self.alpha / self.claims
         return share if self.number == 1 else share / (self.number * (self.number + 1))
 
     def as_dict(self) -> dict[str, Any]:
-        """The plan as a record holds it."""
+        """The plan as it is recorded."""
         return {**asdict(self), "alpha_each": self.alpha_each, "origins": dict(self.origins)}
 
 
@@ -105,10 +103,10 @@ def plan_for(
 
     Args:
         threshold: the claim's; ``None`` where only other hardware has one.
-        marker: what the test's markers say, see `marker_overrides`.
+        marker: the settings of the test's markers, see `marker_overrides`.
         settings: of the run: tolerance, alpha, beta, pairs and budget.
-        claims_in_run: how many tests the run collected that ask for claims, this one's among them.
-        number: which claim of its test it is, from 1 on.
+        claims_in_run: the number of collected tests that ask for claims, including this one.
+        number: the claim's position in its test, counted from 1.
 
     Raises:
         ValueError: ``claims_in_run`` or ``number`` is less than 1.
@@ -138,7 +136,7 @@ def plan_for(
 
 
 def _tolerance(threshold: Threshold | None, asked: Setting) -> Setting:
-    """The tolerance of the criterion itself before the one that was asked for."""
+    """The criterion's own tolerance, or the requested one if the criterion leaves it open."""
     own = threshold.criterion.tolerance if threshold else 0.0
     if own is None:
         return asked
@@ -146,10 +144,10 @@ def _tolerance(threshold: Threshold | None, asked: Setting) -> Setting:
 
 
 def marker_overrides(item: pytest.Item) -> dict[str, float]:
-    """What the ``vperf`` markers of a test say; of two that say the same setting, the closest to the test counts.
+    """The settings of a test's ``vperf`` markers; the marker closest to the test wins.
 
     Raises:
-        pytest.UsageError: a marker is not understood; the message names the test.
+        pytest.UsageError: a marker is invalid; the message names the test.
     """
     found: dict[str, float] = {}
     for mark in item.iter_markers(MARKER):
@@ -165,13 +163,13 @@ def check_markers(items: Iterable[pytest.Item]) -> None:
     """Check the ``vperf`` markers of all tests, before anything is measured.
 
     Raises:
-        pytest.UsageError: some are not understood; one line for each mistake, with the first test that has it.
+        pytest.UsageError: some are invalid; one line for each mistake, with the first test that has it.
     """
     lines: list[str] = []
     seen: dict[int, pytest.Mark] = {}
     for item in items:
         for mark in item.iter_markers(MARKER):
-            # A marker of a module or class, or of a parametrized test, comes with many tests.
+            # A marker of a module, class or parametrized test is shared by many tests.
             if id(mark) not in seen:
                 seen[id(mark)] = mark
                 lines += [f"{item.nodeid}: {each}" for each in _problems(mark)]

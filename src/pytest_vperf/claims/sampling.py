@@ -1,10 +1,8 @@
-"""The sampling loop: take samples until the rule has decided, or pauses, or the time is over, and keep every one.
+"""The sampling loop: take samples until the rule decides or pauses, or the budget is spent, and keep every one.
 
-What is measured stays in the `Sampling`, also when a sampler raises or Ctrl-C ends it (design rule 10).
-
-Whether samples may be held against a criterion, and two arms against each other.
-
-How long a claim is expected to take, from the pace so far; a forecast is noisy, and treated as such.
+Samples stay in the `Sampling` even if a sampler raises or Ctrl-C ends it (design rule 10). Checks here refuse samples
+that the criterion cannot judge, and arms that cannot be compared. The pace so far forecasts how long a claim will
+take; forecasts are noisy, and treated as such.
 """
 
 from __future__ import annotations
@@ -33,16 +31,16 @@ if TYPE_CHECKING:
 
 
 class NotComparable(TypeError):
-    """What was sampled cannot be judged by the claim's criterion: the test or the threshold is wrong."""
+    """The claim's criterion cannot judge these samples: the test or the threshold is wrong."""
 
 
 def check_direction(claim: str, criterion: Criterion | None, value: Quantity) -> None:
-    """Refuse a criterion with the other direction than the metric's (design rule 5).
+    """Refuse a criterion whose direction is opposite to the metric's (design rule 5).
 
     Args:
         claim: its name.
-        criterion: one without a side, such as ``near``, takes every metric.
-        value: a sample; one whose workload knows no direction is not refused.
+        criterion: one without a side, such as ``near``, accepts every metric.
+        value: a sample; one without a direction is accepted.
 
     Raises:
         NotComparable: lower is better and the criterion says at least, or higher is better and it says at most.
@@ -65,14 +63,14 @@ _HINT: Mapping[str, str] = {
 
 
 def check_programs(claim: str, tools: Mapping[Arm, Sequence[ToolUse]]) -> None:
-    """Refuse to compare targets that ran different bytes of one tool.
+    """Refuse to compare targets that ran different binaries of one tool.
 
     Args:
         claim: its name.
-        tools: what ran for the samples of each arm.
+        tools: the tools that ran for the samples of each arm.
 
     Raises:
-        NotComparable: with both programs.
+        NotComparable: two binaries differ; the message names both.
     """
     __tracebackhide__ = True
     for one in tools.get("a", ()):
@@ -81,20 +79,20 @@ def check_programs(claim: str, tools: Mapping[Arm, Sequence[ToolUse]]) -> None:
             if same_tool and one.program.sha256 != other.program.sha256:
                 raise NotComparable(
                     f"claim {claim!r} would compare builds of {one.program.name}, not targets: it is {_build(one)}, "
-                    f"and {_build(other)}. Run the image's in both (leave out --vperf-host-tools), or say that this "
-                    "is meant: any_programs=True"
+                    f"and {_build(other)}. Run the image's in both (leave out --vperf-host-tools), or allow it "
+                    "with any_programs=True"
                 )
 
 
 def check_machines(claim: str, targets: Iterable[Facts]) -> None:
-    """Refuse to compare targets that are on different machines: what differs then need not be the targets.
+    """Refuse to compare targets on different machines: the difference might be that of the machines.
 
     Args:
         claim: its name.
-        targets: of the test.
+        targets: the test's targets.
 
     Raises:
-        Unavailable: with a target of each.
+        Unavailable: the targets are on several machines; the message names a target on each.
     """
     __tracebackhide__ = True
     places: dict[str, str] = {}
@@ -114,19 +112,19 @@ def _build(use: ToolUse) -> str:
     return f"{use.version} with sha256 {program.sha256[:12]} in {use.target} ({program.origin}: {program.path})"
 
 
-#: From this many samples (of a comparison: pairs) on a forecast is shown, and from twice as many it may end a claim.
+#: A forecast is shown from this many samples (pairs, in a comparison), and may end a claim from twice as many.
 SHOWN_FROM = 8
 BELIEVED_FROM = 16
 
 
 @dataclass(frozen=True)
 class Need:
-    """What a verdict is expected to need.
+    """The expected cost of a verdict.
 
     Attributes:
-        samples: samples or pairs in all.
-        seconds: sampling time in all.
-        hopeless: whether it is more than the time that is left even if the truth is kinder than it seems.
+        samples: samples or pairs in total.
+        seconds: sampling time in total.
+        hopeless: whether it exceeds the remaining time even in the most favourable case.
     """
 
     samples: int
@@ -135,10 +133,10 @@ class Need:
 
 
 def need(state: State, spent: float, budget: float) -> Need | None:
-    """What a verdict needs; ``None`` where that is not known, or no more than what was taken.
+    """The expected cost of a verdict; ``None`` if it is unknown, or already paid.
 
     Args:
-        state: of the judge.
+        state: the judge's.
         spent: seconds of sampling so far.
         budget: seconds of sampling allowed.
     """
@@ -152,11 +150,11 @@ def need(state: State, spent: float, budget: float) -> Need | None:
 
 
 def part_of_need(state: State, noun: str) -> str:
-    """``8 of about 9 pairs judged``; empty where it is not known how many a verdict needs, or they are there.
+    """``8 of about 9 pairs judged``; empty if the number a verdict needs is unknown, or reached.
 
     Args:
         state: of the judge.
-        noun: what it counts, ``pair`` or ``sample``: of samples taken, a pair has two, and warm-up is not judged.
+        noun: what the judge counts, ``pair`` (of two samples) or ``sample``; warm-up is not counted.
     """
     if state.forecast is None or state.forecast <= state.samples:
         return ""
@@ -164,12 +162,12 @@ def part_of_need(state: State, noun: str) -> str:
 
 
 def roughly(number: int) -> int:
-    """As exact as a forecast is: 1594 is 1600."""
+    """A number rounded to the precision of a forecast: 1594 becomes 1600."""
     return int(float(f"{number:.2g}"))
 
 
 def rough_time(seconds: float) -> str:
-    """``0.4 s``, ``40 s``, ``7 min``, ``3 h``: as exact as a forecast is."""
+    """A time with the precision of a forecast: ``0.4 s``, ``40 s``, ``7 min``, ``3 h``."""
     if seconds < 1:
         return f"{seconds:.1g} s"
     if seconds < 120:
@@ -179,17 +177,17 @@ def rough_time(seconds: float) -> str:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """How a claim's sampling goes.
+    """The progress of a claim's sampling.
 
     Attributes:
         claim: its name.
         state: the judge's.
         unit: of the state's figures.
         noun: what is counted: ``sample`` or ``pair``.
-        spent: seconds of the budget that are over.
+        spent: seconds of the budget that are spent.
         budget: seconds.
-        session: ``session 2 of 3``; empty where there is one only.
-        need: what a verdict is expected to need.
+        session: ``session 2 of 3``; empty if there is only one.
+        need: the expected cost of a verdict.
     """
 
     claim: str
@@ -202,15 +200,15 @@ class Snapshot:
     need: Need | None = None
 
 
-#: A session that has no time for so many samples decides little.
+#: A session without time for this many samples decides little.
 _FEW = 10
 
 
 class Progress(Protocol):
-    """Who is told how sampling goes. Every method may be called often, and must be quick."""
+    """Receives progress reports. Every method may be called often, and must be quick."""
 
     def waiting(self, claim: str, holder: str) -> None:
-        """Another measurement has the machine."""
+        """Another measurement holds the machine."""
         ...
 
     def sampled(self, standing: Snapshot) -> None:
@@ -218,7 +216,7 @@ class Progress(Protocol):
         ...
 
     def note(self, text: str) -> None:
-        """What is just done for a sample, where that takes long."""
+        """A sample is doing something that takes long."""
         ...
 
     def done(self) -> None:
@@ -229,19 +227,19 @@ class Progress(Protocol):
 class Sampling:
     """The samples of one claim, over all its sessions.
 
-    The clock of the budget starts when all warm-up of a session is taken, without warm-up after the first sample of
-    each arm: a first call may fetch a kernel or start an engine, which is no sampling.
+    The budget's clock starts after a session's warm-up or, without warm-up, after the first sample of each arm: a
+    first call may fetch a kernel or start an engine, which is not sampling.
 
     Attributes:
         rule: the judge.
         paired: whether two arms are sampled.
         observations: every sample so far, in order.
         sessions: when each session began and how long it took.
-        planned: how many sessions there are to be.
+        planned: the planned number of sessions.
         unit: the unit the samples are kept in: the threshold's, or the first sample's.
-        targets: of each arm, the facts of what its samples started.
-        facts: of everything the test had, in order of first appearance.
-        tools: of each arm, the tools that ran for its samples and where.
+        targets: by arm, the facts of the targets its samples started.
+        facts: the facts of all the test's targets, in order of first appearance.
+        tools: by arm, the tools that ran for its samples, and where.
     """
 
     def __init__(
@@ -265,14 +263,14 @@ class Sampling:
             claim: the claim's name, for messages.
             rule: the judge.
             paired: whether two arms are sampled.
-            unit: the threshold's unit; ``None`` where there is none to compare with.
+            unit: the threshold's unit; ``None`` if there is no threshold.
             against: what the samples are held against, for messages.
-            budget: seconds after the warm-up, all sessions together; the sample that passes them is the last.
-            planned: in how many sessions.
-            progress: who is told.
-            criterion: what the samples are to prove; ``None`` where nothing is.
-            any_programs: whether two arms may run different bytes of one tool.
-            load: of a sweep, says of which load the sample taken last is.
+            budget: seconds after the warm-up, all sessions together; the sample that exceeds it is the last.
+            planned: the number of sessions.
+            progress: receives progress reports.
+            criterion: what the samples have to prove; ``None`` if nothing.
+            any_programs: whether two arms may run different binaries of one tool.
+            load: in a sweep, returns the load of the latest sample.
         """
         self.claim = claim
         self.rule = rule
@@ -305,41 +303,43 @@ class Sampling:
 
     @property
     def elapsed(self) -> float:
-        """Seconds that sampling took, all sessions together."""
+        """Seconds of sampling, all sessions together."""
         return sum(session["duration_s"] for session in self.sessions)
 
     @property
     def span(self) -> float:
-        """Seconds from the first session's beginning to the last one's."""
+        """Seconds from the start of the first session to the start of the last."""
         return self.sessions[-1]["began_at_s"] if self.sessions else 0.0
 
     @property
     def session(self) -> str:
-        """``session 2 of 3``; empty where one only was planned."""
+        """``session 2 of 3``; empty if only one was planned."""
         return f"session {len(self.sessions)} of {self.planned}" if self.planned > 1 else ""
 
     @property
     def spent(self) -> float:
-        """Seconds of the budget that are over."""
+        """Seconds of the budget that are spent."""
         now_spent = 0.0 if self._warmed_up is None else time.monotonic() - self._warmed_up
         return self._spent_before + now_spent
 
     @property
     def allowed(self) -> float:
-        """Seconds of the budget that may be over after this session: what one does not use, the next ones may."""
+        """Seconds of the budget that may be spent by the end of this session; later sessions may use what earlier
+        ones left."""
         return self._budget * min(1.0, len(self.sessions) / self.planned)
 
     def run(self, samplers: Mapping[Arm, Sampler], scope: Scope) -> None:
-        """One session: sample until the rule has decided or pauses, or is stopped because the time is over.
+        """Run one session: sample until the rule decides or pauses, or the budget stops it.
 
         Args:
             samplers: what to call for each arm the rule may ask for.
-            scope: owner of what the samplers start.
+            scope: owner of the targets that the samplers start.
 
         Raises:
             TypeError: a sampler returned something other than a `Quantity`.
-            DimensionError: a sample measures something else than the threshold, or than the sample before.
-            NotComparable: the metric's direction is not the criterion's, or two arms ran different bytes of a tool.
+            DimensionError: a sample's dimension differs from that of the threshold or of earlier samples.
+            NotComparable: the metric's direction is not the criterion's, or two arms ran different binaries of a
+            tool.
             whatever a sampler raises, and what closing its targets raises.
         """
         __tracebackhide__ = True
@@ -397,15 +397,15 @@ class Sampling:
 
     def _out_of_time(self, state: State) -> str:
         taken, budget = count(len(self.observations), "sample"), self._budget
-        text = f"budget of {budget:g} s over after {taken}"
+        text = f"budget of {budget:g} s spent after {taken}"
         if self.planned > 1:
-            text = f"{self.session}: {self.allowed:.3g} of {budget:g} s over after {taken}"
+            text = f"{self.session}: {self.allowed:.3g} of {budget:g} s spent after {taken}"
         part = part_of_need(state, self._noun)
         if part:
             text += f", {part}"
         if state.reason not in ("", count(state.samples, self._noun)):
             text += f"; {state.reason}"
-        # Where there is time for few samples, it is not the noise that is too great.
+        # With time for only a few samples, the sample's duration is the problem, not noise.
         each = self.spent / max(1, len(judged(self.observations)))  # warm-up is not on the budget
         if each * _FEW > self._budget / self.planned:
             text += f"; a sample takes {rough_time(each)}: make it shorter, or the budget larger (--claims-budget)"
@@ -420,7 +420,7 @@ class Sampling:
         arm, warm_up = self.rule.next(), self.rule.warming_up
         mark, at = scope.mark, time.monotonic() - (self._began or 0.0)
         try:
-            scope.take_tools()  # what ran before is no part of a sample
+            scope.take_tools()  # discard tools that ran before this sample
             value = self._in_unit(samplers[arm]())
             known_tools = self.tools.setdefault(arm, [])
             known_tools += [use for use in scope.take_tools() if use not in known_tools]
@@ -450,7 +450,7 @@ class Sampling:
             known = self.targets.setdefault(arm, [])
             known += [facts for facts in scope.facts_since(mark) if facts not in known]
         except BaseException:
-            # The sampler's own error is the one to report, whatever closing says.
+            # An error from closing must not replace the sampler's own.
             with contextlib.suppress(Exception):
                 scope.close_since(mark)
             raise

@@ -1,4 +1,4 @@
-"""The sweep of a claim that says where more load no longer increases throughput."""
+"""The sweep of a claim about where more load no longer increases throughput."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from pytest_vperf.results.record import Observation
     from pytest_vperf.stats.plateau import PlateauRule
 
-    #: A number without a unit, or a quantity. A sampler returns a `Load`, or what came of the point itself.
+    #: A number without a unit, or a quantity. A sampler returns a `Load`, or the quantity measured at the point.
     Point = int | float | Quantity
     LoadSampler = Callable[[Point], "Load | Quantity"]
 
 
 class Sweep:
-    """Takes the samples of a sweep, in the order of its rule, and keeps what each load was.
+    """Takes the samples of a sweep, in the order its rule asks for, and keeps the facts of each load.
 
     Args:
         sample: takes a sample at a point.
         over: the points.
-        rounds: of all sessions together, at least.
+        rounds: the least number of rounds, all sessions together.
     """
 
     def __init__(self, sample: LoadSampler, over: Sequence[Point], rounds: int) -> None:
@@ -37,7 +37,7 @@ class Sweep:
         self._facts: LoadFacts | None = None
 
     def take(self) -> Quantity:
-        """The next sample: what came through."""
+        """Take the next sample, and return the throughput."""
         __tracebackhide__ = True
         index = self.rule.point
         point = self.over[index]
@@ -61,16 +61,16 @@ class Sweep:
         return made.carried
 
     def take_last(self) -> Quantity:
-        """A sample at the last point, for who is interested in the metric alone."""
+        """Take a sample at the last point, outside the sweep, and return the throughput."""
         made = self.sample(self.over[-1])
         return made.carried if isinstance(made, Load) else made
 
     def facts(self) -> LoadFacts | None:
-        """What the sample taken last was a sample of."""
+        """The load of the latest sample."""
         return self._facts
 
     def record(self, observations: Sequence[Observation]) -> SweepRecord:
-        """What the sweep showed."""
+        """The result of the sweep."""
         curve = self.rule.curve
         low, high = (curve.knee_low, curve.knee_high) if curve else (None, None)
         growth = curve.growth if curve else None
@@ -87,9 +87,9 @@ class Sweep:
         )
 
     def bottleneck(self, observations: Sequence[Observation]) -> str:
-        """Who had no time left on the flat part; empty where nobody looked, or nothing is flat.
+        """The threads without idle time on the flat part; empty if nothing is flat, or no thread was watched.
 
-        That is who used a whole processor, or would have, had it not waited for one.
+        Such a thread used a whole processor, or would have done so had it not waited for one.
         """
         flat = self.rule.curve.flat if self.rule.curve else ()
         loads = [
@@ -105,7 +105,7 @@ class Sweep:
         found = sorted(shares, key=lambda name: (-shares[name], name))
         whole = [f"{name} ({shares[name]:.0f} %)" for name in found if shares[name] >= WHOLE]
         if whole:
-            return f"there a whole processor was used by {' and by '.join(whole)}"
+            return f"there, a whole processor was used by {' and by '.join(whole)}"
         waited = [
             f"{name} ({shares[name]:.0f} %, {wanted[name]:.0f} % with waiting)"
             for name in found
@@ -113,15 +113,15 @@ class Sweep:
         ]
         if waited:
             return (
-                "there no thread had a whole processor, which was wanted by"
-                f" {' and by '.join(waited)}: the processors themselves are too few"
+                "there, no thread had a whole processor, although one was wanted by"
+                f" {' and by '.join(waited)}: there are too few processors"
             )
         name = found[0]
-        return f"there no thread used a whole processor: the busiest, {name}, {shares[name]:.0f} %"
+        return f"there, no thread used a whole processor: the busiest, {name}, used {shares[name]:.0f} %"
 
 
 def _rows(observations: Sequence[Observation]) -> list[LoadRow]:
-    """The medians of each load, by size; warm-up left out."""
+    """The medians at each load, sorted by load, without warm-up."""
     groups: dict[tuple[float, str], list[tuple[float, LoadFacts]]] = {}
     for each in observations:
         load = each.get("load")
@@ -150,6 +150,6 @@ def _busiest(loads: Sequence[LoadFacts]) -> str:
 
 
 def _medians(each: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """By name; who was not told of in a sample used nothing to speak of."""
+    """The median by name; a name missing from a sample counts as 0, as it used next to nothing."""
     names = dict.fromkeys(name for shares in each for name in shares)
     return {name: median(shares.get(name, 0.0) for shares in each) for name in names}

@@ -1,1 +1,1 @@
-"""The machine under test: its fingerprint, its lock, what runs on it left behind, what can run on it."""
+"""The machine under test: its fingerprint, locks, noise and tuning, leftovers of runs, and what can run on it."""

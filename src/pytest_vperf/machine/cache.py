@@ -1,7 +1,7 @@
-"""Where built things are kept between runs: images, guest kernels, agents, probe results.
+"""The cache of things built between runs: images, guest kernels, agents, probe results.
 
-Entries are keyed by what they were built from, so an entry is never out of date: other inputs, another
-entry. An entry appears whole or not at all, also when two processes build it at once.
+An entry's key covers everything it was built from, so it is never out of date: other inputs make another entry. An
+entry appears whole or not at all, even when two processes build it at once.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from pytest_vperf.machine.ownership import require_own, stranger_above
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-#: Of an entry, as `entry` makes it; or of what several entries of a kind are made from, under the kind's own lock.
+#: A draft of an entry, made by `entry`; or a kind's folder ``work``, shared by its entries under the kind's own lock.
 _DRAFT = re.compile(r"\.(?P<key>[\w-]+)-[a-z0-9_]{8}|work")
 
 
-#: The cache of root's where root's cache folder is another user's, as `sudo` may leave it, and CI systems.
+#: Root's cache if its usual one is in another user's folder, as under `sudo` and in some CI systems.
 _ROOTS = Path("/var/cache/vperf")
 
 
 def root() -> Path:
-    """The cache folder: ``$VPERF_CACHE_DIR``, else ``vperf`` in the user's cache folder (XDG); there or not.
+    """The cache folder: ``$VPERF_CACHE_DIR``, else ``vperf`` in the user's cache folder (XDG); it need not exist.
 
-    What is in it is executed, so it is nobody's but this user's. Root does not use the cache folder of another user's
-    home, but ``/var/cache/vperf``.
+    Its content is executed, so it must belong to this user alone. Root does not use another user's home, but
+    ``/var/cache/vperf``.
 
     Raises:
-        PermissionError: somebody else may change what is in it; says who and what to do.
+        PermissionError: somebody else may change its content; the message says who, and what to do.
     """
     import platformdirs
 
@@ -55,7 +55,7 @@ def root() -> Path:
 
 
 def content_key(parts: Iterable[str | bytes]) -> str:
-    """A key of 16 hexadecimal digits over all parts, their order and their borders."""
+    """A key of 16 hexadecimal digits over all parts, their order and their boundaries."""
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -79,7 +79,7 @@ def file_sha256(path: Path) -> str:
 
 @functools.lru_cache(maxsize=64)
 def kept_sha256(path: Path) -> str:
-    """As `file_sha256`, read once: for a file that does not change as long as this process lives.
+    """`file_sha256`, cached: for a file that does not change while this process lives.
 
     Raises:
         OSError: the file cannot be read.
@@ -91,12 +91,12 @@ def entry(kind: str, key: str, build: Callable[[Path], None]) -> Path:
     """The folder ``kind/key`` in the cache, built if it is not there.
 
     Args:
-        kind: what it is, a file name: ``rootfs``, ``kernel``, ``agent``.
+        kind: the kind of entry, a file name: ``rootfs``, ``kernel``, ``agent``.
         key: from `content_key`, over everything the content depends on.
         build: fills an empty folder; called outside any measured time.
 
     Raises:
-        whatever ``build`` raises; nothing is left in the cache then.
+        whatever ``build`` raises; nothing is then left in the cache.
     """
     from filelock import FileLock
 
@@ -109,9 +109,7 @@ def entry(kind: str, key: str, build: Callable[[Path], None]) -> Path:
     with FileLock(f"{folder}.lock"):
         if folder.is_dir():
             return folder
-        for left in folder.parent.glob(
-            f".{key}-*"
-        ):  # who holds the lock is the only one who builds it
+        for left in folder.parent.glob(f".{key}-*"):  # drafts of killed builders: we hold the lock
             _remove(left)
         draft = Path(tempfile.mkdtemp(prefix=f".{key}-", dir=folder.parent))
         try:
@@ -125,12 +123,12 @@ def entry(kind: str, key: str, build: Callable[[Path], None]) -> Path:
 
 
 def abandoned() -> list[Path]:
-    """Drafts of entries, and work for them, whose builder was killed."""
+    """Drafts of entries, and their work folders, whose builder was killed."""
     return [draft for draft, lock in _drafts() if _is_free(lock) and draft.exists()]
 
 
 def discard(draft: Path) -> str:
-    """Remove an abandoned draft; the reason if it cannot be, else nothing."""
+    """Remove an abandoned draft; return the reason if that fails, otherwise empty."""
     from filelock import FileLock, Timeout
 
     for found, lock in _drafts():
@@ -144,7 +142,7 @@ def discard(draft: Path) -> str:
 
 
 def _drafts() -> Iterator[tuple[Path, Path]]:
-    """Each with the lock that its builder holds."""
+    """Drafts, each with the lock that its builder holds."""
     for path in sorted(root().glob("*/*")):
         name = _DRAFT.fullmatch(path.name)
         if name and path.is_dir() and not path.is_symlink():
@@ -162,6 +160,6 @@ def _is_free(lock: Path) -> bool:
 
 
 def _remove(draft: Path) -> None:
-    """Remove a draft as far as it can be; trees may be deeper than `shutil` can go."""
+    """Remove a draft as far as possible; a tree may be too deep for `shutil`."""
     with contextlib.suppress(RecursionError):
         shutil.rmtree(draft, ignore_errors=True)

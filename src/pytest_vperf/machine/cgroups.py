@@ -1,6 +1,6 @@
 """The control groups of a run: found by name in every hierarchy, read, and removed.
 
-A run's group is named ``vperf-ID`` and stands at the root of each hierarchy, version 1 or 2.
+A run's group is named ``vperf-ID`` and is at the root of each hierarchy, version 1 or 2.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def hierarchies(read: Read = text) -> dict[str, Path]:
-    """Where each controller's groups are: ``cpu`` → its mount point; version 2 is under ``""``.
+    """The hierarchies: controller, such as ``cpu``, → mount point; version 2 is under ``""``.
 
     Args:
         read: reads the machine's files.
@@ -36,14 +36,14 @@ def hierarchies(read: Read = text) -> dict[str, Path]:
 
 
 def named(name: str) -> list[Path]:
-    """The folders of the group, and of those of the same run beside it (``NAME.…``), in every hierarchy."""
+    """The folders of a group, and of its run's sibling groups (``NAME.…``), in every hierarchy."""
     points = dict.fromkeys(hierarchies().values())
     beside = (group for point in points for group in sorted(point.glob(f"{name}.*")))
     return [group for group in (*(point / name for point in points), *beside) if group.is_dir()]
 
 
 def of_machines(name: str) -> list[Path]:
-    """The groups that libvirt made for a run's machines, and could not remove itself, in every hierarchy.
+    """The groups, in every hierarchy, that libvirt made for a run's machines and could not remove.
 
     Without systemd they are ``machine/qemu-NUMBER-MACHINE.libvirt-qemu`` (https://libvirt.org/cgroups.html).
     """
@@ -52,10 +52,10 @@ def of_machines(name: str) -> list[Path]:
 
 
 def forgotten_machines(*, older: float = 60.0) -> dict[Path, str]:
-    """Groups of runs' machines without a process in them, with the run's ID: libvirt ended before it removed them.
+    """Groups of runs' machines without any process → the run's ID: libvirt ended before it removed them.
 
     Args:
-        older: seconds since they were made; a machine that is just being made has no process yet.
+        older: minimum age in seconds; a machine that is being created has no process yet.
     """
     found = {}
     for group in of_machines("vperf"):
@@ -78,7 +78,7 @@ def _has_process(file: Path) -> bool:
 def paths_of(pid: int | str, read: Read = text) -> dict[str, str]:
     """The groups of a process: controller → path in its hierarchy; version 2 is under ``""``.
 
-    Empty where the process is gone or may not be looked at.
+    Empty if the process is gone or may not be inspected.
 
     Args:
         pid: the process; or ``PID/task/THREAD``.
@@ -94,7 +94,7 @@ def paths_of(pid: int | str, read: Read = text) -> dict[str, str]:
 
 
 def members(name: str) -> list[int]:
-    """The processes in the group ``name``, in one beside it (``NAME.…``), or below, in any hierarchy."""
+    """The processes in the group ``name``, its siblings (``NAME.…``) and subgroups, in any hierarchy."""
 
     def inside(path: str) -> bool:
         return any(part == name or part.startswith(f"{name}.") for part in path.split("/"))
@@ -109,7 +109,7 @@ def members(name: str) -> list[int]:
 def numbers(procs: str) -> list[int]:
     """The processes that a file ``cgroup.procs`` lists.
 
-    Version 2 lists one of another process namespace as 0, which kill(2) takes for the caller's own group.
+    Version 2 lists processes of another namespace as 0, which kill(2) takes for the caller's own process group.
 
     Args:
         procs: the file's text.
@@ -118,9 +118,9 @@ def numbers(procs: str) -> list[int]:
 
 
 def remove(folder: Path, *, timeout: float = 3.0) -> str:
-    """Remove a group and those below it; the system's words if it is still used, else nothing.
+    """Remove a group and its subgroups; return the system's error if it is still in use, otherwise empty.
 
-    A group is busy for a moment after its last process ended, hence the patience.
+    A group stays busy for a moment after its last process ended, hence the timeout.
     """
     deadline = time.monotonic() + timeout
     while True:

@@ -1,6 +1,6 @@
 """Versions of the measuring tools, and whether libvirt and the Python packages are installed.
 
-Checks for what makes measurements wrong without making them fail.
+A check for something that makes measurements wrong without making them fail: the permissions of ``/dev/kvm``.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ KVM_DEVICE = "/dev/kvm permissions"
 def check_kvm_device(device: Path = KVM) -> Readiness:
     """Whether libvirt and its QEMU see the same ``/dev/kvm``.
 
-    libvirt asks QEMU what it can do as root, finds KVM, then looks at the device as the user that its
-    machines run as. Where that one may not use it, libvirt takes its notes for outdated on every look,
-    and each start of a machine takes about a minute. Udev's rule (group kvm, mode 0660) prevents it; where
-    no udev runs, nobody has applied the rule.
+    libvirt probes QEMU as root, finds KVM, then checks the device as the user that its machines run as. If that user
+    may not use it, libvirt considers its cached capabilities outdated every time, and each start of a machine takes
+    about a minute. Udev's rule (group kvm, mode 0660) prevents this, but only where udev runs.
     """
     if not device.exists():
         return Readiness(KVM_DEVICE, True, f"there is no {device}")
@@ -62,14 +61,14 @@ def _name(look_up: Callable[[int], Sequence[Any]], number: int) -> str:
         return str(number)
 
 
-#: Each measuring tool with the package that brings it in Debian and Ubuntu.
+#: Each measuring tool with its package in Debian and Ubuntu.
 TOOLS = {name: name for name in ("sysbench", "fio", "iperf", "iperf3", "netperf", "stress-ng")}
-#: Where libvirt's daemons listen: the one for everything, and the newer one for QEMU alone.
+#: The sockets of libvirt's daemons: the one for everything, and the newer one for QEMU only.
 LIBVIRT_SOCKETS = (Path("/run/libvirt/libvirt-sock"), Path("/run/libvirt/virtqemud-sock"))
 
 
 def check_libvirt() -> list[Readiness]:
-    """Whether libvirt can be spoken to, and from Python."""
+    """Whether libvirt's Python module is installed, and its daemon answers."""
     return [_libvirt_python(), _libvirt_daemon()]
 
 

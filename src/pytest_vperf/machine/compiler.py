@@ -1,4 +1,4 @@
-"""Small C programs of ours, compiled static by the host, once for the same sources, flags and compiler."""
+"""Our small C programs, compiled statically on the host, once for each set of sources, flags and compiler."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-#: How a compiler (gcc, clang) says that it lacks the C library's headers, and a linker (ld, lld) the static library.
+#: The errors of compilers (gcc, clang) without the C library's headers, and of linkers (ld, lld) without the static
+#: library.
 _NO_LIBRARY = re.compile(
     r"fatal error: '?std\w+\.h'?:? (No such file|file not found)"
     r"|cannot find -l[cm]\b|unable to find library -l[cm]\b|cannot find crt\w+\.o"
@@ -36,11 +37,11 @@ class CompilerMissing(Exception):
 
 
 class CompilerFailed(Exception):
-    """The compiler did not compile; the message has its words."""
+    """Compilation failed; the message has the compiler's errors."""
 
 
 def check() -> Readiness:
-    """Whether there is a C compiler; ``why`` is its path then."""
+    """Whether there is a C compiler; if so, ``why`` is its path."""
     compiler = find_program("cc") or find_program("gcc")
     if compiler is None:
         return Readiness("compiler", False, "no C compiler (cc)", "apt-get install gcc libc6-dev")
@@ -54,18 +55,18 @@ def build(
     flags: Sequence[str],
     libraries: Sequence[str] = (),
 ) -> Path:
-    """A static program from C files.
+    """Build a static program from C files.
 
     Args:
         kind: the cache's folder, e.g. ``agent``.
         name: the program's file name.
         sources: file name → content; ``.c`` files are compiled, others can be included by them.
-        flags: of the compiler, ``-static`` apart.
+        flags: compiler flags, apart from ``-static``.
         libraries: e.g. ``-lm``.
 
     Raises:
         CompilerMissing: there is no compiler, or no static C library.
-        CompilerFailed: it failed.
+        CompilerFailed: compilation failed.
     """
     compiler = check()
     if not compiler.usable:
@@ -81,7 +82,7 @@ def build(
         done = subprocess.run(
             [*command, "-s", "-o", name, *files, *libraries],
             cwd=folder,
-            env={**os.environ, "LC_ALL": "C"},  # its words are read
+            env={**os.environ, "LC_ALL": "C"},  # its errors are parsed
             capture_output=True,
             text=True,
             check=False,
@@ -97,6 +98,6 @@ def build(
 
 
 def _version(compiler: str) -> str:
-    """What the compiler says it is, all of it: distributions patch without another version number."""
+    """The compiler's whole version line: distributions patch without changing the version number."""
     done = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)
     return done.stdout.splitlines()[0] if done.stdout else ""

@@ -1,15 +1,12 @@
-"""Ending a process of ours that waits for the end of its input.
+"""An orderly end of a run, and of the processes it started. Ctrl-C, SIGTERM and SIGHUP end a run in order, and once:
+targets are stopped, and results are kept. A closed terminal or a lost SSH connection sends SIGHUP (signal(7)); under
+nohup(1) it stays ignored. One event often sends several signals: the kernel and the shell both send SIGHUP,
+timeout(1) signals the process and then its group. So only an impatient Ctrl-C cuts short an ending under way.
 
-Ctrl-C, SIGTERM and SIGHUP end a run in order, and once: what was started is stopped, what was measured is kept.
+The kernel can end a process together with its parent, however that dies (prctl(2), PR_SET_PDEATHSIG).
 
-SIGHUP is what a closed terminal or a lost SSH connection sends (signal(7)); under nohup(1) it stays ignored. One end
-often tells more than one signal: the kernel and the shell both send SIGHUP, timeout(1) signals the process and then
-its group. So nothing but an impatient Ctrl-C cuts short an ending that is under way.
-
-Processes that the kernel ends with the one that started them, however that dies (prctl(2), PR_SET_PDEATHSIG).
-
-The signal comes when the *thread* that forked ends, and the wish is lost where a process changes its user or executes
-a set-user-ID program. So what is to live as long as this process is forked by a thread that does.
+The signal comes when the *thread* that forked ends, and the setting is lost if the process changes its user or
+executes a set-user-ID program. So processes that should live as long as this one are forked by a thread that does.
 """
 
 from __future__ import annotations
@@ -34,21 +31,21 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
-#: What ends a run, and the handler that each has while nobody else has set one.
+#: The signals that end a run, and the default handler of each.
 _ENDING = {
     signal.SIGINT: signal.default_int_handler,
     signal.SIGTERM: signal.SIG_DFL,
     signal.SIGHUP: signal.SIG_DFL,
 }
-#: Seconds within which signals are one and the same: no finger is faster.
+#: Signals within this many seconds count as one: no finger is faster.
 _ONE = 0.5
-#: Seconds until an interrupt that Python could only report, as in a finaliser, is raised again.
+#: Seconds until an interrupt that Python could only report, e.g. in a finaliser, is raised again.
 _AGAIN = 0.05
 _INSIST = b"\nvperf: ending what was started; another Ctrl-C leaves it to the next run, which removes it\n"
 
 
 class Endings:
-    """The handlers of one process, and whether its end has begun. Made by `ending_in_order`."""
+    """The signal handlers of one process, and whether it is ending. Made by `ending_in_order`."""
 
     def __init__(self) -> None:
         self._raised: KeyboardInterrupt | None = None
@@ -58,14 +55,14 @@ class Endings:
         self._asked = False
 
     def begin(self) -> None:
-        """From now on the run ends by itself, or because of a signal: further ones do not interrupt that."""
+        """Note that the run is ending, so that further signals do not interrupt it."""
         self._begun = True
 
     def heard(self, number: int, frame: FrameType | None) -> None:
-        """The handler.
+        """Handle a signal.
 
         Raises:
-            KeyboardInterrupt: the end has not begun, or somebody insists.
+        KeyboardInterrupt: the end has not begun, or somebody insists.
         """
         if number == signal.SIGHUP:
             _leave_dead_terminals()
@@ -86,7 +83,7 @@ class Endings:
         raise self._raised
 
     def _under_way(self) -> bool:
-        """Whether the run ends: `begin` said so, or what unwinds now, or is being handled, is our interrupt."""
+        """Whether the run is ending: after `begin`, or while our interrupt is unwinding or being handled."""
         error = sys.exc_info()[1]
         seen = 0
         while error is not None and error is not self._raised and seen < 1000:
@@ -94,7 +91,7 @@ class Endings:
         return self._begun or (error is not None and error is self._raised)
 
     def lost(self, unraisable: Any) -> None:
-        """Told of an error that Python could only report, as one in a finaliser: ours is raised once more."""
+        """Handle an error that Python could only report, e.g. in a finaliser: our interrupt is raised again."""
         if self._raised is not None and unraisable.exc_value is self._raised:
             self._raised, again = None, self._number
             later = threading.Timer(_AGAIN, os.kill, (os.getpid(), again))
@@ -104,10 +101,10 @@ class Endings:
 
 @contextlib.contextmanager
 def ending_in_order() -> Iterator[Endings]:
-    """Within the context, Ctrl-C, SIGTERM and SIGHUP raise `KeyboardInterrupt` in the main thread, the first time.
+    """Within the context, the first Ctrl-C, SIGTERM or SIGHUP raises `KeyboardInterrupt` in the main thread.
 
-    A signal that is ignored, or has somebody else's handler, is left alone, and so is everything outside the main
-    thread, where Python does not allow handlers.
+    A signal that is ignored, or has another handler, is left alone, as is everything outside the main thread, where
+    Python does not allow handlers.
     """
     endings = Endings()
     if threading.current_thread() is not threading.main_thread():
@@ -153,7 +150,7 @@ def _leave_if_dead(descriptor: int, nowhere: int) -> None:
     if not stat.S_ISCHR(os.fstat(descriptor).st_mode):
         return
     poll = select.poll()
-    poll.register(descriptor, 0)  # a hang-up is told unasked (poll(2))
+    poll.register(descriptor, 0)  # poll(2) always reports a hang-up
     if any(seen & select.POLLHUP for _, seen in poll.poll(0)):
         os.dup2(nowhere, descriptor, os.get_inheritable(descriptor))
 
@@ -162,10 +159,10 @@ _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 def at_parents_death(number: Signals) -> Callable[[], None]:
-    """What a new process calls (``preexec_fn``) to be sent a signal when the thread that started it ends.
+    """A ``preexec_fn`` that has a new process signalled when the thread that started it ends.
 
     Args:
-        number: the signal. What the process starts itself does not get it.
+        number: the signal; the process's own children do not get it.
     """
     # Found here: between fork and exec there may be no locks to take.
     prctl = ctypes.CDLL(None).prctl
@@ -173,14 +170,14 @@ def at_parents_death(number: Signals) -> Callable[[], None]:
 
     def ask() -> None:
         prctl(_PR_SET_PDEATHSIG, number)
-        if os.getppid() != parent:  # it died before it was asked for
+        if os.getppid() != parent:  # the parent died before the call
             os.kill(os.getpid(), number)
 
     return ask
 
 
 def end_with_parent(number: Signals) -> None:
-    """Have this process sent a signal when the thread that started it ends; at once where it has ended already."""
+    """Have this process signalled when the thread that started it ends, or at once if it already has."""
     parent = os.getppid()
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:
@@ -188,10 +185,10 @@ def end_with_parent(number: Signals) -> None:
 
 
 def start_bound(argv: Sequence[str], number: Signals, **options: Any) -> subprocess.Popen[bytes]:
-    """Start a process that is sent a signal when this process ends, whichever thread calls this.
+    """Start a process that is signalled when this process ends, whichever thread calls this.
 
     Args:
-        argv: the command. It must stay the user that it is: see the module.
+        argv: the command; it must not change its user, see the module.
         number: the signal.
         options: of `subprocess.Popen`.
 
@@ -204,7 +201,7 @@ def start_bound(argv: Sequence[str], number: Signals, **options: Any) -> subproc
     _parent().put((made, list(argv), {**options, "preexec_fn": at_parents_death(number)}))
     try:
         return made.result()
-    except BaseException:  # an interrupt, most likely: nobody would own it
+    except BaseException:  # most likely an interrupt: nobody would own the process
         made.add_done_callback(_end)
         raise
 
@@ -220,13 +217,13 @@ _lock = threading.Lock()
 
 
 def _parent() -> queue.SimpleQueue[Any]:
-    """The orders of this process's thread that forks; a fork of this process has none, and makes its own."""
+    """The queue of this process's forking thread; a fork of this process starts its own."""
     with _lock:
         if os.getpid() not in _orders:
             _orders.clear()
             orders: queue.SimpleQueue[Any] = queue.SimpleQueue()
             _orders[os.getpid()] = orders
-            # A daemon: it ends with the process, and holds up nothing.
+            # A daemon thread ends with the process, without holding it up.
             threading.Thread(target=_fork, args=(orders,), name="vperf-forks", daemon=True).start()
         return _orders[os.getpid()]
 
@@ -243,10 +240,10 @@ def _fork(orders: queue.SimpleQueue[Any]) -> None:
 
 
 def end_by_input(process: subprocess.Popen[bytes], timeout: float) -> None:
-    """Close its input and wait until it has ended; it is killed where that is not heard. Safe to repeat.
+    """Close a process's input and wait for its end; kill it after the timeout. Safe to repeat.
 
     Args:
-        process: with a pipe as its input; its other pipes are closed, too.
+        process: has a pipe as its input; its other pipes are closed too.
         timeout: seconds to wait.
     """
     if process.stdin is not None:

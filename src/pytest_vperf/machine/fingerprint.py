@@ -1,9 +1,7 @@
-"""The machine's fingerprint: what decides whether a published figure can be compared with one measured here.
+"""The machine's fingerprint, which decides whether a published figure can be compared with one measured here.
 
 Everything is read from files of the kernel and of the distribution; no program is called, nothing needs root.
-What a machine does not tell is ``unknown``, never a guess.
-
-Under which hypervisor this machine runs, from what the kernel shows in files: no program is called.
+What a machine does not show is ``unknown``, never a guess. That includes the hypervisor it runs under.
 """
 
 from __future__ import annotations
@@ -20,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-#: What a guest's kernel uses for time; it is offered under one hypervisor only.
+#: Clock sources of guest kernels, each offered by one hypervisor only.
 _CLOCKS = {"kvm-clock": "kvm", "xen": "xen", "hyperv": "hyperv"}
 
-#: Beginnings of firmware tables' texts, lower case. A name says who built the machine, not what runs it now, so
-#: clocks and flags come first.
+#: Beginnings of firmware strings, in lower case. They say who built the machine, not what runs it now, so clocks and
+#: flags come first.
 _FIRMWARE = {
     "qemu": "qemu",
     "kvm": "kvm",
@@ -41,9 +39,9 @@ _FIRMWARE = {
 }
 
 
-#: What the firmware says of the machine, the most telling first.
+#: The firmware's descriptions of the machine, the most specific first.
 _FIELDS = ("product_name", "sys_vendor", "board_vendor", "bios_vendor")
-#: The files that tell, below the root.
+#: The files that are read, below the root.
 HYPERVISOR_FILES = (
     "sys/hypervisor/type",
     "proc/device-tree/hypervisor/compatible",
@@ -54,7 +52,7 @@ HYPERVISOR_FILES = (
 
 
 def detect_hypervisor(root: Path, cpu: Mapping[str, str]) -> str:
-    """The hypervisor's name; ``none`` on bare metal, ``unknown`` where there is one without a name.
+    """The hypervisor's name; ``none`` on bare metal, ``unknown`` for one without a name.
 
     Args:
         root: where ``sys`` and ``proc`` are.
@@ -69,7 +67,7 @@ def detect_hypervisor(root: Path, cpu: Mapping[str, str]) -> str:
             return name
     flags = cpu.get("flags")
     if flags is not None and "hypervisor" not in flags.split():
-        return "none"  # x86 has a flag for it, so the firmware's word is not needed
+        return "none"  # x86 has a flag for it, so the firmware is not needed
     tree = first_line(root / "proc/device-tree/hypervisor/compatible")
     if tree is not None:
         return tree.split(",")[-1]
@@ -84,8 +82,8 @@ def detect_hypervisor(root: Path, cpu: Mapping[str, str]) -> str:
 def is_emulated(root: Path, cpu: Mapping[str, str]) -> bool:
     """Whether the processor is emulated in software (QEMU's TCG), as far as a guest can see it.
 
-    A machine of QEMU that offers no paravirtual clock has no accelerator; QEMU's own processor models say TCG
-    in their name. A guest of an emulated host cannot see it: whoever started that host has to say so.
+    A QEMU machine without a paravirtual clock has no accelerator; QEMU's own processor models have TCG in their name.
+    A guest of an emulated host cannot see this: whoever started that host has to say so.
     """
     if "tcg" in cpu.get("model name", "").lower().split():
         return True
@@ -102,7 +100,7 @@ def clock_sources(root: Path) -> frozenset[str]:
 
 
 def firmware_vendor(root: Path) -> str | None:
-    """The vendor of the machine as its firmware has it, lower case."""
+    """The machine's vendor according to its firmware, in lower case."""
     vendor = first_line(root / "sys/class/dmi/id/sys_vendor")
     return vendor.lower() if vendor is not None else None
 
@@ -117,7 +115,7 @@ def _by_firmware(root: Path) -> str | None:
 
 
 UNKNOWN = "unknown"
-#: The files that are read, below the root: brought from another machine, they give that one's fingerprint.
+#: The files that are read, below the root: copied from another machine, they give that machine's fingerprint.
 FILES = (
     *("proc/cpuinfo", "proc/meminfo", "proc/sys/kernel/osrelease", "proc/sys/kernel/arch"),
     *("proc/device-tree/model", "etc/os-release", "usr/lib/os-release", *HYPERVISOR_FILES),
@@ -131,13 +129,13 @@ class Fingerprint:
     Attributes:
         cpu_model: the processor's name as the kernel prints it.
         microcode: its microcode revision, e.g. ``0x28``.
-        logical_cpus: how many processors are online, hyper-threads included; ``None`` where not known.
-        memory: what the kernel manages (MemTotal), in GiB: less than what is installed; ``None`` likewise.
+        logical_cpus: the number of online processors, hyper-threads included; ``None`` if unknown.
+        memory: the kernel's memory (MemTotal), in GiB: less than is installed; ``None`` if unknown.
         kernel: its release, e.g. ``6.1.0-18-amd64``.
         hypervisor: ``none`` on bare metal, else ``kvm``, ``xen``, ``qemu``, …; ``unknown`` without a name.
         architecture: e.g. ``x86_64``.
         distribution: e.g. ``Debian GNU/Linux 12 (bookworm)``.
-        emulated: the processor is emulated in software: times say nothing about the hardware it names.
+        emulated: whether the processor is emulated in software: times then say nothing about the hardware it names.
     """
 
     cpu_model: str
@@ -194,7 +192,7 @@ def _processors(cpuinfo: str) -> list[dict[str, str]]:
 
 
 def _cpu_model(root: Path, cpu: Mapping[str, str]) -> str:
-    # Other architectures than x86 call it otherwise, or leave it to the device tree.
+    # Architectures other than x86 use another key, or the device tree.
     for key in ("model name", "cpu model", "cpu"):
         if cpu.get(key):
             return " ".join(cpu[key].split())

@@ -1,9 +1,9 @@
-"""What runs that were killed left behind: found by their marks, shown, removed.
+"""Leftovers of killed runs: found by their marks, listed, and removed.
 
-A run is dead when its folder's lock is free, or when its folder is gone and processes that name it are
-still there. Only runs of this user whose folder is, or was, in `runs_folder` are looked at; nothing of a
-live run is ever taken, nor this process or its ancestors. What lives in an engine that other people use
-too is found by `pytest_vperf.targets.container.engine`, and at a libvirt daemon by
+A run is dead if its folder's lock is free, or if its folder is gone while processes that name it still exist. Only
+runs of this user whose folder is, or was, in `runs_folder` are considered; nothing of a live run is ever removed, nor
+this process or its ancestors. Leftovers in a shared engine are found by `pytest_vperf.targets.container.engine`, and
+at a libvirt daemon by
 `pytest_vperf.targets.libvirt.leftovers`.
 """
 
@@ -54,8 +54,7 @@ Kind = Literal[
     "draft",
     "folder",
 ]
-# The order of removal: what holds something goes before what is held; the folder, by which the rest is
-# found, last.
+# The order of removal: users go before what they use; the folder, by which the rest is found, goes last.
 _ORDER: tuple[Kind, ...] = (
     "settings",
     "container",
@@ -73,20 +72,20 @@ _ORDER: tuple[Kind, ...] = (
     "draft",
     "folder",
 )
-# A folder that is still being made has no lock for a moment.
+# A folder that is being created has no lock for a moment.
 _GRACE = 60.0
 _RUN_NAME = re.compile(r"run-[0-9a-f]{8}")
 
 
 @dataclass(frozen=True)
 class Leftover:
-    """One thing a dead run left.
+    """One leftover of a dead run.
 
     Attributes:
-        run: the run's ID; of settings the number of the process that changed them; of a draft ``cache``.
+        run: the run's ID; for settings, the number of the process that changed them; for a draft, ``cache``.
         kind: what sort of thing it is.
-        what: one line that names it.
-        take_away: removes it, and answers with the reason if it cannot, else with nothing.
+        what: its description, one line.
+        take_away: removes it; returns the reason if that fails, otherwise empty.
     """
 
     run: str
@@ -99,7 +98,7 @@ class Leftover:
 
 
 def find() -> list[Leftover]:
-    """Everything that dead runs left, in the order it is to be removed.
+    """All leftovers of dead runs, in the order of removal.
 
     Raises:
         PermissionError: the folder of the runs belongs to somebody else.
@@ -115,7 +114,7 @@ def find() -> list[Leftover]:
 
 
 def remove(leftovers: Iterable[Leftover]) -> list[str]:
-    """Remove what was found; one line for each thing that could not be removed, with the reason."""
+    """Remove leftovers; return a line, with the reason, for each that could not be removed."""
     errors = []
     for leftover in sorted(leftovers, key=lambda leftover: _ORDER.index(leftover.kind)):
         try:
@@ -128,12 +127,12 @@ def remove(leftovers: Iterable[Leftover]) -> list[str]:
 
 
 def sweep() -> list[Leftover]:
-    """Find and remove quietly, for the start of a run; what was removed.
+    """Find and remove leftovers quietly, at the start of a run; return those removed.
 
-    What cannot be removed is left to the next time: it is no reason not to run.
+    What cannot be removed is left for the next time: it must not prevent a run.
     """
     removed: list[Leftover] = []
-    for _ in range(3):  # a process may start another one while it is being looked at
+    for _ in range(3):  # a process may start another one meanwhile
         found = find()
         if not found:
             break
@@ -144,9 +143,9 @@ def sweep() -> list[Leftover]:
 
 
 def end_of_run(folder: Path) -> list[str]:
-    """Remove what a run that is ending still has, its folder apart; one line for each thing that stays.
+    """Remove what an ending run still has, except its folder; return a line for each thing that stays.
 
-    Everything was closed before; but a Ctrl-C between two steps may have hit what nobody owned yet.
+    Everything was closed before, but a Ctrl-C between two steps may have left something without an owner.
     """
     return remove(leftover for leftover in _of_run(folder) if leftover.kind != "folder")
 
@@ -157,11 +156,11 @@ def run_id(folder: Path) -> str:
 
 
 def _dead_folders() -> set[Path]:
-    """The folders, there or gone, of the runs that are dead."""
+    """The folders of dead runs, existing or gone."""
     home = runs_folder()
     dead = set()
     for folder in home.iterdir():
-        with contextlib.suppress(OSError):  # gone meanwhile, or not readable: nothing can be said
+        with contextlib.suppress(OSError):  # gone meanwhile, or not readable: unknown
             if _is_run(folder) and not is_alive(folder):
                 dead.add(folder)
     for process in _of_this_user():
@@ -178,10 +177,10 @@ def _dead_folders() -> set[Path]:
 
 
 def _is_run(folder: Path) -> bool:
-    """Whether a folder is a run's, dead or alive: the user may keep folders of his own beside them.
+    """Whether a folder is a run's, dead or alive: the user may keep other folders next to them.
 
     Raises:
-        OSError: it cannot be looked at.
+        OSError: it cannot be inspected.
     """
     if not _RUN_NAME.fullmatch(folder.name.removeprefix(".")):
         return False
@@ -194,7 +193,7 @@ def _is_run(folder: Path) -> bool:
 
 
 def _of_this_user() -> Iterator[psutil.Process]:
-    """This user's processes that see the same files as this one, without it and its ancestors."""
+    """This user's processes in the same mount namespace as this one, without it and its ancestors."""
     spared = own_line()
     here = _mount_namespace("self")
     for process in psutil.process_iter():
@@ -208,7 +207,7 @@ def _of_this_user() -> Iterator[psutil.Process]:
 
 
 def _mount_namespace(pid: int | str) -> str:
-    # In another mount namespace the folder that a mark names is another folder: nothing can be said.
+    # In another mount namespace the path in a mark may be another folder.
     return os.readlink(f"/proc/{pid}/ns/mnt")  # noqa: PTH115 - not a path but a name
 
 
@@ -219,7 +218,7 @@ def _of_run(folder: Path) -> Iterator[Leftover]:
     bridges = open_vswitch.bridges_of(run)
     yield from (_bridge(run, name) for name in bridges)
     for name in networks.links_of(run):
-        if name in bridges:  # goes with it
+        if name in bridges:  # removed with the bridge
             continue
         yield Leftover(run, "link", f"link {name}", partial(networks.remove_link, name))
     for name in networks.namespaces_of(run):
@@ -238,14 +237,14 @@ def _of_run(folder: Path) -> Iterator[Leftover]:
 
 
 def _bridge(run: str, name: str) -> Leftover:
-    """A bridge of Open vSwitch's."""
+    """The leftover for an Open vSwitch bridge."""
     return Leftover(run, "bridge", f"bridge {name}", partial(open_vswitch.remove, name))
 
 
 def _groups(known: set[str]) -> Iterator[Leftover]:
     """Empty groups of machines whose run's folder is gone.
 
-    A group does not tell where its run had its folder, so they are taken for those of the default place.
+    A group does not say where its run's folder was, so the default place is assumed.
     """
     if runs_folder() != default_folder():
         return
@@ -256,7 +255,7 @@ def _groups(known: set[str]) -> Iterator[Leftover]:
 
 
 def _links() -> Iterator[Leftover]:
-    """Links that say whose they are, and whose run's folder is gone."""
+    """Links whose alias names a run's folder that is gone."""
     home = runs_folder()
     for name, folder in networks.marked().items():
         if (
@@ -269,13 +268,13 @@ def _links() -> Iterator[Leftover]:
 
 
 def _drafts() -> Iterator[Leftover]:
-    """What was being built for the cache."""
+    """Abandoned drafts in the cache."""
     for draft in cache.abandoned():
         yield Leftover("cache", "draft", f"draft {draft}", partial(cache.discard, draft))
 
 
 def _settings() -> Iterator[Leftover]:
-    """The settings of the kernel that a killed ``vperf doctor --tune`` did not set back."""
+    """The kernel settings that a killed ``vperf doctor --tune`` did not restore."""
     found = tuning.left_over()
     if found is not None:
         pid, what = found
@@ -300,7 +299,7 @@ def _unlink(path: Path) -> str:
 
 
 def remove_folder(folder: Path) -> str:
-    """Remove a run's folder, unless something is still mounted below it; the reason if it cannot be."""
+    """Remove a run's folder, unless something is still mounted below it; return the reason if that fails."""
     held = mounts.below(folder)
     if held:
         return f"{held[0]} is still mounted"
@@ -310,10 +309,10 @@ def remove_folder(folder: Path) -> str:
 
 
 def shim_sockets(folder: Path) -> list[Path]:
-    """The sockets that the shims of a run's, or an engine's, containerd have outside of its folder.
+    """The sockets outside its folder of the shims of a run's, or an engine's, containerd.
 
-    A shim listens below ``/run/containerd/s`` whatever its state folder is, and writes where into the
-    file ``address`` of its bundle (containerd, runtime v2).
+    A shim listens below ``/run/containerd/s`` whatever its state folder is, and writes the path to the file
+    ``address`` in its bundle (containerd, runtime v2).
     """
     found = []
     bundles = "*/io.containerd.runtime.v2.task/*/*/address"

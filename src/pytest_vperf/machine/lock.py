@@ -1,10 +1,10 @@
-"""Locks of the kernel on files (flock(2)), and with one the host-wide measuring lock: two measurements never overlap
-on a machine (design rule 12).
+"""File locks (flock(2)), and the host-wide measuring lock: two measurements never overlap on a machine (design rule
+12).
 
-One file for every process and user of the machine: the kernel drops the lock with its
-holder, however that dies. The file stays and holds who has the lock, so that a waiter can say whom it waits
-for. This is flock itself and not a `filelock.FileLock`, which empties or removes the file, and in its older
-versions cannot open a file that another user made in a sticky folder (fs.protected_regular).
+The measuring lock is one file for all processes and users of the machine: the kernel releases the lock when its
+holder dies, however that happens. The file stays and names the holder, so that a waiter can say whom it waits for.
+`filelock.FileLock` is no alternative: it empties or removes the file, and in older versions cannot open a file that
+another user made in a sticky folder (fs.protected_regular).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _POLL_SECONDS = 0.05
-#: After this many seconds of waiting the holder is taken for stuck.
+#: After this many seconds of waiting, the holder is considered stuck.
 WAIT_LIMIT = 3600.0
 
 _held_by_us = threading.RLock()
@@ -34,14 +34,14 @@ _depth = 0
 
 
 def try_lock(descriptor: int, *, shared: bool = False) -> bool:
-    """Lock an open file until it is closed; whether that could be done, since nobody else has it locked.
+    """Lock an open file until it is closed; return whether that succeeded, as nobody else has it locked.
 
     Args:
-        descriptor: of the file.
-        shared: others may lock it so, too.
+        descriptor: the file's.
+        shared: whether others may also lock it as shared.
 
     Raises:
-        OSError: its file system has no locks.
+        OSError: its file system does not support locks.
     """
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
@@ -55,9 +55,9 @@ class LockTimeout(Exception):
 
 
 def lock_path() -> Path:
-    """The lock's file: ``$VPERF_LOCK``, else in ``/run/lock`` where everyone may write there, else in ``/tmp``.
+    """The lock's file: ``$VPERF_LOCK``, or in ``/run/lock`` if everyone may write there, otherwise in ``/tmp``.
 
-    The choice depends on nothing that differs between users, or they would not meet.
+    The choice must not depend on the user: all have to use the same file.
     """
     named = os.environ.get("VPERF_LOCK")
     if named:
@@ -74,18 +74,18 @@ def lock_path() -> Path:
 def measuring(
     on_wait: Callable[[str], None] | None = None, limit: float = WAIT_LIMIT
 ) -> Iterator[float]:
-    """Hold the machine for a measurement; in the process that holds it already, at once.
+    """Hold the machine for a measurement; a process that already holds it does not wait.
 
     Args:
         on_wait: called now and then while waiting, with a description of the holder.
         limit: seconds to wait.
 
     Yields:
-        the seconds that were waited.
+        the seconds spent waiting.
 
     Raises:
-        LockTimeout: another process held the lock all the time.
-        OSError: the lock's file cannot be opened; says whose it is.
+        LockTimeout: another process held the lock for the whole time.
+        OSError: the lock's file cannot be opened; the message says whose it is.
     """
     global _depth
     with _held_by_us:
@@ -113,14 +113,14 @@ def measuring(
 
 def _open(path: Path) -> int:
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-    # Never O_CREAT on a file that is there: in a sticky folder the kernel then refuses another user's file.
+    # Never O_CREAT on an existing file: in a sticky folder the kernel then refuses another user's file.
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666))
     try:
         descriptor = os.open(path, flags)
     except PermissionError as error:
         try:
-            # Enough to lock it, but not to say who has it.
+            # Enough for locking, but not for naming the holder.
             descriptor = os.open(path, flags & ~os.O_RDWR)
         except OSError:
             raise _unusable(path, "lets nobody else open it", error) from None
@@ -131,10 +131,10 @@ def _open(path: Path) -> int:
         if not stat.S_ISREG(status.st_mode):
             raise _unusable(path, "not a regular file")
         if status.st_nlink != 1:
-            # A hard link that somebody made, to have our rights changed or our file emptied.
+            # Somebody may have made a hard link, to have us change the mode of our file or empty it.
             raise _unusable(path, f"it has {status.st_nlink} names")
         if status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) != 0o666:
-            # The umask took bits away that other users need. Not for others: only its lock counts, not what is in it.
+            # The umask removed permissions that other users need. Not for others: the content; only the lock matters.
             os.fchmod(descriptor, 0o666)  # nosec B103
     except BaseException:
         os.close(descriptor)
@@ -143,7 +143,7 @@ def _open(path: Path) -> int:
 
 
 def _unusable(path: Path, why: str, error: OSError | None = None) -> OSError:
-    """What to say of a file that cannot be the lock: in a folder for everybody, others may have made it."""
+    """The error about a file that cannot be the lock: in a shared folder, others may have made it."""
     try:
         found = path.lstat()
     except OSError:
@@ -180,7 +180,7 @@ def _holder(descriptor: int) -> str:
 def _write_holder(descriptor: int) -> None:
     command = " ".join([Path(sys.argv[0] or "python").name, *sys.argv[1:]])[:120]
     line = f"process {os.getpid()} of user {os.getuid()}: {command}"
-    # A file of another user's may be locked and not written, and a full disk is no reason not to measure.
+    # Another user's file may be lockable but not writable, and a full disk must not prevent measuring.
     with contextlib.suppress(OSError):
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, line.encode("utf-8", "replace"), 0)

@@ -1,7 +1,4 @@
-"""Finding what is mounted below a folder, and unmounting it.
-
-Loop devices: attached to a file, found by it, and detached (loop(4), losetup(8)).
-"""
+"""Mounts below a folder, found and unmounted, and loop devices: attached, found, detached (loop(4), losetup(8))."""
 
 from __future__ import annotations
 
@@ -23,13 +20,13 @@ _SYSTEM = Path("/sys/block")
 
 
 def attach_loop(file: Path) -> str:
-    """Attach the next free loop device to a file, with direct I/O where the file system below can.
+    """Attach the next free loop device to a file, with direct I/O if the file system supports it.
 
     Returns:
         The device's path.
 
     Raises:
-        OSError: there is none, or this user may not; in losetup's words.
+        OSError: there is none, or this user may not; the message is losetup's.
     """
     for options in (["--direct-io=on"], []):
         done = _losetup("--find", "--show", *options, str(file))
@@ -41,18 +38,19 @@ def attach_loop(file: Path) -> str:
 
 
 def detach_loop(device: str) -> str:
-    """Take a device away; the system's words if that fails, else nothing. One in use goes when it is let go of."""
+    """Detach a device; return the system's error, otherwise empty. A device in use is detached once it is
+    released."""
     done = _losetup("--detach", device)
     return done.stderr.strip() if done.returncode else ""
 
 
 def direct_loop(device: str) -> bool:
-    """Whether a device really does direct I/O."""
+    """Whether a device really uses direct I/O."""
     return _attribute(device, "dio") == "1"
 
 
 def loop_backing(device: str) -> str:
-    """The file of a device; empty where it has none."""
+    """The backing file of a device; empty if it has none."""
     return _attribute(device, "backing_file")
 
 
@@ -61,7 +59,7 @@ def loops_below(folder: Path) -> list[str]:
     found = []
     for place in sorted(_SYSTEM.glob("loop*/loop/backing_file")):
         device = f"/dev/{place.parent.parent.name}"
-        # The kernel says so where the file is gone.
+        # The kernel appends this if the file is gone.
         file = loop_backing(device).removesuffix(" (deleted)")
         if file and Path(file).is_relative_to(folder):
             found.append(device)
@@ -79,7 +77,7 @@ def _losetup(*arguments: str) -> subprocess.CompletedProcess[str]:
     program = find_program("losetup") or "losetup"
     return subprocess.run(
         [program, *arguments],
-        env={**os.environ, "LC_ALL": "C"},  # its words are read
+        env={**os.environ, "LC_ALL": "C"},  # its messages are parsed
         capture_output=True,
         text=True,
         check=False,
@@ -116,7 +114,7 @@ def _unescape(text: str) -> str:
 
 
 def mounts(read: Read = text) -> list[Mount]:
-    """All mounts that a process of the machine sees, this one where it is this machine, in the order they were made.
+    """All mounts visible to the reading process, in the order they were made.
 
     Args:
         read: reads the machine's files.
@@ -125,14 +123,14 @@ def mounts(read: Read = text) -> list[Mount]:
 
 
 def below(folder: Path) -> list[Path]:
-    """The mount points at or below a folder, the ones to unmount first at the front."""
+    """The mount points at or below a folder, in the order to unmount them."""
     return [mount.point for mount in reversed(mounts()) if mount.point.is_relative_to(folder)]
 
 
 def unmount(point: Path) -> str:
-    """Detach a mount; the system's words if that fails, else nothing.
+    """Detach a mount; return the system's error, otherwise empty.
 
-    Detached lazily: a file that somebody still has open must not keep the rest from being removed.
+    Detached lazily: an open file must not keep the rest from being removed.
     """
     program = find_program("umount") or "umount"
     done = subprocess.run(

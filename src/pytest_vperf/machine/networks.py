@@ -1,8 +1,8 @@
-"""What a run makes of the network: how it is called, and taking away what a killed run left.
+"""The namespaces and links of runs: how they are named, found and removed.
 
 A run's namespaces are named ``vperf-ID-WHAT`` (seen by ``ip netns``). Its links are named ``vpIDWHAT``: a link's name
-has at most 15 characters (IFNAMSIZ, Linux include/uapi/linux/if.h), of which the run's ID takes 8. Links within a
-namespace of the run go with it; what may stay is the host's end.
+has at most 15 characters (IFNAMSIZ, Linux include/uapi/linux/if.h), of which the run's ID takes 8. Links inside a
+run's namespace are removed with it; the host's end may remain.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ def links_of(run: str) -> list[str]:
 
 
 def alias(folder: Path) -> str:
-    """What a run's link has as its alias (ip-link(8)): with the run's folder, by which it is known later."""
+    """The alias of a run's link (ip-link(8)): it names the run's folder, so that the link is recognised later."""
     return f"{_ALIAS}{folder}"
 
 
 def marked() -> dict[str, Path]:
-    """The links that say whose they are, in this process's network namespace → the run's folder."""
+    """The links in this process's network namespace with such an alias → the run's folder."""
     found = {}
     for name in _beginning(_LINKS, link_name("", "")):
         with contextlib.suppress(OSError):  # gone meanwhile
@@ -74,12 +74,12 @@ def _beginning(folder: Path, prefix: str) -> list[str]:
 
 
 def remove_namespace(name: str) -> str:
-    """Take a namespace's name away; the system's words if that fails, else nothing."""
+    """Remove a namespace's name; return the system's error, otherwise empty."""
     return "" if not (NAMESPACES / name).exists() else _ip("netns", "delete", name)
 
 
 def remove_link(name: str) -> str:
-    """Remove a link; the system's words if that fails, else nothing. One that is gone already is removed."""
+    """Remove a link; return the system's error, otherwise empty. One that is already gone is no error."""
     said = _ip("link", "delete", name)
     return said if (_LINKS / name).exists() else ""
 

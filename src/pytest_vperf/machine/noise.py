@@ -1,10 +1,9 @@
-"""What disturbed this machine while something was measured, read from a few files of the kernel.
+"""What disturbed this machine during a measurement, read from a few kernel files.
 
 `snapshot` before and after, `evidence` between the two; `recent` is a first look, before anything was measured.
-Counters of the kernel are subtracted, so a window of any length is exact; the kernel's own averages lag behind by
-their 10 s and more. What a machine does not show is left out of the evidence: absent is not 0.
-
-A snapshot is taken for every claim, so it reads few files, and of a large machine's processors only some.
+Kernel counters are subtracted, so a window of any length is exact; the kernel's own averages lag by 10 s or more.
+What a machine does not show is left out of the evidence: absent is not 0. A snapshot is taken for every claim, so it
+reads few files, and only some processors of a large machine.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import TypeAlias
 
-#: Of more processors than this, as many are looked at, spread evenly: each costs several reads.
+#: The most processors that are read, evenly spread: each costs several reads.
 CPUS_LOOKED_AT = 16
-#: How much of ``/proc/cpuinfo`` is read, in bytes: the kernel writes it processor by processor, slowly.
+#: How much of ``/proc/cpuinfo`` is read, in bytes: the kernel generates it slowly, processor by processor.
 CPUINFO_BYTES = 32 * 1024
 
 _RESOURCES = ("cpu", "io", "memory")
@@ -34,8 +33,8 @@ _CPU_FOLDER = re.compile(r"cpu(\d+)")
 
 
 #: The share of the time in which tasks waited for a resource, 0 to 1 (Documentation/accounting/psi.rst): ``some``, at
-#: least one task waited; ``full``, all that could have run did. For the processors of a whole machine the kernel has
-#: no ``full``.
+#: least one task waited; ``full``, all runnable tasks waited. For the CPU of a whole machine the kernel has no
+#: ``full``.
 Pressure: TypeAlias = dict[str, float]
 
 
@@ -53,13 +52,13 @@ class Frequency(TypedDict):
 
 
 class NoiseEvidence(TypedDict, total=False):
-    """What disturbed a window; what could not be read has no key.
+    """The disturbances in a window; what could not be read has no key.
 
-    Keys: ``window_s``, its length in s, absent where the time since boot or the last 10 s are meant (`recent`);
+    Keys: ``window_s``, its length in s, absent in `recent`, which covers the time since boot or the last 10 s;
     ``pressure``, by resource ``cpu``, ``io``, ``memory``; ``steal`` and ``iowait``, shares of all CPU time, 0 to 1;
-    ``load``, the averages over 1, 5 and 15 minutes at its end; ``runnable``, tasks that ran or could at its end, the
-    one that looked included; ``cpus``, how many are online; ``frequency_mhz``; ``throttled``, how often processors
-    (``core``) and packages (``package``) were slowed down for their heat.
+    ``load``, the averages over 1, 5 and 15 minutes at its end; ``runnable``, tasks running or runnable at its end,
+    including ours; ``cpus``, how many are online; ``frequency_mhz``; ``throttled``, how often processors (``core``)
+    and packages (``package``) were slowed down by heat.
     """
 
     window_s: float
@@ -75,17 +74,17 @@ class NoiseEvidence(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The counters of one moment.
+    """The counters at one moment.
 
     Attributes:
         at: seconds, monotonic.
-        stalled: by resource and ``some`` or ``full``, the microseconds that tasks waited since boot.
-        cpu_ticks: of all processors together, the first eight times of ``/proc/stat``; empty where not known.
-        cpus: how many processors are online; ``None`` where not known.
-        loadavg: ``/proc/loadavg``.
-        mhz: the clock rates seen, in MHz.
+        stalled: microseconds that tasks waited since boot, by resource and ``some`` or ``full``.
+        cpu_ticks: the first eight times in ``/proc/stat``, for all processors together; empty if unknown.
+        cpus: the number of online processors; ``None`` if unknown.
+        loadavg: the content of ``/proc/loadavg``.
+        mhz: the clock rates, in MHz.
         mhz_source: where they come from.
-        throttles: by file, how often it was slowed down for heat since boot.
+        throttles: how often a processor was slowed down by heat since boot, by file.
     """
 
     at: float
@@ -99,7 +98,7 @@ class Snapshot:
 
 
 def snapshot(root: Path = Path("/")) -> Snapshot:
-    """The counters of now, of this machine or of the one whose files are under ``root``; never raises."""
+    """The current counters of this machine, or of the one whose files are under ``root``; never raises."""
     ticks, cpus = _cpu_ticks(content(root / "proc/stat") or "")
     mhz, source = _frequencies(root)
     return Snapshot(
@@ -115,7 +114,7 @@ def snapshot(root: Path = Path("/")) -> Snapshot:
 
 
 def evidence(before: Snapshot, after: Snapshot) -> NoiseEvidence:
-    """What disturbed the time between two snapshots; plain data, as JSON has it."""
+    """The disturbances between two snapshots, as plain JSON data."""
     window = after.at - before.at
     found = NoiseEvidence(window_s=round(window, 6))
     if window > 0:
@@ -143,7 +142,7 @@ def evidence(before: Snapshot, after: Snapshot) -> NoiseEvidence:
 
 
 def recent(root: Path = Path("/")) -> NoiseEvidence:
-    """A first look: pressure over the last 10 s, steal and iowait since boot, and the load of now."""
+    """A first look: pressure over the last 10 s, steal and iowait since boot, and the current load."""
     now = snapshot(root)
     found = NoiseEvidence()
     _add_pressure(found, {name: _psi_averages(root, name) for name in _RESOURCES})
@@ -154,7 +153,7 @@ def recent(root: Path = Path("/")) -> NoiseEvidence:
 
 
 def _psi(root: Path, resource: str, key: str, scale: float) -> dict[str, int]:
-    """One figure of each line of a pressure file, times ``scale``, as a whole number."""
+    """One figure from each line of a pressure file, times ``scale``, as a whole number."""
     found = {}
     for line in (content(root / "proc/pressure" / resource) or "").splitlines():
         kind, *figures = line.split()[:5] or [""]
@@ -187,7 +186,7 @@ def _add_pressure(found: NoiseEvidence, pressure: Mapping[str, Pressure]) -> Non
 
 
 def _cpu_ticks(stat: str) -> tuple[tuple[int, ...], int | None]:
-    """The machine's CPU times in ticks, and the number of processors that have a line of their own."""
+    """The machine's CPU times in ticks, and the number of processors listed."""
     lines = [line.split() for line in stat.splitlines() if line.startswith("cpu")]
     ticks: tuple[int, ...] = ()
     for line in lines:
@@ -201,7 +200,7 @@ def _add_cpu_shares(found: NoiseEvidence, ticks: Sequence[int]) -> None:
     total = sum(ticks)
     if len(ticks) != _STATES or total <= 0:
         return
-    # iowait may go back, and then says nothing (proc_stat(5)).
+    # iowait may decrease, and then means nothing (proc_stat(5)).
     if ticks[_STEAL] >= 0:
         found["steal"] = round(ticks[_STEAL] / total, 6)
     if ticks[_IOWAIT] >= 0:

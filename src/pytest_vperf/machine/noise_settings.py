@@ -1,6 +1,6 @@
-"""The settings of the kernel that decide how steady this machine is, each as one short text.
+"""The kernel settings that determine how steady this machine is, each as a short text.
 
-Nothing here says whether a value is good; `pytest_vperf.machine.noise_warnings` does.
+Whether a value is good is decided in `pytest_vperf.machine.noise_warnings`.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ CPU = "sys/devices/system/cpu"
 THP = "sys/kernel/mm/transparent_hugepage"
 CLOCK = "sys/devices/system/clocksource/clocksource0"
 
-#: How a value that could not be read begins; the reason follows.
+#: The beginning of a value that could not be read; the reason follows.
 UNKNOWN = "unknown: "
-# No value of these files is longer; what is has no business in a record or on a terminal.
+# No valid value is longer; anything longer is cut before it reaches a record or a terminal.
 _LONGEST = 120
 
 
 class Unreadable(Exception):
-    """A setting that this machine does not show; the text says why."""
+    """A setting that this machine does not show; the message says why."""
 
 
 def settings(root: Path = Path("/")) -> dict[str, str]:
-    """Every setting by name, of this machine or of the one whose files are under ``root``; never raises.
+    """Every setting by name, for this machine or the one whose files are under ``root``; never raises.
 
-    A setting that cannot be read is ``unknown: `` and the reason. The keys: ``governor``, ``frequency_driver``,
+    A setting that cannot be read is ``unknown: `` followed by the reason. The keys: ``governor``,
+    ``frequency_driver``,
     ``turbo``, ``smt``, ``thp``, ``thp_defrag``, ``aslr``, ``numa_balancing``, ``numa_nodes``, ``swappiness``,
     ``swap``, ``isolated_cpus``, ``clocksource``. `docs/noise.md` says what they mean.
     """
@@ -62,7 +63,7 @@ def settings(root: Path = Path("/")) -> dict[str, str]:
 
 
 def read(path: Path) -> str:
-    """A setting's file, without surrounding space, fit to be printed.
+    """The content of a setting's file, stripped and safe to print.
 
     Raises:
         Unreadable: it cannot be read.
@@ -83,10 +84,10 @@ def _reason(error: OSError, path: Path) -> str:
 
 
 def chosen(text: str) -> str:
-    """Of a list such as ``always [madvise] never`` the word in brackets.
+    """The word in brackets in a list such as ``always [madvise] never``.
 
     Raises:
-        Unreadable: not exactly one is.
+        Unreadable: not exactly one word is in brackets.
     """
     words = re.findall(r"\[([\w+-]+)\]", text)
     if len(words) != 1:
@@ -95,7 +96,7 @@ def chosen(text: str) -> str:
 
 
 def policies(root: Path) -> list[Path]:
-    """The folders of the frequency policies, one for each processor or group of them, in their order."""
+    """The folders of the frequency policies, one for each processor or group of processors, in order."""
     try:
         names = os.listdir(root / CPU / "cpufreq")  # noqa: PTH208 - names are wanted
     except OSError:
@@ -117,7 +118,7 @@ def _per_policy(root: Path, name: str) -> str:
 
 
 def _ranges(numbers: list[int]) -> str:
-    """Ascending numbers as the kernel writes lists of processors: ``0-3,8``, here with a space between."""
+    """Ascending numbers as the kernel writes lists of processors, but with spaces: ``0-3 8``."""
     parts: list[list[int]] = []
     for number in numbers:
         if parts and number == parts[-1][1] + 1:
@@ -135,7 +136,8 @@ def _number(path: Path) -> str:
 
 
 def turbo_file(root: Path) -> Path | None:
-    """The file that switches turbo frequencies, if there is one; Intel's driver has its own, with its own sense."""
+    """The file that switches turbo frequencies, if there is one; Intel's driver has its own, with the opposite
+    meaning."""
     for name in ("intel_pstate/no_turbo", "cpufreq/boost"):
         if (root / CPU / name).exists():
             return root / CPU / name
@@ -153,18 +155,19 @@ def _turbo(root: Path) -> str:
 
 
 def _smt(root: Path) -> str:
-    """The kernel's word for it: ``on``, ``off``, ``forceoff``, ``notsupported``, ``notimplemented``, a number."""
+    """The state of SMT as the kernel names it: ``on``, ``off``, ``forceoff``, ``notsupported``, ``notimplemented``, a
+    number."""
     control = read(root / CPU / "smt/control")
     try:
         active = read(root / CPU / "smt/active")
     except Unreadable:
         return control
-    # With the switch on, a machine whose siblings are all offline has none active.
+    # The switch may be on although all siblings are offline.
     return f"{control} (no siblings online)" if (control, active) == ("on", "0") else control
 
 
 def _swap(root: Path) -> str:
-    """``none``, or how much of it is in use, in MiB."""
+    """``none``, or how much swap is in use, in MiB."""
     path = root / "proc/swaps"
     try:
         lines = path.read_bytes().decode("utf-8", "replace").splitlines()[1:]

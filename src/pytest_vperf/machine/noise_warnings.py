@@ -1,8 +1,8 @@
-"""What makes this machine noisy, each thing with its value, why it matters, and how to change it.
+"""What makes this machine noisy: each source with its value, why it matters, and how to change it.
 
-Background load is judged by what waits, not by what runs: a busy neighbour on a processor of its own costs little.
-The thresholds of shares of time follow from the smallest difference that claims resolve. The default tolerance is
-2 %; time that is taken from a program lengthens it by about the same share, so half of the tolerance is a warning.
+Background load is judged by waiting tasks, not running ones: a busy neighbour on its own processor costs little. The
+thresholds for shares of time follow from the smallest difference that claims resolve. The default tolerance is 2 %;
+time taken from a program lengthens its run by about the same share, so half the tolerance gives a warning.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
     from pytest_vperf.machine.noise import NoiseEvidence
 
-#: Of CPU time, taken by the hypervisor for others: half of the default tolerance.
+#: Share of CPU time that the hypervisor gives to others: half the default tolerance.
 STEAL = 0.01
-#: Of the time, in which tasks waited. Of memory as of steal: who waits for reclaim is who is measured. The start of
-#: pytest itself waits for processors and disks, so there it is ten times as much; psi.rst takes 15 % in its example
-#: of a stall worth waking a monitor for.
+#: Share of the time in which tasks waited. For memory it is that of steal, since the measured program itself waits
+#: for reclaim. Starting pytest also waits for processors and disks, so those have ten times as much; the example in
+#: psi.rst considers 15 % a stall worth waking a monitor for.
 PRESSURE = {"cpu": 0.10, "io": 0.10, "memory": 0.01}
-#: Tasks per processor, averaged over a minute: from here on a claim's own processes mostly meet another one.
+#: Tasks per processor, averaged over a minute, from which a claim's processes usually compete with others.
 LOAD = 0.5
-# These are read from a device, which takes a microsecond or more each time, or count timer ticks.
+# Reading these from a device takes a microsecond or more each time, or they only count timer ticks.
 _COARSE_CLOCKS = {"hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit"}
 
 _WAITING = {
@@ -41,13 +41,13 @@ _WAITING = {
 
 @dataclass(frozen=True)
 class NoiseWarning:
-    """One thing that makes this machine noisy.
+    """One source of noise.
 
     Attributes:
         name: what it is.
-        value: what was seen.
+        value: the observed value.
         why: how it disturbs measurements.
-        remedy: the command, or what else helps; says so where nothing does.
+        remedy: the command, or what else helps; or that nothing does.
         by_command: whether the remedy is a command that `vperf doctor --tune` prints.
     """
 
@@ -69,12 +69,12 @@ class NoiseWarning:
 def warnings(
     settings: Mapping[str, str], evidence: NoiseEvidence | None = None, root: Path = Path("/")
 ) -> list[NoiseWarning]:
-    """What makes a machine noisy: what was seen to disturb first, then the settings that may.
+    """What makes a machine noisy: first the observed disturbances, then the settings that may disturb.
 
     Args:
         settings: from `noise_settings.settings`.
         evidence: from `noise.evidence`, or from `noise.recent` before anything was measured.
-        root: where ``sys`` and ``proc`` of that machine are; says what can be changed, and by what.
+        root: where that machine's ``sys`` and ``proc`` are, which show what can be changed, and how.
     """
     fixed = _why_not(root)
     return [
@@ -85,7 +85,7 @@ def warnings(
 
 
 def look(root: Path = Path("/")) -> list[NoiseWarning]:
-    """`warnings` of now: for the header, and for the doctor."""
+    """The current `warnings`, for the header and the doctor."""
     from pytest_vperf.machine.noise import recent
     from pytest_vperf.machine.noise_settings import settings
 
@@ -93,7 +93,7 @@ def look(root: Path = Path("/")) -> list[NoiseWarning]:
 
 
 def _why_not(root: Path) -> str:
-    """What to say of a thing that has no file to change it by."""
+    """The remedy for something that cannot be changed by a file."""
     cpuinfo = (content(root / "proc/cpuinfo") or "").split("\n\n", 1)[0]
     lines = (line.partition(":") for line in cpuinfo.splitlines())
     kind = fingerprint.detect_hypervisor(
@@ -163,7 +163,7 @@ def _clock(settings: Mapping[str, str], root: Path, fixed: str) -> Iterator[Nois
     if clock not in _COARSE_CLOCKS:
         return
     better = sorted(fingerprint.clock_sources(root) & {"tsc", "kvm-clock", "arch_sys_counter"})
-    # Never applied by us: the kernel may have left the other clock because it ran wrong.
+    # Never applied by us: the kernel may have abandoned the better clock because it was unreliable.
     yield NoiseWarning(
         "clock source",
         clock,

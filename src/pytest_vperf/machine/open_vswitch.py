@@ -1,8 +1,8 @@
-"""Open vSwitch's bridges of runs: how they are marked, and taking away what a killed run left on this machine.
+"""Open vSwitch bridges of runs: how they are marked, and how those of killed runs are removed.
 
 A bridge is named as the run's other links are (`pytest_vperf.machine.networks`), and carries the run's labels as
-external IDs (ovs-vswitchd.conf.db(5), table Bridge). Open vSwitch has it in a database on disk: it outlives the run
-and a restart of the machine, and comes back with Open vSwitch where its link was removed.
+external IDs (ovs-vswitchd.conf.db(5), table Bridge). Open vSwitch keeps it in a database on disk, so it survives the
+run and a reboot, and comes back with Open vSwitch even if its link was removed.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from pytest_vperf.machine.runs import dead_run
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-#: Without a limit it waits for a switch that does not answer.
+#: Without a timeout it would wait for a switch that does not answer.
 ASK = ("ovs-vsctl", "--timeout=10")
-#: What is printed is for `labels_of`.
+#: Its output is parsed by `labels_of`.
 LIST = (*ASK, "--format=json", "--columns=name,external_ids", "list", "Bridge")
-#: Longer than a call may take by itself.
+#: Longer than the call's own timeout.
 _TIMEOUT = 15.0
 
 
 def make(bridge: str, datapath: str, labels: Mapping[str, str]) -> tuple[str, ...]:
-    """The command that makes a bridge, marked from its first moment on.
+    """The command that makes a bridge, marked from the start.
 
     Args:
         bridge: its name.
         datapath: ``system`` (the kernel's) or ``netdev`` (the switch's own; ovs-vswitchd.conf.db(5)).
-        labels: of the run.
+        labels: the run's.
     """
     # A string of the database in quotes is one of JSON's (ovs-vsctl(8), "Database Values").
     marks = (f"external_ids:{name}={json.dumps(value)}" for name, value in labels.items())
@@ -41,12 +41,12 @@ def make(bridge: str, datapath: str, labels: Mapping[str, str]) -> tuple[str, ..
 
 
 def delete(bridge: str) -> tuple[str, ...]:
-    """The command that removes a bridge with all its ports and mirrors; one that is gone is removed."""
+    """The command that removes a bridge with all its ports and mirrors; a missing one is no error."""
     return (*ASK, "--if-exists", "del-br", bridge)
 
 
 def labels_of(printed: str) -> dict[str, dict[str, str]]:
-    """The bridges and their external IDs in what `LIST` prints.
+    """The bridges and their external IDs in the output of `LIST`.
 
     Raises:
         ValueError: it is not understood.
@@ -60,7 +60,7 @@ def labels_of(printed: str) -> dict[str, dict[str, str]]:
 
 
 def dead(printed: str) -> dict[str, str]:
-    """The bridges of this machine's and user's dead runs in what `LIST` prints → the run.
+    """The bridges of dead runs of this machine and user in the output of `LIST` → the run.
 
     Raises:
         ValueError: it is not understood.
@@ -85,13 +85,13 @@ def forgotten() -> dict[str, str]:
 
 
 def remove(bridge: str) -> str:
-    """Remove a bridge; the words of Open vSwitch if that fails, else nothing."""
+    """Remove a bridge; return Open vSwitch's error, otherwise empty."""
     _, said = _run(delete(bridge))
     return said if bridge in labels_of(_list()) else ""
 
 
 def _list() -> str:
-    """What `LIST` prints here; of an Open vSwitch that does not answer nothing is seen, and nothing could be done."""
+    """The output of `LIST`; empty rows if Open vSwitch does not answer, as nothing could then be done anyway."""
     printed, _ = _run(LIST)
     try:
         labels_of(printed)
@@ -101,7 +101,7 @@ def _list() -> str:
 
 
 def _run(words: Sequence[str]) -> tuple[str, str]:
-    """What a command prints where it succeeds, and what it says where it fails."""
+    """A command's output if it succeeds, and its error if it fails."""
     program = find_program(words[0])
     if program is None:
         return "", f"{words[0]} is not installed"

@@ -1,11 +1,8 @@
-"""Who owns a folder: nothing is safe to keep, or to run, where another user may change it.
-
-User IDs for processes that root starts and does not trust: one for each, and nobody else's.
-
-A user ID costs nothing where it has no name, so none is needed in /etc/passwd. Those here are in a range that
+"""Who owns a folder: nothing is safe to keep, or to run, where another user may change it. Also free user IDs, one
+for each untrusted process that root starts. A user ID needs no entry in /etc/passwd. Those here are in a range that
 systemd's list (https://systemd.io/UIDS-GIDS/) calls unused, and that the defaults of SSSD and of subuid(5) do not
-reach. Where a user namespace does not have it, as in most unprivileged containers, it is a small one below 65536 that
-is unused there too. One that has a name, or that a process has, is not taken.
+reach. If a user namespace lacks it, as in most unprivileged containers, a small range below 65536 is used, which that
+list calls unused too. An ID with a name or a process is never taken.
 """
 
 from __future__ import annotations
@@ -21,16 +18,16 @@ import stat
 import threading
 from pathlib import Path
 
-#: User IDs, each its own group's too; the first range that this user namespace has is used.
+#: User IDs, which are also the group IDs; the first range that this user namespace has is used.
 RANGES = (range(2_080_000_000, 2_080_000_000 + (1 << 24)), range(60_706, 61_184))
 
-# From a number of chance on: another run takes others.
+# Starts at a random number, so that another run takes others.
 _counter = itertools.count(secrets.randbelow(1 << 24))
 _counting = threading.Lock()
 
 
 def free() -> int:
-    """A user ID that nobody has: neither a name nor a process, and nothing that this process asked for before.
+    """A user ID without name or process, which this process has not been given before.
 
     Raises:
         OSError: there is none.
@@ -47,7 +44,7 @@ def free() -> int:
 
 
 def ours(user: int) -> bool:
-    """Whether processes of a user are this one's: its own, and for root those that `free` gave too."""
+    """Whether a user's processes are ours: this user's and, for root, those of IDs in the ranges of `free`."""
     return user == os.getuid() or (os.getuid() == 0 and any(user in each for each in RANGES))
 
 
@@ -58,13 +55,13 @@ def _in_use(user: int) -> bool:
             return True
     try:
         os.getpriority(os.PRIO_USER, user)
-    except ProcessLookupError:  # nobody runs under it (getpriority(2))
+    except ProcessLookupError:  # it has no process (getpriority(2))
         return False
     return True
 
 
 def _mapped(users: range) -> bool:
-    """Whether this user namespace has all of some user and group IDs (user_namespaces(7))."""
+    """Whether this user namespace has the whole range of user and group IDs (user_namespaces(7))."""
     for name in ("uid_map", "gid_map"):
         lines = [line.split() for line in Path(f"/proc/self/{name}").read_text().splitlines()]
         if not any(
@@ -80,18 +77,18 @@ def _shown() -> str:
 
 
 def require_own(folder: Path, variable: str, *, named: bool) -> None:
-    """Make sure that a folder, where it is there, is this user's, and that nobody else may write to it.
+    """Make sure that a folder, if it exists, is this user's, and that nobody else may write to it.
 
-    Where it is the usual one, a right of others to write that the umask left is taken away; one that the user named
-    stays as it is.
+    The group's write permission, which the umask may have left, is removed from the usual folder; one that the user
+    named stays as it is.
 
     Args:
-        folder: what is asked about, links in its path followed.
-        variable: of the environment, that names another one.
-        named: whether that variable did.
+        folder: the folder; links in its path are followed.
+        variable: the environment variable that can name another one.
+        named: whether that variable named this one.
 
     Raises:
-        PermissionError: it is not; says whose it is and what to do.
+        PermissionError: it is not; the message says whose it is, and what to do.
     """
     try:
         status = folder.stat()
@@ -112,10 +109,10 @@ def require_own(folder: Path, variable: str, *, named: bool) -> None:
 
 
 def stranger_above(folder: Path) -> str:
-    """Who else could put another folder in the place of this one, in words; empty: nobody but root.
+    """Who else, apart from root, could replace this folder by another, in words; empty if nobody.
 
-    That is who owns a folder above it, or may write to one that is not sticky (path_resolution(7), inode(7)). Members
-    of such a folder's group are not looked at: who made them members trusts them.
+    That is whoever owns a folder above it, or may write to one that is not sticky (path_resolution(7), inode(7)).
+    Members of such a folder's group are ignored: whoever made them members trusts them.
     """
     trusted = {0, os.geteuid(), *_unknown()}
     for path in (folder.absolute(), folder.resolve()):
@@ -130,7 +127,7 @@ def stranger_above(folder: Path) -> str:
 
 
 def _looks(path: Path) -> list[os.stat_result]:
-    """At a folder, and at the link to it if it is one; nothing where it is not there."""
+    """The status of a folder, and of the link to it if it is one; empty if it does not exist."""
     try:
         return [path.lstat(), path.stat()]
     except OSError:
@@ -138,7 +135,7 @@ def _looks(path: Path) -> list[os.stat_result]:
 
 
 def _unknown() -> set[int]:
-    """Who owns what is of nobody in a user namespace (user_namespaces(7)), such as / in one; none elsewhere."""
+    """The user that owns unmapped files in a user namespace (user_namespaces(7)), such as its /; empty elsewhere."""
     try:
         whole = Path("/proc/self/uid_map").read_text().split() == ["0", "0", "4294967295"]
         return set() if whole else {int(Path("/proc/sys/kernel/overflowuid").read_text())}
@@ -147,7 +144,7 @@ def _unknown() -> set[int]:
 
 
 def name(user: int) -> str:
-    """A user's name, or number where there is no name."""
+    """A user's name, or number if it has no name."""
     try:
         return pwd.getpwuid(user).pw_name
     except KeyError:

@@ -1,4 +1,4 @@
-"""What a check of this machine says: usable, or not usable, why, and the command that mends it."""
+"""The answer of a check of this machine: usable or not, why, and the command that fixes it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class Readiness:
     """The answer to "can this be used here?".
 
     Attributes:
-        name: what was asked for: ``pod``, ``accelerator kvm``, ``sysbench``.
+        name: what was checked: ``pod``, ``accelerator kvm``, ``sysbench``.
         usable: whether it can be used now.
-        why: what was found; one line. For a usable thing its version or path.
-        remedy: the command that mends it; empty where it is usable or nothing helps.
+        why: the finding, in one line; for something usable, its version or path.
+        remedy: the command that fixes it; empty if it is usable or nothing helps.
     """
 
     name: str
@@ -27,7 +27,7 @@ class Readiness:
 
 
 def program(name: str, package: str) -> Readiness:
-    """Whether a program is on the search path (``/usr/sbin`` included), and the package that brings it."""
+    """Whether a program is on the search path (``/usr/sbin`` included), with its package as the remedy."""
     path = find_program(name)
     if path is None:
         return Readiness(name, False, f"{name} is not installed", f"apt-get install {package}")
@@ -35,5 +35,5 @@ def program(name: str, package: str) -> Readiness:
 
 
 def find_program(name: str) -> str | None:
-    """The path of a program, also where a user's search path leaves out the administrator's folders."""
+    """The path of a program, even if the user's search path lacks the administrator's folders."""
     return shutil.which(name, path=os.environ.get("PATH", os.defpath) + _ADMINISTRATOR)

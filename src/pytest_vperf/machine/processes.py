@@ -1,6 +1,5 @@
-"""Which processes carry a mark: a variable in the environment they were started with.
-
-The processes of a run, or of a part of one: by their environment, their folder, or their control group.
+"""The processes of a run, or of a part of one: found by a mark in their environment, their folder, or their control
+group.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def own_line() -> set[int]:
-    """This process and its ancestors: what is never ended, whatever it looks like."""
+    """This process and its ancestors, which are never ended, whatever they look like."""
     me = psutil.Process()
     return {me.pid, *(parent.pid for parent in me.parents())}
 
@@ -49,7 +48,7 @@ def describe(process: psutil.Process) -> str:
 
 
 def gone(process: psutil.Process) -> bool:
-    """Whether a process has ended; one that merely waits to be reaped by its parent has."""
+    """Whether a process has ended; a zombie counts as ended."""
     try:
         return not process.is_running() or process.status() in (
             psutil.STATUS_ZOMBIE,
@@ -60,7 +59,7 @@ def gone(process: psutil.Process) -> bool:
 
 
 def wait_gone(processes: Iterable[psutil.Process], timeout: float) -> list[psutil.Process]:
-    """Wait for the end of processes, children or not; those that live on after ``timeout`` s."""
+    """Wait for the end of processes, children or not; return those still alive after ``timeout`` s."""
     deadline = time.monotonic() + timeout
     alive = [process for process in processes if not gone(process)]
     while alive and time.monotonic() < deadline:
@@ -70,7 +69,7 @@ def wait_gone(processes: Iterable[psutil.Process], timeout: float) -> list[psuti
 
 
 def end(processes: Iterable[psutil.Process], *, timeout: float = 5.0) -> list[psutil.Process]:
-    """Kill processes and wait for their end; those that live on after ``timeout`` s."""
+    """Kill processes and wait for their end; return those still alive after ``timeout`` s."""
     victims = list(processes)
     for process in victims:
         with contextlib.suppress(psutil.Error):
@@ -83,7 +82,7 @@ def owned_by(mark: str, folder: Path, cgroup: str) -> list[psutil.Process]:
 
     Args:
         mark: the variable in their environment that names ``folder``.
-        folder: their folder: what works in it, or has it in its command line, is theirs too.
+        folder: their folder; a process that works in it, or names it in its command line, is included too.
         cgroup: the name of their control group.
     """
     spared = own_line()
@@ -108,8 +107,8 @@ def _belongs(process: psutil.Process, mark: str, folder: Path) -> bool:
     if environment(process).get(mark) == str(folder):
         return True
     if process.terminal() is not None:
-        return False  # somebody's shell or pager that looks into the folder; ours have no terminal
-    # A runtime may clear its environment (gVisor's sandbox does): then its folder tells, or its words.
+        return False  # somebody's shell or pager in the folder; ours have no terminal
+    # A runtime may clear its environment (gVisor's sandbox does): its working folder or its arguments still show it.
     return Path(process.cwd()).is_relative_to(folder) or any(
         f"{folder}/" in word for word in process.cmdline()
     )

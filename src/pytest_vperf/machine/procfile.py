@@ -1,4 +1,4 @@
-"""Small files of /proc, /sys and /etc, any of which may be absent or closed to us."""
+"""Small files in /proc, /sys and /etc, any of which may be absent or unreadable."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    #: Reads a small file as text: of this machine, or of another one. Raises OSError where it cannot.
+    #: Reads a small file of this or another machine as text. Raises OSError if it cannot.
     Read = Callable[[Path], str]
 
 
@@ -22,7 +22,7 @@ def text(path: Path) -> str:
 
 
 def content(path: Path) -> str | None:
-    """The text of a file; ``None`` where it cannot be read. Bytes that are not UTF-8 are replaced."""
+    """The text of a file; ``None`` if it cannot be read. Bytes that are not UTF-8 are replaced."""
     try:
         return path.read_bytes().decode("utf-8", "replace")
     except OSError:
@@ -30,6 +30,6 @@ def content(path: Path) -> str | None:
 
 
 def first_line(path: Path) -> str | None:
-    """The first line without surrounding space and NUL (the device tree ends texts so); ``None`` if empty."""
+    """The first line without surrounding space and NUL (which ends texts in the device tree); ``None`` if empty."""
     text = (content(path) or "").replace("\0", "\n").strip()
     return text.splitlines()[0].strip() if text else None

@@ -1,9 +1,10 @@
-"""Putting the kernel's settings back as they were, also when whoever changed them was killed.
+"""Restoring kernel settings, even if the process that changed them was killed.
 
-This file is a module of the package and a program of its own: `pytest_vperf.machine.tuning` starts it as the
-*guardian*, with the standard library alone, so that it starts quickly and runs whatever becomes of the rest.
-The guardian reads its standard input, a pipe that the tuning process holds and never writes to. The kernel closes
-the pipe with its holder, however that ends; then the guardian restores what the journal says, if there is one still.
+This file is both a module of the package and a standalone program: `pytest_vperf.machine.tuning` starts it as the
+*guardian*, with the standard library alone, so that it starts quickly and depends on nothing else.
+The guardian reads its standard input, a pipe that the tuning process holds and never writes to. The kernel closes the
+pipe when its holder ends, however that happens; then the guardian restores the journal's settings, if the journal
+still exists.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-#: What a journal may name. It is private to its owner, so this is a second lock on the same door.
+#: The files a journal may name. It is private to its owner, so this is a second line of defence.
 RESTORABLE = re.compile(
     r"sys/devices/system/cpu/(?:"
     r"cpufreq/policy\d+/(?:scaling_governor|energy_performance_preference|scaling_m(?:in|ax)_freq)"
@@ -29,16 +30,16 @@ RESTORABLE = re.compile(
     re.ASCII,
 )
 _LONGEST = 4096
-# After this many seconds a value that was written must be read back.
+# Seconds within which a written value must be read back.
 _SETTLED = 1.0
 
 
 class JournalError(Exception):
-    """A journal that cannot be used; the text says which, and why."""
+    """A journal that cannot be used; the message says which, and why."""
 
 
 def state(text: str) -> str:
-    """What a setting's file says: the word in brackets where it lists choices, else its text without space around."""
+    """The value in a setting's file: the word in brackets if it lists choices, otherwise its stripped text."""
     marked = re.search(r"\[([^\[\]\s]+)\]", text)
     return marked[1] if marked else text.strip()
 
@@ -47,7 +48,7 @@ def read(path: Path) -> str:
     """A setting's file, as it is.
 
     Raises:
-        OSError: it cannot be read, or is no text.
+        OSError: it cannot be read, or is not text.
     """
     with path.open("rb", buffering=0) as stream:
         data = stream.read(_LONGEST)
@@ -58,19 +59,19 @@ def read(path: Path) -> str:
 
 
 def write(path: Path, word: str) -> None:
-    """Write a setting's file as ``echo`` does, in one write, and read back whether it was taken.
+    """Write a setting's file as ``echo`` does, in one write, and read it back to see whether it was accepted.
 
     Raises:
-        OSError: it cannot be written, or reads otherwise afterwards.
+        OSError: it cannot be written, or has another value afterwards.
     """
-    # A file that is not there must not be made.
+    # A missing file must not be created.
     descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
     try:
         os.write(descriptor, f"{word}\n".encode())
     finally:
         os.close(descriptor)
     deadline = time.monotonic() + _SETTLED
-    # The kernel works out some limits of the clock rate a little later.
+    # The kernel updates some limits of the clock rate a little later.
     while (now := state(read(path))) != word and time.monotonic() < deadline:
         time.sleep(0.01)
     if now != word:
@@ -78,11 +79,11 @@ def write(path: Path, word: str) -> None:
 
 
 def restore(root: Path, entries: list[dict[str, str]]) -> list[str]:
-    """Set the files of a journal to what they were, the last first; one line for each that could not be.
+    """Restore the files of a journal, the last first; return a line for each that failed.
 
     Args:
         root: where ``sys`` and ``proc`` are.
-        entries: of each file the ``path`` below the root, and ``before``, its earlier content.
+        entries: for each file its ``path`` below the root, and ``before``, its earlier content.
     """
     errors = []
     for entry in reversed(entries):
@@ -97,11 +98,11 @@ def restore(root: Path, entries: list[dict[str, str]]) -> list[str]:
 
 
 def load(journal: Path) -> dict[str, Any]:
-    """A journal, checked.
+    """Read and check a journal.
 
     Raises:
         FileNotFoundError: there is none.
-        JournalError: it is damaged, names what is no setting, or is not this user's alone.
+        JournalError: it is damaged, names something other than a setting, or is not private to this user.
         OSError: it cannot be read.
     """
     descriptor = os.open(journal, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -136,7 +137,7 @@ def load(journal: Path) -> dict[str, Any]:
 
 
 def boot_id(root: Path) -> str:
-    """Which boot of the machine this is; empty where the kernel does not say."""
+    """The ID of the machine's current boot; empty if the kernel does not show it."""
     try:
         return read(root / "proc/sys/kernel/random/boot_id").strip()
     except OSError:
@@ -144,7 +145,7 @@ def boot_id(root: Path) -> str:
 
 
 def guard(journal: Path) -> int:
-    """Wait for the end of the process at the other end of standard input, then restore what it left changed."""
+    """Wait for the end of the process that holds our standard input, then restore what it left changed."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP):
         signal.signal(number, signal.SIG_IGN)
     os.chdir("/")
@@ -159,7 +160,7 @@ def guard(journal: Path) -> int:
         if not errors:
             journal.unlink()
     except FileNotFoundError:
-        return 0  # it has done so itself
+        return 0  # that process has restored it
     except (OSError, JournalError) as error:
         errors = [str(error)]
     lines = errors or ["it was killed; the settings are as they were"]

@@ -1,12 +1,10 @@
-"""The run: one folder that owns everything a process started, so that what is left can be found.
+"""The run: one folder that owns everything a process started, so that leftovers can be found.
 
-A run is a folder ``run-ID`` that holds sockets, logs and state of everything it started, and a lock on it
-that its owner holds while alive. The kernel drops the lock with the owner, however it dies, so a folder
-whose lock is free is left over: `pytest_vperf.machine.leftovers` ends what is marked with its ID, and
-removes it. Every process started for a run carries `Run.environment`; what lives in an engine that is not
-ours carries `Run.labels`; control groups are named after `Run.cgroup`.
-
-Whose something is that lives at a daemon that is not ours: what its labels say of the run that made it.
+A run is a folder ``run-ID`` with the sockets, logs and state of everything it started, and a lock that its owner
+holds while alive. The kernel releases the lock when the owner dies, however that happens, so a folder whose lock is
+free is left over: `pytest_vperf.machine.leftovers` ends what is marked with its ID, and removes it. Every process
+started for a run has `Run.environment`; objects in a daemon that is not ours have `Run.labels`, which identify their
+run; control groups are named after `Run.cgroup`.
 """
 
 from __future__ import annotations
@@ -30,20 +28,20 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-#: The environment variable by which a process is known as ours; its value is the run's ID.
+#: The environment variable that marks a process as ours; its value is the run's ID.
 MARK = "VPERF_RUN"
-#: Beside it, the run's folder: by its lock anyone can tell whether the run is alive.
+#: The variable with the run's folder, whose lock shows whether the run is alive.
 MARK_FOLDER = "VPERF_RUN_FOLDER"
 #: The container label that holds the run's ID, and the one that names the machine and user it ran on.
 LABEL_RUN = "pytest-vperf.run"
 LABEL_PLACE = "pytest-vperf.place"
 #: The label that holds the run's folder, as `MARK_FOLDER` does for a process.
 LABEL_FOLDER = "pytest-vperf.folder"
-#: The file in a run's folder that is locked, and by which the folder is known as a run's.
+#: The file in a run's folder that is locked, and that identifies the folder as a run's.
 OWNER = "owner"
-#: The file in a run's folder that names the libvirt daemons it used: what a killed one left is looked for there.
+#: The file in a run's folder that lists the libvirt daemons it used, in which leftovers are searched for.
 NOTE = "libvirt-uris"
-#: Where a user's runs folder is, unless named.
+#: The default place for the folder of a user's runs.
 DEFAULT_PLACE = Path("/var/tmp")  # noqa: S108 - the folder in it is private, and checked # nosec B108
 
 
@@ -53,18 +51,18 @@ def default_folder() -> Path:
 
 
 def runs_folder() -> Path:
-    """Where runs keep their folders: ``$VPERF_RUNS_DIR``, else ``/var/tmp/vperf-UID``, which is made private.
+    """Where runs keep their folders: ``$VPERF_RUNS_DIR``, or ``/var/tmp/vperf-UID``, which is made private.
 
-    The path is short, because a Unix socket's path may have 107 bytes; on disk, because an engine's layers may
-    be large; and outlives a reboot, so that what a crash left is found.
+    The path is short, because a Unix socket's path may have 107 bytes; it is on disk, because an engine's layers may
+    be large; and it survives a reboot, so that leftovers of a crash are found.
 
     Raises:
-        PermissionError: the folder belongs to somebody else, is a link, or, where it is named, others may
-            write to it: they could put there what we then take for a dead run's.
+        PermissionError: the folder belongs to somebody else, is a link or, if named, is writable for others, who
+        could put there what we would take for a dead run's.
     """
     named = os.environ.get("VPERF_RUNS_DIR")
     folder = Path(named).absolute() if named else default_folder()
-    if not folder.is_symlink():  # also one that leads nowhere
+    if not folder.is_symlink():  # even a dangling one
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if folder.is_symlink():
         raise PermissionError(
@@ -73,12 +71,13 @@ def runs_folder() -> Path:
     if not named and folder.lstat().st_uid == os.geteuid():
         folder.chmod(0o700)
     require_own(folder, "VPERF_RUNS_DIR", named=bool(named))
-    # As the kernel names it: mounts and loop devices are found by it, also where a folder above is a link.
+    # The kernel's name for it, by which mounts and loop devices are found even if a folder above is a link.
     return folder.resolve()
 
 
 def place() -> str:
-    """This machine and user, as a label value: runs of other machines in a shared engine are not ours to judge."""
+    """This machine and user, as a label value: whether runs of other machines in a shared engine are dead is unknown
+    here."""
     try:
         machine = Path("/etc/machine-id").read_text().strip()
     except OSError:
@@ -108,7 +107,7 @@ class Run:
         """
         identity = secrets.token_hex(4)
         folder = runs_folder() / f"run-{identity}"
-        # The lock is taken before the folder has its final name: no moment when it looks left over.
+        # The lock is taken before the folder gets its final name, so that it never looks left over.
         draft = folder.with_name(f".{folder.name}")
         draft.mkdir(mode=0o700)
         lock = os.open(draft / OWNER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -146,10 +145,10 @@ class Run:
         raise OSError(f"too many folders in {self.folder}")
 
     def close(self, *, keep: bool = False) -> None:
-        """Remove the folder and let go of the lock. Safe to repeat.
+        """Remove the folder and release the lock. Safe to repeat.
 
         Args:
-            keep: leave the folder, by which the next run finds what could not be removed.
+            keep: leave the folder, so that the next run finds what could not be removed.
         """
         if self._lock >= 0:
             with contextlib.suppress(OSError):
@@ -166,7 +165,7 @@ class Run:
 
 
 def is_alive(folder: Path) -> bool:
-    """Whether a run's owner still lives: whether its lock is held."""
+    """Whether a run's owner is alive, which holds its lock."""
     try:
         lock = os.open(folder / OWNER, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -178,7 +177,7 @@ def is_alive(folder: Path) -> bool:
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a run's folder; the file by which it is known as a run's goes last, however this ends.
+    """Remove a run's folder; the file that identifies it as a run's goes last, even if something fails.
 
     Raises:
         OSError: something in it cannot be removed.
@@ -196,10 +195,11 @@ def remove_tree(folder: Path) -> None:
 
 
 def dead_run(labels: Mapping[str, str]) -> str:
-    """The dead run of this machine and user that labels name; empty: there is none, it lives, or it is another's.
+    """The ID of the dead run of this machine and user that labels name; empty if there is none, it is alive, or it is
+    not ours.
 
     Args:
-        labels: as of `Run.labels`, among others.
+        labels: those of `Run.labels`, and perhaps others.
 
     Raises:
         PermissionError: the folder of the runs belongs to somebody else.

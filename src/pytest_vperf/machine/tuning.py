@@ -1,18 +1,10 @@
 """Changing kernel settings temporarily, under a lock, and with a way back.
 
-The earlier state is in the *journal*, on disk, before anything is changed, and goes when it is restored. A child
-process, the *guardian*, restores it when this process dies; if that was killed as well, `recover`
-does, which ``vperf clean`` and the next ``vperf doctor --tune`` call.
-
-The settings that add noise and can be changed while the kernel runs: which files, which value, and why.
-
-Who may change this machine's settings: one process at a time, until they are as they were.
-
-The lock is one open file that the process and its guardian share, so it is free only when both have ended.
-
-The way back: the earlier state of settings, on disk while they are changed, and gone when they are restored.
-
-What is still there although nobody holds the lock was left by a process that was killed together with its guardian.
+The earlier state is written to the *journal*, on disk, before anything is changed, and removed once it is restored. A
+child process, the *guardian*, restores it if this process dies; if both were killed, `recover` does, called by
+``vperf clean`` and the next ``vperf doctor --tune``. Only one process at a time may change settings. The lock is one
+open file that the process and its guardian share, so it is free only when both have ended: a journal that exists
+while nobody holds the lock was left by a process that was killed together with its guardian.
 """
 
 from __future__ import annotations
@@ -42,13 +34,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Change:
-    """One file that would be written.
+    """One file to be written.
 
     Attributes:
         key: the setting it belongs to.
         path: the file.
-        before: what it holds now, to the byte.
-        word: what is to be written.
+        before: its exact content now.
+        word: the text to write.
     """
 
     key: str
@@ -63,13 +55,13 @@ class Knob:
 
     Attributes:
         key: its name in `noise_settings.settings`.
-        title: its name for people.
+        title: its readable name.
         why: how it disturbs measurements; short.
-        noisy: whether its value, one that could be read, does so; the other settings may matter.
+        noisy: whether its value, if readable, disturbs; gets all settings, as others may matter.
         files: the files that hold it.
-        word: what to write into a file that holds a text; ``None`` where it is quiet, or has nothing better.
-        along: files that the kernel may change along with it, which are to be as before afterwards too.
-        asked: it is changed only where it is asked for by its key, since it does more than make noise.
+        word: the text to write into a file, given its value; ``None`` if it is quiet already, or has no better value.
+        along: files that the kernel may change along with it, which are restored too.
+        asked: whether it is changed only on request, since it does more than make noise.
     """
 
     key: str
@@ -83,7 +75,7 @@ class Knob:
 
 
 # "performance" asks for the highest frequency all the time (admin-guide/pm/cpufreq.rst, "Generic Scaling Governors").
-# With "userspace" somebody has set a frequency, which stays.
+# With "userspace" somebody has set a fixed frequency, which is kept.
 _STEADY_GOVERNORS = {"performance", "userspace"}
 
 
@@ -134,8 +126,8 @@ def _known(value: str) -> bool:
     return not value.startswith(UNKNOWN)
 
 
-#: In the order they are applied; they are restored in the opposite one. Taking processors away comes last, since the
-#: files of the others' settings go with them.
+#: In the order they are applied; restoring reverses it. Taking processors offline comes last, since that removes
+#: files of other settings.
 KNOBS = (
     Knob(
         "turbo",
@@ -144,7 +136,7 @@ KNOBS = (
         lambda settings: settings["turbo"] == "on",
         lambda root: [path] if (path := turbo_file(root)) else [],
         _turbo_word,
-        # A switch of the boost sets the policies' limits anew.
+        # Switching turbo resets the policies' limits.
         _policy_files("scaling_min_freq", "scaling_max_freq"),
     ),
     Knob(
@@ -193,7 +185,7 @@ KNOBS = (
         "what was swapped out is read from a disk when it is touched",
         _swaps,
         _one("proc/sys/vm/swappiness"),
-        _smaller(1),  # 0 would leave nothing between ease and an end for want of memory
+        _smaller(1),  # 0 would leave no step between enough memory and the OOM killer
     ),
     Knob(
         "aslr",
@@ -213,21 +205,21 @@ KNOBS = (
         lambda settings: settings["smt"] == "on" or settings["smt"].isdecimal(),
         _one(f"{CPU}/smt/control"),
         lambda path, text: "off" if text == "on" or (text.isdecimal() and text != "1") else None,
-        _online_files,  # "on" brings back those too that somebody took away singly
+        _online_files,  # "on" also brings back processors that somebody took offline one by one
         asked=True,
     ),
 )
-#: What is changed only on request.
+#: The settings that are changed only on request.
 ASKED = tuple(knob.key for knob in KNOBS if knob.asked)
 
 
 def changes(root: Path, settings: Mapping[str, str], also: Collection[str] = ()) -> list[Change]:
-    """The files to write for a quieter machine, in order; none of a setting whose files cannot be read.
+    """The changes for a quieter machine, in order; files that cannot be read are left out.
 
     Args:
         root: where ``sys`` and ``proc`` are.
         settings: those of that machine.
-        also: of `ASKED`, those that are to be changed too.
+        also: the settings in `ASKED` to change as well.
     """
     found = []
     for knob in KNOBS:
@@ -238,7 +230,7 @@ def changes(root: Path, settings: Mapping[str, str], also: Collection[str] = ())
 
 
 def changes_of(knob: Knob, root: Path) -> list[Change]:
-    """What would be written to make one setting quiet."""
+    """The changes that make one setting quiet."""
     found = []
     for path in knob.files(root):
         try:
@@ -252,7 +244,7 @@ def changes_of(knob: Knob, root: Path) -> list[Change]:
 
 
 def kept_along(root: Path, planned: Sequence[Change]) -> list[tuple[Path, str]]:
-    """The files that may change along with the planned ones, each with its content; those that cannot be read not."""
+    """The readable files that may change along with the planned ones, each with its content."""
     keys = {change.key for change in planned}
     found = []
     for knob in KNOBS:
@@ -284,12 +276,12 @@ def commands(planned: Sequence[Change], root: Path) -> list[str]:
     return found
 
 
-#: How long the guardian of a process that died may take to restore, before it is waited for no more, in s.
+#: How long to wait for the guardian of a dead process to restore the settings, in s.
 PATIENCE = 5.0
 
 
 class TuningError(Exception):
-    """Settings could not be changed, or not be restored; the text is for the user, a line for each thing."""
+    """Settings could not be changed or restored; the message is for the user, one line per problem."""
 
 
 class Busy(TuningError):
@@ -302,10 +294,10 @@ def _lock_path() -> Path:
 
 @contextlib.contextmanager
 def exclusive() -> Iterator[int]:
-    """Hold the lock on the settings; its descriptor, which the guardian gets too.
+    """Hold the lock on the settings; yields its descriptor, which the guardian shares.
 
     Raises:
-        Busy: a process that lives holds it.
+        Busy: a living process holds it.
         OSError: its file cannot be opened.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -323,7 +315,7 @@ def exclusive() -> Iterator[int]:
 
 
 def _acquire(descriptor: int) -> None:
-    """Take the lock; a guardian whose process died is given time to finish."""
+    """Take the lock, giving the guardian of a dead process time to finish."""
     deadline = time.monotonic() + PATIENCE
     while True:
         if try_lock(descriptor):
@@ -353,7 +345,7 @@ def _lives(pid: int) -> bool:
 
 
 def is_held() -> bool:
-    """Whether somebody holds the lock now."""
+    """Whether the lock is held now."""
     try:
         descriptor = os.open(_lock_path(), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -365,7 +357,7 @@ def is_held() -> bool:
 
 
 def journal_path() -> Path:
-    """Where the earlier state is kept while settings are changed: in the folder of the user's runs.
+    """The path of the journal, in the folder of the user's runs.
 
     Raises:
         PermissionError: as `runs_folder`.
@@ -374,7 +366,7 @@ def journal_path() -> Path:
 
 
 def write_journal(journal: Path, root: Path, planned: Sequence[Change]) -> None:
-    """Write the earlier state of everything that changes, whole and on the disk; private to this user."""
+    """Write the earlier state of everything that changes, in one step and synced to disk; private to this user."""
     along = kept_along(root, planned)
     files = [*along, *((change.path, change.before) for change in planned)]
     document = {
@@ -392,7 +384,7 @@ def write_journal(journal: Path, root: Path, planned: Sequence[Change]) -> None:
             json.dump(document, stream, indent=1)
             stream.flush()
             os.fsync(descriptor)
-        load(Path(draft))  # a journal that could not be restored from is found out now
+        load(Path(draft))  # find out now if it could not be restored from
         Path(draft).replace(journal)
     except BaseException as error:
         Path(draft).unlink(missing_ok=True)
@@ -402,7 +394,7 @@ def write_journal(journal: Path, root: Path, planned: Sequence[Change]) -> None:
 
 
 def restore_and_forget(journal: Path) -> None:
-    """Restore what a journal holds, and remove it; if anything is left, it stays.
+    """Restore the settings in a journal and remove it; keep it if anything fails.
 
     Raises:
         TuningError: something could not be restored.
@@ -417,7 +409,7 @@ def restore_and_forget(journal: Path) -> None:
     if not errors:
         journal.unlink(missing_ok=True)
         return
-    # Raised while a failed change is handled: then both are told.
+    # If a failed change is being handled, report both.
     failed = sys.exc_info()[1]
     words = [str(failed)] if isinstance(failed, TuningError) else []
     if journal.exists():
@@ -426,10 +418,10 @@ def restore_and_forget(journal: Path) -> None:
 
 
 def recover() -> str:
-    """Restore what a process that was killed left changed; what was done, in a line, or nothing.
+    """Restore what a killed process left changed; return what was done, in a line, or empty.
 
     Raises:
-        Busy: the settings are changed by a process that lives.
+        Busy: a living process has changed the settings.
         TuningError: something could not be restored; the journal is kept.
         PermissionError: as `runs_folder`.
     """
@@ -440,7 +432,7 @@ def recover() -> str:
 
 
 def recover_locked() -> str:
-    """`recover`, for who holds the lock already."""
+    """`recover`, for a caller that already holds the lock."""
     journal = journal_path()
     try:
         document = load(journal)
@@ -459,12 +451,12 @@ def recover_locked() -> str:
 
 
 def _is_outdated(boot: str, root: Path) -> bool:
-    """Whether a journal was written before the machine was last started: settings do not outlive that."""
+    """Whether a journal was written before the last boot, which resets the settings."""
     return boot != boot_id(root)
 
 
 def left_over() -> tuple[str, str] | None:
-    """What a killed process left changed, if anything: its number, and one line about it.
+    """The number of a killed process that left settings changed, and a line about them; ``None`` if there is none.
 
     Raises:
         PermissionError: as `runs_folder`.
@@ -484,15 +476,15 @@ def left_over() -> tuple[str, str] | None:
     return pid, f"{len(document['entries'])} settings of this machine, in {journal}"
 
 
-# How long a guardian may take to end once its pipe is closed, in s.
+# How long the guardian may take to end once its pipe is closed, in s.
 _GUARDIAN_LIMIT = 30.0
 
 
 @contextlib.contextmanager
 def tuned(root: Path, planned: Sequence[Change]) -> Iterator[None]:
-    """Within the context the planned changes are made; afterwards everything is as it was.
+    """Make the planned changes within the context, and restore everything afterwards.
 
-    The caller sees to it that no signal interrupts the change or the restoring; `pytest_vperf.commands.tune` does.
+    The caller must keep signals from interrupting the change or the restoring, as `pytest_vperf.commands.tune` does.
 
     Raises:
         Busy: another process has changed them.
@@ -500,7 +492,7 @@ def tuned(root: Path, planned: Sequence[Change]) -> Iterator[None]:
             restored, and the journal is still there.
         OSError: the journal cannot be written; nothing was changed.
     """
-    # Asked before anything else, so that who may not change settings learns which file says so.
+    # Checked first, so that a user without permission learns which file refuses.
     for change in planned:
         if not os.access(change.path, os.W_OK):
             raise TuningError(f"{change.path} cannot be written: {_closed(change.path)}")
@@ -525,7 +517,7 @@ def tuned(root: Path, planned: Sequence[Change]) -> Iterator[None]:
 
 
 def _check_plan(planned: Sequence[Change]) -> None:
-    """What is to be restored must be what was there when nobody else changed it."""
+    """Refuse a plan whose files have changed since: a stale value must not be restored."""
     for change in planned:
         if restore_settings.read(change.path) != change.before:
             raise TuningError(f"{change.path} was changed meanwhile; try again")
@@ -550,7 +542,7 @@ def _apply(planned: Sequence[Change]) -> None:
 
 
 def _start_guardian(journal: Path, lock: int) -> subprocess.Popen[bytes]:
-    """Start the process that restores when this one dies, and wait until it is ready.
+    """Start the process that restores the settings if this one dies, and wait until it is ready.
 
     Raises:
         TuningError: it cannot be started.
@@ -560,8 +552,11 @@ def _start_guardian(journal: Path, lock: int) -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         pass_fds=(lock,),
-        start_new_session=True,  # what a terminal sends to its foreground group does not reach it
-        env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"},  # without a run's mark: it is no run's
+        start_new_session=True,  # signals to the terminal's foreground group do not reach it
+        env={
+            "PATH": os.defpath,
+            "LC_ALL": "C.UTF-8",
+        },  # without the mark of a run, which it does not belong to
     )
     assert guardian.stdout is not None
     with guardian.stdout as stream:

@@ -1,9 +1,9 @@
-"""Files that appear whole or not at all, are still there after a power cut, and are where the user said.
+"""Files that are written whole or not at all, survive a power cut, and end up where the user said.
 
-Somebody else may have put something under the name: in a folder that others can write to, such as ``/tmp``, a link
-that leads to a file of ours. So the kernel's rules for such folders (``protected_symlinks``, ``protected_fifos``,
-``protected_regular``, proc_sys_fs(5)) hold here as well, whatever the machine's settings say, and the folder that was
-looked at is the one that is written to: all is done relative to its descriptor.
+In a folder that others can write to, such as ``/tmp``, somebody may have placed a link under the name that leads to a
+file of ours. So the kernel's rules for such folders (``protected_symlinks``, ``protected_fifos``,
+``protected_regular``, proc_sys_fs(5)) apply here whatever the machine's settings are, and the folder that was checked
+is the one written to: everything is done relative to its descriptor.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _MOST_LINKS = 40
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replace a file's content in one step, so that no reader and no crash sees half of it.
+    """Replace a file's content in one step, so that neither a reader nor a crash sees half of it.
 
-    A link stays a link, and its file is replaced. A file keeps its mode, and its owner where that can be given. What
-    is no file is never replaced: it is written to (a terminal, a pipe, ``/dev/null``), or refused.
+    A link stays a link, and its file is replaced. A file keeps its mode and, if possible, its owner. Anything else is
+    never replaced: it is written to (a terminal, a pipe, ``/dev/null``) or refused.
 
     Args:
         path: the file.
-        text: its new content. Half a surrogate pair, which UTF-8 has no word for, becomes ``\\udXXX``.
+        text: its new content. A lone surrogate, which UTF-8 cannot encode, becomes ``\\udXXX``.
 
     Raises:
-        OSError: it cannot be written, or is no file that may be; an older one is as it was.
+        OSError: it cannot be written, or must not be; an older one is unchanged.
     """
     with place(path) as found:
         found.write([text.encode("utf-8", "backslashreplace")])
@@ -45,10 +45,10 @@ def write_whole(path: Path, text: str) -> None:
 
 @contextmanager
 def place(path: Path) -> Iterator[Place]:
-    """Find where a path leads, links followed that may be.
+    """Find where a path leads, following safe links.
 
     Raises:
-        OSError: a folder of it is not there, or a link belongs to somebody who may not lead us.
+        OSError: a folder in it does not exist, or a link belongs to an untrusted user.
     """
     folder, name, stream = _follow(path)
     try:
@@ -65,8 +65,8 @@ class Place:
 
     Attributes:
         folder: its descriptor.
-        name: in the folder; no link.
-        stream: where the path named one of our own open files, such as ``/dev/stdout``: a copy of its descriptor.
+        name: its name in the folder; not a link.
+        stream: a copy of the descriptor, if the path named one of our own open files, such as ``/dev/stdout``.
     """
 
     folder: int
@@ -74,11 +74,11 @@ class Place:
     stream: int | None
 
     def write(self, content: Iterable[bytes], *, draft: str = "") -> None:
-        """Write what is to be there.
+        """Write the content.
 
         Args:
             content: its parts, in order.
-            draft: the name under which it is prepared, in the same folder; else one that nobody can foresee.
+            draft: the temporary name in the same folder; an unpredictable one by default.
 
         Raises:
             OSError: as `write_whole`.
@@ -92,7 +92,7 @@ class Place:
         if there is None or stat.S_ISREG(there.st_mode):
             self._replace(content, there, draft or f".{self.name[:200]}-{secrets.token_hex(6)}")
             return
-        # Not blocking: a named pipe that nobody reads would be waited for without end.
+        # Non-blocking: opening a named pipe without a reader would wait for ever.
         flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         try:
             target = os.open(self.name, flags, dir_fd=self.folder)
@@ -110,19 +110,19 @@ class Place:
             os.close(target)
 
     def remove(self, name: str) -> None:
-        """Remove a file of the folder, if it is there.
+        """Remove a file in the folder, if it exists.
 
         Raises:
-            OSError: that does not work.
+            OSError: it cannot be removed.
         """
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self.folder)
 
     def _there(self) -> os.stat_result | None:
-        """What has the name now.
+        """The status of the existing file; ``None`` if there is none.
 
         Raises:
-            OSError: it cannot be written at all, or belongs to somebody who may not lead us.
+            OSError: it can never be written, or belongs to an untrusted user.
         """
         try:
             found = os.stat(self.name, dir_fd=self.folder, follow_symlinks=False)
@@ -136,7 +136,7 @@ class Place:
         return found
 
     def _replace(self, content: Iterable[bytes], there: os.stat_result | None, draft: str) -> None:
-        # A new file has the mode that the umask leaves; one that is replaced is private until it has its owner.
+        # A new file gets the mode that the umask leaves; a replacement is private until it has its owner.
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         file = os.open(draft, flags, 0o666 if there is None else 0o600, dir_fd=self.folder)
         try:
@@ -152,7 +152,7 @@ class Place:
             with suppress(OSError):
                 os.unlink(draft, dir_fd=self.folder)
             raise
-        # The name reaches the disk too, where the folder may be read and its file system knows how.
+        # Sync the name to disk too, if the folder is readable and its file system supports that.
         with suppress(OSError), _readable(self.folder) as readable:
             os.fsync(readable)
 
@@ -189,7 +189,7 @@ def _pour(file: int, content: Iterable[bytes]) -> None:
 
 
 def _give(file: int, like: os.stat_result) -> None:
-    """The owner of another file where we may give it, its group where we are in it, and its mode."""
+    """Give a file the mode of another one, and its owner, or at least its group, if we may."""
     for user, group in ((like.st_uid, like.st_gid), (-1, like.st_gid)):
         with suppress(OSError):
             os.fchown(file, user, group)
@@ -198,7 +198,7 @@ def _give(file: int, like: os.stat_result) -> None:
 
 
 def _follow(path: Path) -> tuple[int, str, int | None]:
-    """The folder in which a path ends, the name there, and the copy of a stream of our own that it names."""
+    """The folder in which a path ends, the name there, and the copy of our own stream that it names, if any."""
     parts = path.absolute().parts[:0:-1]
     left = list(parts)
     folder, links = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC), 0
@@ -231,7 +231,7 @@ def _follow(path: Path) -> tuple[int, str, int | None]:
                     return folder, name, os.dup(int(name))
                 goal = os.readlink("", dir_fd=entry)
                 if goal.startswith("/"):
-                    if inside.startswith("/proc/"):  # it leads where it says by chance only
+                    if inside.startswith("/proc/"):  # the link's text need not be where it leads
                         raise OSError(errno.EINVAL, "leads to a file of another process")
                     root = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
                     os.close(folder)
@@ -245,10 +245,10 @@ def _follow(path: Path) -> tuple[int, str, int | None]:
 
 
 def _check(folder: int, found: os.stat_result) -> None:
-    """Refuse what somebody else has put into a folder in which everybody may put things.
+    """Refuse what somebody else has put into a shared folder.
 
     Raises:
-        OSError: that is so.
+        OSError: it belongs to an untrusted user.
     """
     around = os.fstat(folder)
     shared = around.st_mode & stat.S_ISVTX and around.st_mode & (stat.S_IWOTH | stat.S_IWGRP)

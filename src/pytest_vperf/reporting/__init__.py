@@ -1,1 +1,1 @@
-"""What people see of a run: header, progress line, tables, failure text."""
+"""What a run shows: header, progress line, tables, failure text."""

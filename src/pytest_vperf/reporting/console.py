@@ -1,4 +1,5 @@
-"""What the commands print: tables and lines, on a terminal and in a pipe alike, and no text as more than a text."""
+"""What the commands print: tables and lines, on a terminal or in a pipe, with control characters and markup made
+harmless."""
 
 from __future__ import annotations
 
@@ -13,14 +14,14 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-#: The least width of a table that no terminal limits: reasons and commands then mostly fit on a line.
+#: The minimum width of a table off a terminal: most reasons and commands then fit on one line.
 PLAIN_WIDTH = 120
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
     """Print a table to standard output. Cells are wrapped, never cut, and are not read as markup.
 
-    A cell that is a `Text` has a style of its own; what it says has been through `foreign_text` already.
+    A cell that is a `Text` has its own style, and was already cleaned by `foreign_text`.
     """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
@@ -39,23 +40,23 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) ->
         console.width = max(PLAIN_WIDTH, console.width)
     with console.capture() as capture:
         console.print(table)
-    # rich fills each line up to the width of the table, which a pipe, a log or a paste has no use for.
+    # rich pads each line to the width of the table; a pipe, a log or a paste is better without.
     sys.stdout.writelines(f"{line.rstrip()}\n" for line in capture.get().splitlines())
 
 
 def tell(text: str = "") -> None:
-    """Print a line, or several, to standard output."""
+    """Print one or more lines to standard output."""
     print(foreign_text.lines(text))
 
 
 def say(program: str, text: str) -> None:
-    """Print a line, or several, to standard error, with the program's name before it: ``vperf claims: …``."""
+    """Print one or more lines to standard error, after the program's name: ``vperf claims: …``."""
     print(f"{program}: {foreign_text.lines(text)}", file=sys.stderr, flush=True)
 
 
 @contextmanager
 def waiting_line(text: str) -> Iterator[None]:
-    """Show a line on the terminal, on standard error, while the block runs; nothing where there is none."""
+    """Show a line on standard error while the block runs, if that is a terminal."""
     if not sys.stderr.isatty():
         yield
         return

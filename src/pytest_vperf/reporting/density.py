@@ -1,4 +1,4 @@
-"""The tables of filled hosts: how many ran, what each of them took, and why there were no more."""
+"""The tables of filled hosts: how many targets ran, what each one cost, and why no more were started."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
     from pytest_vperf.results.record import Cost, FillingRecord, Reading, Spread
 
-#: The greatest number that a document publishes, and what bridges have ports for: what a cost is extrapolated to.
+#: A cost is extrapolated to this many targets: the greatest published number, and the ports of a bridge.
 MANY = 1023
 _PROCESS = (("rss", "VmRSS"), ("pss", "Pss"), ("size", "VmSize"))
 _INSIDE = (("total", "total"), ("used", "used"), ("free", "free"))
-#: Rows and greatest length of the curve of one filling; the record has every reading.
+#: Rows and greatest bar length of one filling's curve; the record has every reading.
 _POINTS, _LENGTH = 9, 40
 
 
 def fillings_table(records: Sequence[FillingRecord]) -> Table:
-    """How many ran, and the memory of each: of its process, and by its own account, in MiB."""
+    """How many targets ran, and the memory of each in MiB, of its process and as it reports itself."""
     names = [title for _, title in (*_PROCESS, *_INSIDE)]
     table = plain_table("density", "count", "stopped by", *names)
     table.caption = (
@@ -45,11 +45,11 @@ def fillings_table(records: Sequence[FillingRecord]) -> Table:
 
 
 def costs_table(records: Sequence[FillingRecord]) -> Table | None:
-    """What one further target takes of the host, what many would, and how long it took."""
+    """The cost of one more target, and of many, and how long starting and ending all of them took."""
     if not any(record["cost"] for record in records):
         return None
     table = plain_table(
-        "what one further takes",
+        "cost of one more",
         "of the host, MiB",
         "of their group, MiB",
         f"{MANY} take, GiB",
@@ -73,7 +73,8 @@ def costs_table(records: Sequence[FillingRecord]) -> Table | None:
 
 
 def curves_table(records: Sequence[FillingRecord]) -> Table | None:
-    """The memory that so many have taken, as a curve: of their group, or of the host where that does not hold it."""
+    """Memory over the number of targets: that used by their group, or lost by the host if the group does not hold
+    all."""
     table = plain_table("memory taken by", "n", "MiB", "")
     for column in table.columns[1:3]:
         column.justify = "right"
@@ -92,7 +93,7 @@ def curves_table(records: Sequence[FillingRecord]) -> Table | None:
 
 
 def taken(record: FillingRecord) -> list[tuple[int, float]]:
-    """How many ran and the MiB that all of them had taken then, for each reading."""
+    """For each reading, the number of targets and the MiB that they took together."""
     curve = record["curve"]
 
     def lost(reading: Reading) -> float:
@@ -105,17 +106,18 @@ def taken(record: FillingRecord) -> list[tuple[int, float]]:
 
 
 def many(record: FillingRecord) -> Cost | None:
-    """What many are reckoned from: their group where it holds all that they take, which nobody else changes."""
+    """The cost to extrapolate from: preferably that in the group, which nothing else changes, if it holds all
+    memory."""
     return (record["cost_in_group"] if _holds_all(record) else None) or record["cost"]
 
 
 def _holds_all(record: FillingRecord) -> bool:
-    """Whether their group has all that they take."""
+    """Whether the targets' group accounts for all their memory."""
     return record["held"] and not record["outside"]
 
 
 def reasons(records: Sequence[FillingRecord]) -> Table:
-    """Why no more were started."""
+    """A table of the reasons why no more were started."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
@@ -137,7 +139,7 @@ def _spread(found: Spread | None) -> str:
 
 
 def _cost(cost: Cost | None, factor: float = 1.0) -> str:
-    """``69.2 [68.7, 70.1]``; without bounds where there are none."""
+    """``69.2 [68.7, 70.1]``, or without bounds that are unknown."""
     if cost is None:
         return "-"
     text = format_number(cost["estimate"] * factor)

@@ -1,10 +1,5 @@
-"""What pytest's terminal shows of the claims at the end of a run.
-
-The text of a refuted claim: a short table that says all, so that nobody has to look further.
-
-The lines that say by what this run judges.
-
-A line for whoever waits at the terminal, or reads a log of it: something takes long, once.
+"""What pytest's terminal shows about claims: the header of the run, notices while something takes long, the text of a
+refuted claim, which is a short table with all its evidence, and the summary at the end.
 """
 
 from __future__ import annotations
@@ -31,12 +26,12 @@ if TYPE_CHECKING:
     from pytest_vperf.thresholds.hardware import Selection
 
 
-#: At most this many samples are printed; all are in the JSON file.
+#: The most samples printed; the JSON file has all.
 _SHOWN = 12
 
 
 def failure_text(record: ClaimRecord, fingerprint: Mapping[str, Any] | None) -> str:
-    """The first line says it in one sentence, the rows below are its evidence."""
+    """The text of a refuted claim: one sentence, and rows of evidence below."""
     rows = [(name, foreign_text.line(text)) for name, text in _rows(record, fingerprint)]
     width = max(len(name) for name, _ in rows)
     first = (
@@ -84,7 +79,7 @@ def _samples(record: ClaimRecord) -> str:
 
 
 def machine_line(fingerprint: Mapping[str, Any]) -> str:
-    """The machine in one line: what decides about speed; the whole fingerprint is in the JSON file."""
+    """The machine in one line: whatever affects its speed; the whole fingerprint is in the JSON file."""
     parts = (
         ("", "cpu_model", ""),
         ("", "logical_cpus", " CPUs"),
@@ -98,7 +93,7 @@ def machine_line(fingerprint: Mapping[str, Any]) -> str:
     return ", ".join([*known, *(["emulated"] if fingerprint.get("emulated") == "yes" else [])])
 
 
-#: How many things that make noise the header names; the doctor names them all.
+#: The most sources of noise that the header names; the doctor names them all.
 NAMED = 4
 
 _MODES = {
@@ -116,13 +111,13 @@ def header_lines(
     record: Path | None,
     noise: Sequence[NoiseWarning] = (),
 ) -> list[str]:
-    """The header: profiles, how they were chosen, budget and mode, and what makes this machine noisy.
+    """The header: profiles and how they were chosen, budget, mode, and what makes this machine noisy.
 
     Args:
         selection: the profiles.
-        budget: seconds of sampling that a claim has.
+        budget: seconds of sampling per claim.
         mode: ``judge``, ``strict`` or ``advisory``.
-        record: the file that is written; ``None`` where none is.
+        record: the file that is written; ``None`` if none is.
         noise: what makes this machine noisy.
     """
     lines = [
@@ -147,7 +142,7 @@ def noise_line(noise: Sequence[NoiseWarning]) -> str:
 
 
 def say_notice(config: pytest.Config, text: str) -> None:
-    """Print a line that stays; not in a worker of pytest-xdist, which has no terminal, nor with ``-qq``."""
+    """Print a permanent line; not in a pytest-xdist worker, which has no terminal, nor with ``-qq``."""
     reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or config.getoption("verbose") <= -2:
         return
@@ -157,13 +152,13 @@ def say_notice(config: pytest.Config, text: str) -> None:
         aside = capture.global_and_fixture_disabled()
     with aside:
         reporter.ensure_newline()
-        if reporter._tw.width_of_current_line:  # letters of a controller of pytest-xdist
+        if reporter._tw.width_of_current_line:  # progress letters of a pytest-xdist controller
             reporter._tw.line()
         reporter.write_line(f"claims: {foreign_text.line(text)}")
         reporter.flush()
 
 
-#: Where nobody looks at a window's width, lines are at least this long.
+#: The minimum line width off a terminal.
 _LEAST_WIDTH = 120
 
 
@@ -175,14 +170,14 @@ def write_summary(
     unmet: Sequence[str] = (),
     usage_error: str = "",
 ) -> None:
-    """The section "claims": a row for each, the phases of starts, and a line that counts the verdicts.
+    """Write the section "claims": a row for each, the phases of starts, and a line that counts the verdicts.
 
     Args:
         reporter: pytest's.
         records: the claims.
-        header: lines that say by what is judged, where the terminal has not shown them yet.
-        unmet: what ``VPERF_REQUIRE`` names and no claim could measure.
-        usage_error: what kept claims from being judged; empty: nothing did.
+        header: the lines of the run's header, if the terminal has not shown them yet.
+        unmet: the targets in ``VPERF_REQUIRE`` that no claim could measure.
+        usage_error: what kept claims from being judged; empty if nothing did.
     """
     verbosity = reporter.verbosity
     if verbosity > -2:
@@ -218,12 +213,12 @@ def write_summary(
 
 
 def write_loss(reporter: TerminalReporter, lost: str) -> None:
-    """What of the record is not where it was to be, and where it is."""
+    """Say which part of the record could not be written to its file, and where it is instead."""
     reporter.line(f"claims: {foreign_text.line(lost)}", red=True)
 
 
 def write_fillings(reporter: TerminalReporter, records: Sequence[FillingRecord]) -> None:
-    """The section "density": a row for each host that was filled, and why it was filled no further."""
+    """Write the section "density": a row for each filled host, and why no more targets were started."""
     if not records or reporter.verbosity <= -2:
         return
     from pytest_vperf.reporting.density import (
@@ -248,7 +243,7 @@ def write_fillings(reporter: TerminalReporter, records: Sequence[FillingRecord])
 
 def _width(reporter: TerminalReporter) -> int:
     width: int = reporter.config.get_terminal_writer().fullwidth
-    # isatty is in newer versions of pytest a method that is also a truth value.
+    # In newer versions of pytest isatty is a method that also has a truth value.
     return width if reporter.isatty else max(width, _LEAST_WIDTH)
 
 
@@ -262,10 +257,10 @@ def counts_line(records: Iterable[ClaimRecord]) -> str:
 
 @contextlib.contextmanager
 def failures_shown(reporter: TerminalReporter) -> Iterator[None]:
-    """Let pytest show the claims that failed among its FAILURES and in its short summary.
+    """Let pytest list failed claims among its FAILURES and in its short summary.
 
-    pytest looks for failures under the category "failed" alone. For the time of its summary our failed
-    reports stand there too; ``--tb``, ``-r`` and captured output are then treated as for any failure.
+    pytest looks for failures only in the category "failed". During its summary our failed reports are listed there
+    too, so that ``--tb``, ``-r`` and captured output work as for any failure.
     """
     ours = [
         report

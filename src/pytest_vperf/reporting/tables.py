@@ -1,6 +1,5 @@
-"""The tables of a run, as text: every claim on one row, and the phases of what was started.
-
-What was measured along with the samples, as tables: percentiles of a response time, how fair a hundred shared.
+"""The tables of a run, as text: one row per claim, sweeps, the phases of starts, and figures measured along with the
+samples, such as percentiles of a response time.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ _STYLES = {"holds": "green", "refuted": "bold red"}
 
 
 def claims_table(records: Sequence[ClaimRecord], width: int) -> Table:
-    """Verdict and figures of each claim, a row each, made for lines of ``width`` characters."""
+    """A row for each claim with its verdict and figures, for lines of ``width`` characters."""
     table = plain_table("verdict", "claim", "measured", "limit", "n", "target")
     table.columns[0].no_wrap = True
-    # Where a row is too long, the target is folded first: a claim's name mostly says it too.
+    # If a row is too long, the target is folded first: the claim's name mostly implies it.
     longest = max((len(record["name"]) for record in records), default=0)
     table.columns[1].min_width = min(longest, 2 * width // 5)
     table.columns[2].no_wrap = True
@@ -52,12 +51,12 @@ def claims_table(records: Sequence[ClaimRecord], width: int) -> Table:
 
 
 def remarks(records: Iterable[ClaimRecord]) -> Table | None:
-    """Why, for each claim where a reader would ask, below the table: a column of it would be too narrow."""
+    """Reasons and warnings, below the table since a column would be too narrow; ``None`` if there are none."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for record in records:
-        # Of an error its first line: the rest stands with the test.
+        # Only the first line of an error: the test shows the rest.
         reason = record["reason"].partition("\n")[0] if record["verdict"] != "holds" else ""
         for text in filter(None, [reason, *record["warnings"]]):
             table.add_row(cell(f"{record['name']}:"), cell(text))
@@ -65,7 +64,7 @@ def remarks(records: Iterable[ClaimRecord]) -> Table | None:
 
 
 def phases_table(records: Iterable[ClaimRecord]) -> Table | None:
-    """Mean time of each phase of a start, and their sum; ``None`` where nothing has phases."""
+    """Mean time of each phase of a start, and their sum; ``None`` if no claim has phases."""
     rows = [record for record in records if record["phases"]]
     if not rows:
         return None
@@ -83,7 +82,7 @@ def phases_table(records: Iterable[ClaimRecord]) -> Table | None:
 
 
 def sweeps_table(records: Iterable[ClaimRecord]) -> Table | None:
-    """Of each sweep a row for each load: medians of both ends' accounts; ``None`` where nothing was swept."""
+    """A row for each load of each sweep, with medians of both ends' counts; ``None`` if there was no sweep."""
     table = plain_table("sweep", "point", "asked", "offered", "carried", "n", "busiest thread")
     for column in table.columns[1:6]:
         column.justify = "right"
@@ -109,7 +108,7 @@ def sweeps_table(records: Iterable[ClaimRecord]) -> Table | None:
 
 
 def cell(text: str, style: str = "") -> Text:
-    """A cell of a table: no markup, on one line, and nothing in it that moves a cursor."""
+    """A table cell: on one line, without markup or control characters."""
     return Text(foreign_text.line(text), style=style)
 
 
@@ -131,7 +130,7 @@ def render(tables: Sequence[Table], *, width: int, colour: bool) -> list[str]:
         force_terminal=colour,
         color_system="standard" if colour else None,
         legacy_windows=False,
-        _environ={},  # what a terminal says of itself is known already, and COLUMNS is not meant here
+        _environ={},  # the terminal's abilities are known already, and COLUMNS does not apply
     )
     for number, table in enumerate(tables):
         if number:
@@ -140,15 +139,16 @@ def render(tables: Sequence[Table], *, width: int, colour: bool) -> list[str]:
     return [line.rstrip() for line in stream.getvalue().splitlines()]
 
 
-#: Of the arms of a comparison.
+#: Labels of the arms of a comparison.
 _ARMS = {"a": ", first arm", "b": ", second arm"}
 
 
 def beside_tables(records: Iterable[ClaimRecord]) -> list[Table]:
-    """A table for those that begin with the same name, a row for each arm of each claim; ``-`` is not measured.
+    """A table for all claims with the same first extra figure, a row for each arm of each claim; ``-`` is not
+    measured.
 
-    A cell is the median over the samples that count; where a sample has several figures, such as one of each target,
-    it is the least, the median and the greatest of all of them.
+    A cell is the median over the judged samples; if a sample has several figures, such as one per target, it is the
+    minimum, median and maximum of all of them.
     """
     tables: dict[str, list[tuple[str, dict[str, str]]]] = {}
     for record in records:

@@ -1,11 +1,8 @@
-"""The line that shows how sampling goes, on a terminal only, and gone when the claim has ended.
-
-It is written below the line that pytest is writing, and the cursor is put back to where it was, so that
-pytest's own lines come out as if nothing had been there.
-
-The colour of pytest's last line, which knows no categories but pytest's own: all others make it yellow.
-
-What pytest itself prints of a test, or a worker sends: texts of errors and skips come from tools and guests.
+"""Everything about pytest's terminal reporter: the progress line, the colour of the last line, and clean texts. The
+progress line is written only on a terminal, below the line that pytest is writing; when the claim ends it is erased
+and the cursor put back, so that pytest's own lines are unaffected. pytest colours its last line yellow for any
+category but its own. Errors and skips quote tools and guests, so their texts are cleaned before pytest prints them or
+a worker sends them.
 """
 
 from __future__ import annotations
@@ -38,10 +35,10 @@ Part = tuple[str, dict[str, bool]]
 
 
 def colour_by_verdicts(reporter: TerminalReporter) -> None:
-    """Make the line red with a claim that failed, and green where all that ran passed or held.
+    """Colour the last line red if a claim failed, and green if all tests passed or held.
 
-    pytest has no hook for this. Two methods of this one reporter are wrapped; where a version of pytest does
-    not have them, the line stays as pytest colours it.
+    pytest has no hook for this. Two methods of this reporter are wrapped; if a version of pytest lacks them, the line
+    keeps pytest's colour.
     """
     main: Any = getattr(reporter, "_determine_main_color", None)
     parts: Any = getattr(reporter, "build_summary_stats_line", None)
@@ -84,28 +81,28 @@ def _recolour(part: Part, main: str, reporter: TerminalReporter) -> Part:
     return text, {colour: True, "bold": colour == main}
 
 
-#: As deep as an error's representation is; what it is raised from lies side by side in it.
+#: How deep an error's representation is nested; chained errors are side by side in it.
 _DEEPEST = 12
-#: Whose objects a representation is made of.
+#: The module of the objects that a representation consists of.
 _PYTEST = "_pytest._code"
 
 
 def clean_report(report: pytest.TestReport) -> None:
-    """Make the texts of a report's error or skip fit for a terminal and for JUnit's XML, which pytest makes of them.
+    """Clean the texts of a report's error or skip for the terminal and for JUnit XML.
 
-    What the test printed, and pytest shows as captured output, is left as it is.
+    Captured output is left as it is.
     """
     report.longrepr = _mapped(report.longrepr, foreign_text.lines)
 
 
 def sendable(data: dict[str, Any]) -> dict[str, Any]:
-    """A report as pytest-xdist sends it, without the halves of surrogate pairs over which it would break down."""
+    """A report without lone surrogates, which pytest-xdist could not send."""
     found: dict[str, Any] = _mapped(data, foreign_text.without_surrogates)
     return found
 
 
 def _mapped(value: Any, change: Callable[[str], str], depth: int = 0) -> Any:
-    """A value with all texts in it changed; objects of pytest's are changed in place."""
+    """A value with all its texts changed; pytest's objects are changed in place."""
     if isinstance(value, str):
         return change(value)
     if depth > _DEEPEST:
@@ -123,12 +120,13 @@ def _mapped(value: Any, change: Callable[[str], str], depth: int = 0) -> Any:
     return value
 
 
-#: Seconds between two writes; a sampler of microseconds must not be measured between terminal writes.
+#: Minimum seconds between two writes: they must not slow down a sampler that takes microseconds.
 _INTERVAL = 0.1
 
 
 def progress_for(config: pytest.Config) -> Progress:
-    """The line, if there is a terminal that can show it and nobody else writes there."""
+    """The progress line, if there is a terminal that can show it and nobody else writes there; otherwise a log
+    line."""
     reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
     stream = getattr(getattr(reporter, "_tw", None), "_file", None)
     if (
@@ -136,17 +134,17 @@ def progress_for(config: pytest.Config) -> Progress:
         or not reporter.isatty  # the stream itself says no while pytest captures
         or os.environ.get("TERM", "dumb") == "dumb"
         or config.getoption("verbose") <= -2
-        or config.getoption("capture") == "no"  # what the test prints would get between
+        or config.getoption("capture") == "no"  # the test's own output would mix with it
     ):
         return LogProgress(config)
     return TerminalProgress(reporter, stream, config.pluginmanager.get_plugin("capturemanager"))
 
 
 class LogProgress:
-    """A line that stays, once for each claim that waits: a log that stands still would look like a hang.
+    """Prints a permanent line once for each claim that waits: a silent log would look like a hang.
 
     Args:
-        config: of the run.
+        config: pytest's.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -168,7 +166,7 @@ class LogProgress:
         """Ignore it."""
 
     def done(self) -> None:
-        """Nothing to take away."""
+        """Do nothing: there is no line to erase."""
 
 
 class TerminalProgress:
@@ -187,17 +185,17 @@ class TerminalProgress:
         self._show(f"{claim}: waiting for another measurement, {holder}")
 
     def sampled(self, standing: Snapshot) -> None:
-        """Say what is known so far."""
+        """Show the progress so far."""
         self._show(progress_text(standing))
 
     def note(self, text: str) -> None:
-        """Say it."""
+        """Show the text."""
         self._show(text)
 
     def done(self) -> None:
-        """Take the line away."""
+        """Erase the line."""
         if self._shown:
-            # Away with the line, one up, and to the column where pytest had stopped.
+            # Erase the line, and go up to the column where pytest had stopped.
             move = f"\x1b[{self._column}C" if self._column else ""
             self._write(f"\r\x1b[K\x1b[A\r{move}")
             self._shown = False
@@ -226,10 +224,10 @@ class TerminalProgress:
 
 
 def progress_text(standing: Snapshot) -> str:
-    """How sampling goes, in one line.
+    """The progress of sampling in one line.
 
     ``startup.pod.tcg.qboot: session 2 of 3, 6 samples, 1367 ms ± 23, 14 of 60 s``, and with a forecast
-    ``cpu.overhead.container: 24 pairs, 1.02, needs ~120 pairs, 40 s; budget 60 s, 8 s over``: a comparison has no
+    ``cpu.overhead.container: 24 pairs, 1.02, needs ~120 pairs, 40 s; budget 60 s, 8 s spent``: a comparison has no
     interval while it runs.
     """
     state = standing.state
@@ -242,7 +240,7 @@ def progress_text(standing: Snapshot) -> str:
     if (need := standing.need) is not None:
         number = count(roughly(need.samples), standing.noun)
         parts.append(f"needs ~{number}, {rough_time(need.seconds)}")
-        time = f"budget {standing.budget:g} s, {standing.spent:.0f} s over"
+        time = f"budget {standing.budget:g} s, {standing.spent:.0f} s spent"
     else:
         time = f"{standing.spent:.0f} of {standing.budget:g} s"
     text = ", ".join(filter(None, parts))

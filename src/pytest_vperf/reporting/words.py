@@ -1,4 +1,4 @@
-"""How verdicts and a record's figures are written for people: in the table, the failure text and elsewhere alike."""
+"""How verdicts and a record's figures are displayed, in tables, failure texts and elsewhere."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class Outcome(NamedTuple):
-    """What pytest calls a verdict: its category in the last line, its letter and its word."""
+    """How pytest shows a verdict: its category in the last line, its letter and its word."""
 
     category: str
     letter: str
     word: str
 
 
-#: By verdict, the gravest last: a test with several claims is called by its gravest.
+#: By verdict, the gravest last: a test with several claims is shown with its gravest verdict.
 OUTCOMES: Mapping[str, Outcome] = {
     "holds": Outcome("held", "H", "HELD"),
     "not comparable": Outcome("not comparable", "C", "NOT COMPARABLE"),
@@ -32,9 +32,9 @@ CATEGORIES = frozenset(outcome.category for outcome in OUTCOMES.values())
 
 
 def measured(record: ClaimRecord) -> str:
-    """``376.2 ms [370.1, 382.4]``; a ratio has no unit; ``-`` where nothing was measured.
+    """``376.2 ms [370.1, 382.4]``; a ratio has no unit; ``-`` if nothing was measured.
 
-    Of an interval with one end ``1.01 [≤ 1.02]`` or ``1.01 [≥ 0.98]``.
+    An interval with one end is ``1.01 [≤ 1.02]`` or ``1.01 [≥ 0.98]``.
     """
     if record["estimate"] is None:
         samples = record["samples"]
@@ -49,7 +49,7 @@ def measured(record: ClaimRecord) -> str:
 
 
 def gap(record: ClaimRecord) -> str:
-    """How far the estimate lies from the limit: ``+120.3 ms (+30.1 %)``; empty where one is not known."""
+    """The distance of the estimate from the limit: ``+120.3 ms (+30.1 %)``; empty if either is unknown."""
     if record["gap"] is None:
         return ""
     text = f"{_signed(record['gap'])} {record['unit']}".rstrip()
@@ -63,5 +63,5 @@ def _signed(value: float) -> str:
 
 
 def limit(record: ClaimRecord) -> str:
-    """``≤ 400 ms``; ``-`` where there is none."""
+    """``≤ 400 ms``; ``-`` if there is none."""
     return "-" if record["threshold"] is None else record["criterion"]

@@ -1,1 +1,1 @@
-"""The record of a run, and what it is exported to."""
+"""The record of a run: its form, its file, and its journal."""

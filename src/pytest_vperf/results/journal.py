@@ -1,6 +1,6 @@
-"""The journal of a run: what it has measured so far, a line for each claim, in a file beside that of the record.
+"""The journal of a run: its finished claims so far, one per line, in a file next to the record's.
 
-A process may be killed at any moment. What was appended is then in the file, up to a last line that may be torn;
+The process may be killed at any moment. All appended lines are then in the file, the last one perhaps cut off;
 `pytest_vperf.results.reading` reads it. When the run ends, the whole record is written and the journal removed.
 """
 
@@ -22,17 +22,17 @@ from pytest_vperf.machine.lock import try_lock
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: After the name of the record's file.
+#: Appended to the name of the record's file.
 _NAME = ".journal-{}"
 _MARK = re.compile(r"[0-9a-f]{12}")
-#: Waiting for the disk takes at most one part in so many of a run's time.
+#: Waiting for the disk takes at most one part in this many of a run's time.
 _SYNC_SHARE = 20
-#: The first line begins so, and each claim's.
+#: How lines begin: the first one, a claim's, and that of the fillings.
 HEAD, CLAIM, FILLINGS = '{"journal": ', '{"claim": ', '{"fillings": '
 
 
 def is_journal_of(name: str, record: str) -> bool:
-    """Whether a file's name is that of a journal of the record in a file ``record``."""
+    """Whether a file is named like a journal of the record in a file ``record``."""
     start = record + _NAME.format("")
     return name.startswith(start) and _MARK.fullmatch(name[len(start) :]) is not None
 
@@ -43,7 +43,7 @@ def record_of(name: str) -> str:
 
 
 def new_mark() -> str:
-    """What the name of a journal ends in, which nobody can foresee."""
+    """An unpredictable ending for the name of a journal."""
     return secrets.token_hex(6)
 
 
@@ -53,18 +53,17 @@ def journal_name(record: str, mark: str) -> str:
 
 
 class Journal:
-    """The journal of a run that is alive; made by `begin`.
+    """The journal of a running run; made by `begin`.
 
-    Its file is private, has a name that nobody can foresee, and is locked as long as this process lives, by which
-    others tell it from one that was left over.
+    Its file is private, has an unpredictable name, and is locked while this process lives, which tells it from one
+    left by a killed run.
 
-    When is it on the disk? A killed process loses nothing that it has written; a machine that loses power does. So
-    after a line the disk is waited for (fdatasync(2)), between two measurements and not during one, but for no more
-    than a twentieth of the time: where claims follow each other within less than twenty such waits, the next claim's
-    wait, or the end of the run, covers them.
+    A killed process loses nothing that it has written; a machine that loses power does. So each line is followed by
+    fdatasync(2), between measurements and not during one, but for no more than a twentieth of the time: if claims end
+    faster than twenty such waits, the wait after a later claim, or the end of the run, covers them.
 
     Attributes:
-        mark: what its name ends in.
+        mark: the ending of its name.
         name: of its file.
         path: of its file, for messages.
     """
@@ -83,11 +82,11 @@ class Journal:
 
     @classmethod
     def begin(cls, place: whole_file.Place, mark: str) -> Journal:
-        """Make the journal of a record that is to be at a place.
+        """Start the journal of a record that will be written at a place.
 
         Args:
-            place: where the record is to be.
-            mark: of `new_mark`.
+            place: where the record will be.
+            mark: from `new_mark`.
 
         Raises:
             OSError: the folder cannot be written.
@@ -103,7 +102,7 @@ class Journal:
         """Append a line, whole or not at all.
 
         Raises:
-            OSError: it cannot be written, for instance since the disk is full.
+            OSError: it cannot be written, for instance because the disk is full.
         """
         left = memoryview(f"{line}\n".encode())
         size = len(left)
@@ -112,7 +111,7 @@ class Journal:
                 left = left[os.write(self._file, left) :]
             self._sync()
         except OSError:
-            with suppress(OSError):  # half a line would stand between whole ones
+            with suppress(OSError):  # later lines must not follow half a line
                 os.ftruncate(self._file, self._size)
             raise
         self._size += size
@@ -126,30 +125,30 @@ class Journal:
         except OSError as error:
             if (
                 error.errno != errno.EINVAL
-            ):  # a file system that cannot: the line is written all the same
+            ):  # a file system without sync: the line is written anyway
                 raise
         ended = time.monotonic()
         self._next_sync = ended + (ended - began) * (_SYNC_SHARE - 1)
 
     def remove(self) -> None:
-        """The record is written: away with the journal. One that cannot be removed is found by the next run."""
+        """Remove the journal once the record is written. If that fails, the next run finds it."""
         with suppress(OSError):
             os.unlink(self.name, dir_fd=self._folder)
         self.close()
 
     def close(self) -> None:
-        """Leave it where it is."""
+        """Close the file without removing it."""
         os.close(self._file)
         os.close(self._folder)
 
 
 @dataclass(frozen=True)
 class Leftover:
-    """A journal of a run that was killed.
+    """A journal left by a killed run.
 
     Attributes:
         path: of the file.
-        claims: how many it has.
+        claims: the number of claims in it.
     """
 
     path: str
@@ -157,15 +156,15 @@ class Leftover:
 
 
 def leftovers(place: whole_file.Place) -> Iterator[Leftover]:
-    """The journals of earlier runs beside a record's file that never became a record.
+    """The journals next to a record's file, from killed runs that never wrote their record.
 
-    Those without a claim, those whose record was written just before the kill, and what those runs were writing when
-    they were killed are removed.
+    Removes those without claims, those whose record was written just before the kill, and the drafts of all those
+    runs.
     """
     try:
         names = whole_file.names(place.folder)
     except OSError:
-        return  # a folder that may be written and not be read
+        return  # a folder that is writable but not readable
     for name in sorted(each for each in names if is_journal_of(each, place.name)):
         with suppress(OSError):
             mark = name.rpartition("-")[2]
@@ -180,7 +179,7 @@ def leftovers(place: whole_file.Place) -> Iterator[Leftover]:
 
 
 def claims_in(place: whole_file.Place, mark: str) -> list[str]:
-    """The claims of one of our own journals, each as JSON; none where there is no such journal.
+    """The claims of one of our own journals, each as JSON; none if there is no such journal.
 
     Raises:
         OSError: it cannot be read.
@@ -196,12 +195,12 @@ def claims_in(place: whole_file.Place, mark: str) -> list[str]:
 
 
 def draft_name(name: str, mark: str) -> str:
-    """Under which name the record of the run with this mark is prepared."""
+    """The name of the temporary file in which the record of the run with this mark is written."""
     return f".{name[:200]}-{mark}"
 
 
 def _count(folder: int, name: str) -> int | None:
-    """How many claims a journal has; ``None`` where it is not ours, or its run is alive."""
+    """The number of claims in a journal; ``None`` if it is not ours, or its run is still alive."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with open(os.open(name, flags, dir_fd=folder), "rb") as stream:  # noqa: PTH123 - a descriptor
         found = os.fstat(stream.fileno())
@@ -209,7 +208,7 @@ def _count(folder: int, name: str) -> int | None:
             return None
         if not try_lock(stream.fileno(), shared=True):
             return None
-        # Of a torn last line nobody was told.
+        # A cut-off last line does not count: its claim was never reported.
         return sum(
             line.endswith(b"\n") and line.startswith(CLAIM.encode())
             for line in iter(lambda: stream.readline(64 << 20), b"")
@@ -217,7 +216,7 @@ def _count(folder: int, name: str) -> int | None:
 
 
 def _is_record_of(place: whole_file.Place, mark: str) -> bool:
-    """Whether the record is that of the run with this mark, and whole."""
+    """Whether the record is that of the run with this mark, and complete."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         with open(os.open(place.name, flags, dir_fd=place.folder), "rb") as stream:  # noqa: PTH123

@@ -1,10 +1,10 @@
-"""Reads the file of a run's record, or the journal of one that did not come to its end, in bounded memory.
+"""Reads the record of a run, or the journal of an unfinished one, in bounded memory.
 
-A file may be broken, or somebody's who means ill: a value of JSON takes up to thirty times its text in memory, so
-that it counts how much is read at once. `pytest_vperf.results.run` writes a claim on each line, and so they are read
-one after the other; a file that another program has put into another form is read whole, and may be so much smaller.
+A file may be broken or malicious, and parsed JSON takes up to thirty times the memory of its text, so the amount
+parsed at once is limited. `pytest_vperf.results.run` writes one claim per line, and they are read one at a time; a
+file that another program has reformatted is read whole, and has to be that much smaller.
 
-Each reader says with a `Part` what it wants of a record, and with what types; a record has many more keys.
+Each reader declares the keys it needs, and their types, as a `Part`; a record has many more keys.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ if TYPE_CHECKING:
 
 _Claim = TypeVar("_Claim")
 
-#: A run of all claims has some 10 MB, nearly all of it samples.
+#: A run of all claims takes some 10 MB, nearly all of it samples.
 MAX_BYTES = 256 << 20
-#: Of one claim, or of a whole file that is not a claim on each line.
+#: The limit for one claim, or for a whole file that does not have one claim per line.
 MAX_PART = 32 << 20
-#: Values in such a part. A sample has some twenty.
+#: The most values in such a part; a sample has some twenty.
 MAX_VALUES = 2_000_000
 MAX_CLAIMS = 100_000
 
 
 class RecordProblem(Exception):
-    """A file cannot be read as a record; the text says why, without the file's name."""
+    """A file cannot be read as a record; the message says why, without the file's name."""
 
 
 class ForeignFile(RecordProblem):
-    """A file is in a form that no record ever had."""
+    """A file does not have the form of any record."""
 
 
 class WrongShape(Exception):
-    """A part of a record is JSON, and not what records have there; the text names the keys."""
+    """A part of a record is valid JSON of the wrong shape; the message names the keys."""
 
 
 def _moment(text: str) -> str:
     if datetime.fromisoformat(text).tzinfo is None:
-        raise ValueError("a time without its zone")
+        raise ValueError("a time without a time zone")
     return text
 
 
@@ -61,7 +61,7 @@ Moment = Annotated[str, AfterValidator(_moment)]
 
 
 class Part(BaseModel):
-    """What is read of a part of a record (`docs/results.md`)."""
+    """The keys needed of a part of a record (`docs/results.md`)."""
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False, extra="ignore", frozen=True)
 
@@ -70,10 +70,10 @@ _Part = TypeVar("_Part", bound=Part)
 
 
 def check_format(head: dict[str, Any]) -> None:
-    """Refuse what is of another version.
+    """Refuse a record of another format version.
 
     Raises:
-        RecordProblem: it is.
+        RecordProblem: the version differs.
     """
     if head.get("format") != FORMAT or isinstance(head["format"], bool):
         raise RecordProblem(
@@ -82,17 +82,17 @@ def check_format(head: dict[str, Any]) -> None:
 
 
 def checked(part: type[_Part], data: Any, where: str = "", *, most: int = 1) -> _Part:
-    """A part of a record.
+    """Parse and check a part of a record.
 
     Args:
-        part: what it is to be.
-        data: its JSON, or a value that was read from JSON.
-        where: of it in the record, for messages.
-        most: how many of several problems are named.
+        part: its model.
+        data: its JSON, or a value parsed from JSON.
+        where: its place in the record, for messages.
+        most: the greatest number of problems to name.
 
     Raises:
         RecordProblem: it is not JSON.
-        WrongShape: it is something else.
+        WrongShape: it does not fit the model.
     """
     if not isinstance(data, bytes):
         data = json.dumps(data, ensure_ascii=False).encode("utf-8", "replace")
@@ -109,13 +109,13 @@ def checked(part: type[_Part], data: Any, where: str = "", *, most: int = 1) -> 
 
 @dataclass
 class Document(Generic[_Claim]):
-    """What a file has.
+    """The content of a file.
 
     Attributes:
         head: every key of the document but ``claims``.
-        claims: what was made of each claim; ``None`` where the document has no list of claims.
-        note: what is to be said of a run that did not come to its end; else empty.
-        torn: of a journal, whether its last line is cut off; ``None`` of a whole record.
+        claims: the result of ``claim`` for each claim; ``None`` if the document has no list of claims.
+        note: a remark about an unfinished run; otherwise empty.
+        torn: whether the last line of a journal is cut off; ``None`` for a whole record.
     """
 
     head: dict[str, Any]
@@ -130,10 +130,10 @@ def read(
     """Read a file.
 
     Args:
-        path: the file. Of an unfinished record the journal beside it is read, and those that workers of pytest-xdist
-            left of the same run.
-        check: is given the document without its claims, before those are read; its errors are passed on.
-        claim: makes what is to be known of a claim, of its number from 0 on and its JSON; its errors likewise.
+        path: the file. For an unfinished record, the journal next to it is read, and those of the same run's
+        pytest-xdist workers.
+        check: is called with the document without its claims, before those are read; its errors propagate.
+        claim: converts a claim, given its number, counted from 0, and its JSON; its errors propagate.
 
     Raises:
         RecordProblem: it cannot be read, is too large, or is not JSON.
@@ -143,27 +143,23 @@ def read(
     real = path.resolve()
     if name := found.head.get("unfinished", ""):
         if not isinstance(name, str) or not journal.is_journal_of(name, real.name):
-            raise RecordProblem("names something else than its journal as unfinished")
+            raise RecordProblem("names something other than its journal as unfinished")
         real = real.with_name(name)
         try:
             found = reader.read(real)
         except RecordProblem as error:
-            raise RecordProblem(
-                f"its run did not come to an end, and of its journal {real}: {error}"
-            ) from None
+            raise RecordProblem(f"its run did not finish, and its journal {real} {error}") from None
     if found.claims is not None and found.torn is not None:
         for part in _parts(real, found.head):
             found.claims += reader.read(part, reader.known).claims or []
         count = "1 claim" if len(found.claims) == 1 else f"{len(found.claims)} claims"
-        torn = (
-            "; its last line is cut off, of a claim that nobody was told of" if found.torn else ""
-        )
-        found.note = f"the run did not come to its end: its journal has {count}{torn}"
+        torn = "; its last line is cut off: that claim was not yet reported" if found.torn else ""
+        found.note = f"the run did not finish: its journal has {count}{torn}"
     return found
 
 
 def _parts(real: Path, head: dict[str, Any]) -> list[Path]:
-    """The journals of workers beside that of their run."""
+    """The journals of workers next to that of their run."""
     record, mark = journal.record_of(real.name), head.get("run")
     found = []
     try:
@@ -185,7 +181,7 @@ def _parts(real: Path, head: dict[str, Any]) -> list[Path]:
 
 def _opened(path: Path) -> BinaryIO:
     try:
-        # Not blocking: opening a named pipe would wait for its writer.
+        # Non-blocking: opening a named pipe would wait for its writer.
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         mode = os.fstat(file).st_mode
         if not stat.S_ISREG(mode):
@@ -203,7 +199,7 @@ def _opened(path: Path) -> BinaryIO:
 
 @dataclass
 class _Lines:
-    """The lines of a file, none of them too long, and not too many bytes."""
+    """The lines of a file, limited in length and in total size."""
 
     stream: BinaryIO
     read: int = 0
@@ -223,7 +219,7 @@ class _Reader(Generic[_Claim]):
     """Reads files.
 
     Attributes:
-        known: digests of the claims of all files so far.
+        known: digests of the claims read so far.
     """
 
     def __init__(
@@ -236,7 +232,7 @@ class _Reader(Generic[_Claim]):
         self.known: set[bytes] = set()
 
     def read(self, path: Path, seen: Iterable[bytes] = ()) -> Document[_Claim]:
-        """Read a file, and leave out the claims with digests that were ``seen``."""
+        """Read a file, skipping claims whose digests were ``seen``."""
         self._seen = frozenset(seen)
         with _opened(path) as stream:
             lines = _Lines(stream)
@@ -251,7 +247,7 @@ class _Reader(Generic[_Claim]):
         return self._whole(b"".join(parts))
 
     def _lines(self, first: bytes, lines: _Lines) -> Document[_Claim]:
-        """A claim on each line."""
+        """Read a record with one claim per line."""
         claims: list[_Claim] = []
         found = Document(_object(first.rstrip() + b"]}"), claims)
         self._check(found.head)
@@ -260,11 +256,11 @@ class _Reader(Generic[_Claim]):
             self._add(claims, _whole_line(line).rstrip(b","))
         _object(first.rstrip() + b"\n" + line)  # what follows the claims
         if lines.next():
-            raise RecordProblem("is not JSON: more follows its end")
+            raise RecordProblem("is not JSON: there is more after its end")
         return found
 
     def _journal(self, first: bytes, lines: _Lines) -> Document[_Claim]:
-        """The last line may be torn: of what it would have had nobody was told."""
+        """Read a journal. A cut-off last line is dropped: its claim was never reported."""
         claims: list[_Claim] = []
         found: Document[_Claim] = Document({}, claims)
         before, line = len(journal.CLAIM), first
@@ -274,11 +270,11 @@ class _Reader(Generic[_Claim]):
             elif line.startswith(journal.HEAD.encode()):
                 head = _object(line)["journal"]
                 if not isinstance(head, dict):
-                    raise RecordProblem("is not JSON of a journal")
+                    raise RecordProblem("is not the JSON of a journal")
                 self._check({**head, "claims": []})
                 found.head = head
             elif not line.startswith(journal.FILLINGS.encode()):
-                raise RecordProblem("is a journal with a line that is none of a journal's")
+                raise RecordProblem("is a journal with a line that does not belong in one")
             line = lines.next()
         if not found.head:
             raise RecordProblem("is not JSON: it is cut off in its first line")
@@ -286,7 +282,7 @@ class _Reader(Generic[_Claim]):
         return found
 
     def _whole(self, data: bytes) -> Document[_Claim]:
-        """Any form."""
+        """Read a record in any other layout."""
         head = _object(data)
         self._check(head)
         parts = head.get("claims")
@@ -306,7 +302,7 @@ class _Reader(Generic[_Claim]):
         if digest in self._seen:
             return
         self.known.add(digest)
-        if b"\\u" in text:  # perhaps half a surrogate pair, which is no text for what checks it
+        if b"\\u" in text:  # perhaps half a surrogate pair, which pydantic refuses
             text = json.dumps(_parsed(text), ensure_ascii=False).encode("utf-8", "replace")
         claims.append(self._claim(self._number, text))
         self._number += 1
@@ -334,7 +330,7 @@ def _parsed(data: bytes) -> Any:
 def _check_size(data: bytes) -> None:
     if len(data) > MAX_PART:
         raise RecordProblem(
-            f"is larger than {MAX_PART >> 20} MiB and not a claim on each line, or has a claim of that size"
+            f"is larger than {MAX_PART >> 20} MiB without one claim per line, or has a claim of that size"
         )
     if data.count(b",") + data.count(b"[") + data.count(b"{") > MAX_VALUES:
         raise RecordProblem(f"has more than {MAX_VALUES} values in one claim, or in one line")

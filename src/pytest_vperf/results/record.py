@@ -1,16 +1,10 @@
-"""The record of one claim, as plain data: what goes into the JSON file, through pytest-xdist, into every report.
+"""The record of one claim, as plain data: it goes into the JSON file, through pytest-xdist, and into every report.
 
-A record is made of what JSON can say and nothing else, so it needs no conversion on any of these ways.
-`docs/results.md` describes every key for readers of the file.
-
-What becomes of a load: what was asked for, what the sender offered, what came through, and who was busy meanwhile.
-
-Both ends' accounts are needed: a rate that does not grow any more may be the path's, the receiver's, or that of a
-sender which cannot do more. The latter says nothing about what lies behind the sender.
-
-The record of one filling of a host, as plain data: `docs/density.md` describes every key.
-
-What the record of a claim about a sweep has besides; ``docs/results.md`` describes every key.
+A record holds only values that JSON can represent, so none of these needs a conversion. `docs/results.md` describes
+every key of a claim's record, sweeps included; `docs/density.md` those of a filled host. A load has the requested
+rate, the rates that the sender offered and the receiver got, and who was busy meanwhile. The counts of both ends are
+needed: a rate that no longer grows may be the limit of the path, of the receiver, or of the sender, and the latter
+says nothing about the path.
 """
 
 from __future__ import annotations
@@ -25,24 +19,23 @@ if TYPE_CHECKING:
     from pytest_vperf.quantity import Quantity
 
 
-#: A sender that offers less than this share of what it was asked for could not, or was held back.
+#: A sender that offers less than this share of the requested load could not do more, or was held back.
 IN_FULL = 0.95
-#: Where less than this share of what was offered came through, the way is full; one that loses some of everything,
-#: full or not, loses less.
+#: If less than this share of the offered load came through, the path is full; a path that is merely lossy loses less.
 OVERRUN = 0.5
-#: A thread that ran, or waited for a processor, for this share of the time had no time left, in %.
+#: A thread that ran, or waited for a processor, for this share of the time had no idle time, in %.
 WHOLE = 90.0
 
 
 @dataclass(frozen=True)
 class Busy:
-    """How busy a thread was, or another user of a processor.
+    """How busy a thread, or another user of a processor, was.
 
     Attributes:
-        name: for people: ``vhost-1234 of the sender``.
-        share: of one processor that it had, in %.
-        wanted: the same with the time that it waited for a processor, in %.
-        source: whether it is the sender itself, or what the sender runs on, and no part of the way behind it.
+        name: readable, such as ``vhost-1234 of the sender``.
+        share: the share of one processor that it used, in %.
+        wanted: the same including the time it waited for a processor, in %.
+        source: whether it is the sender, or what the sender runs on, rather than part of the path behind it.
     """
 
     name: str
@@ -52,19 +45,19 @@ class Busy:
 
     @property
     def had_time_left(self) -> bool:
-        """Whether it could have done more."""
+        """Whether it had idle time."""
         return self.wanted < WHOLE
 
 
 @dataclass(frozen=True)
 class Load:
-    """What became of a load; three quantities of one dimension.
+    """A load as requested, offered and carried: three quantities of one dimension.
 
     Attributes:
-        asked: what the sender was asked to offer.
-        offered: what it did offer, by its own account.
-        carried: what came through, by the receiver's account.
-        busy: who was, meanwhile; empty where nobody looked.
+        asked: the load requested of the sender.
+        offered: the load it offered, as counted by itself.
+        carried: the load that came through, as counted by the receiver.
+        busy: the threads watched meanwhile; empty if none were.
     """
 
     asked: Quantity
@@ -74,21 +67,21 @@ class Load:
 
     @property
     def in_full(self) -> bool:
-        """Whether the sender offered what it was asked for."""
+        """Whether the sender offered the requested load."""
         return self.offered.to(self.asked.unit).value >= IN_FULL * self.asked.value
 
     @property
     def held_back(self) -> bool:
-        """Whether the sender had time left and waited for the way behind it: then it is no limit of its own.
+        """Whether the sender had idle time and waited for the path behind it, which is then the limit.
 
-        Only where somebody looked: without evidence a sender that offers too little could not offer more.
+        Known only if threads were watched: otherwise a sender that offers too little is assumed to be the limit.
         """
         own = [each.had_time_left for each in self.busy if each.source]
         return not self.in_full and bool(own) and all(own)
 
     @property
     def overrun(self) -> bool:
-        """Whether far more was offered than came through: then it is not the sender that limits it."""
+        """Whether far more was offered than came through: then the sender is not the limit."""
         return (
             self.carried.to(self.asked.unit).value
             < OVERRUN * self.offered.to(self.asked.unit).value
@@ -96,14 +89,14 @@ class Load:
 
     @property
     def counts(self) -> bool:
-        """Whether it says something of the way behind the sender, and not of the sender alone."""
+        """Whether it says something about the path behind the sender, not only about the sender."""
         return self.in_full or self.held_back or self.overrun
 
 
 class Reading(TypedDict):
-    """What the host had when ``n`` targets ran, ``at_s`` seconds after the begin.
+    """The host's memory when ``n`` targets ran, ``at_s`` seconds after the start.
 
-    Keys: ``available`` of the host and ``group_used``, of the control group of all, in bytes.
+    Keys: ``available`` on the host, and ``group_used`` by the targets' control group, in bytes.
     """
 
     n: int
@@ -113,7 +106,7 @@ class Reading(TypedDict):
 
 
 class Spread(TypedDict):
-    """A figure of several targets, in MiB."""
+    """The spread of a figure over several targets, in MiB."""
 
     min: float
     mean: float
@@ -121,7 +114,7 @@ class Spread(TypedDict):
 
 
 class Cost(TypedDict):
-    """What one further target takes, in MiB; an end is ``None`` where the readings do not bound that side."""
+    """The cost of one more target, in MiB; an end is ``None`` if the readings do not bound that side."""
 
     estimate: float
     low: float | None
@@ -130,7 +123,7 @@ class Cost(TypedDict):
 
 
 class FillingRecord(TypedDict):
-    """One filling."""
+    """One filling of a host."""
 
     name: str
     nodeid: str
@@ -159,17 +152,17 @@ class FillingRecord(TypedDict):
 
 
 def spread(values: list[float]) -> Spread:
-    """The least, the mean and the greatest of some values, at least one."""
+    """The minimum, mean and maximum of one or more values."""
     return Spread(min=min(values), mean=sum(values) / len(values), max=max(values))
 
 
 class LoadFacts(TypedDict):
-    """Of which load one sample is.
+    """The load of one sample.
 
-    Keys: ``point``, as the test named it; ``asked`` of the sender and ``offered`` by it, in ``unit``; ``counts``, not
-    so where the sender could not offer the load, and no more than half of what it did was lost; ``held_back``, it
-    offered less and had time left; ``busy``, shares of one processor in %, by name; ``wanted``, the same with the
-    time that was waited for one.
+    Keys: ``point``, as the test named it; ``asked`` of the sender and ``offered`` by it, in ``unit``; ``counts``,
+    false if the sender could not offer the load and no more than half of what it did offer was lost; ``held_back``,
+    whether it offered less although it had idle time; ``busy``, shares of one processor in %, by name; ``wanted``,
+    the same including the time spent waiting for one.
     """
 
     point: str
@@ -183,7 +176,8 @@ class LoadFacts(TypedDict):
 
 
 class LoadRow(TypedDict):
-    """One load of a sweep: medians of its ``n`` samples, of which ``left_out`` do not count; who was busiest."""
+    """One load of a sweep: the medians of its ``n`` samples, of which ``left_out`` do not count, and the busiest
+    thread."""
 
     point: str
     asked: float
@@ -195,10 +189,10 @@ class LoadRow(TypedDict):
 
 
 class SweepRecord(TypedDict):
-    """What a sweep showed.
+    """The result of a sweep.
 
     Keys: ``shape``; ``knee``, in ``unit``, with its interval; ``growth`` of the flat part (d log y / d log x), with
-    its interval; ``flat``, its loads; ``bottleneck``, in words; ``loads``, by size.
+    its interval; ``flat``, the loads of that part; ``bottleneck``, in words; ``loads``, sorted.
     """
 
     shape: str
@@ -212,18 +206,18 @@ class SweepRecord(TypedDict):
     loads: list[LoadRow]
 
 
-#: How deep a record is nested, and some more.
+#: How deep a record is nested, with a margin.
 _DEEPEST = 9
 
 
 class _OfSweep(TypedDict, total=False):
-    """Of the samples of a sweep alone: of which load they are."""
+    """Only samples of a sweep have this key."""
 
     load: LoadFacts
 
 
 class Beside(TypedDict):
-    """Figures of one name that were measured along with a sample, in their own ``unit``; none is judged."""
+    """Figures measured along with a sample, in their own ``unit``; they are not judged."""
 
     unit: str
     values: list[float]
@@ -232,9 +226,9 @@ class Beside(TypedDict):
 class Observation(_OfSweep):
     """One sample, as it was taken.
 
-    Keys: ``order`` from 0 on; ``session`` from 1 on; ``at``, seconds from the claim's start to the sample's,
-    monotonic; ``arm``, of a comparison ``a`` or ``b``; ``value`` and ``parts`` in ``unit``; ``warm_up``, kept but
-    not judged; ``beside``, by name what was measured along with it; ``load``, of a sweep alone.
+    Keys: ``order``, from 0; ``session``, from 1; ``at``, seconds from the claim's start to the sample's, monotonic;
+    ``arm``, ``a`` or ``b`` in a comparison; ``value`` and ``parts`` in ``unit``; ``warm_up``, kept but not judged;
+    ``beside``, figures measured along with it, by name; ``load``, in a sweep only.
     """
 
     order: int
@@ -249,10 +243,10 @@ class Observation(_OfSweep):
 
 
 class Session(TypedDict):
-    """When a part of the samples was taken; a limit has several, spread over the run.
+    """One session of a claim; a limit has several, spread over the run.
 
-    Keys: ``n`` from 1 on; ``started_at``, ISO time; ``began_at_s``, seconds since the first one's beginning,
-    monotonic; ``duration_s``; ``samples``, warm-up included.
+    Keys: ``n``, from 1; ``started_at``, ISO time; ``began_at_s``, seconds since the first session began, monotonic;
+    ``duration_s``; ``samples``, warm-up included.
     """
 
     n: int
@@ -263,14 +257,14 @@ class Session(TypedDict):
 
 
 class Noise(TypedDict):
-    """What disturbed the measurement: the machine's ``settings``, and for each session what was seen."""
+    """The noise around a measurement: the machine's ``settings``, and the evidence from each session."""
 
     settings: dict[str, str]
     sessions: list[NoiseEvidence]
 
 
 class Hardware(TypedDict):
-    """By which profile a claim was judged, and whether this machine is the one that ``--hw`` names."""
+    """The profile that judged a claim, and whether this machine is the one that ``--hw`` names."""
 
     profile: str
     location: str
@@ -279,7 +273,7 @@ class Hardware(TypedDict):
 
 
 class TargetFacts(TypedDict):
-    """What a target really was: see `pytest_vperf.targets.base.Facts`; and whose samples it was started for."""
+    """What a target really was, see `pytest_vperf.targets.base.Facts`, and the arms it was started for."""
 
     kind: str
     name: str
@@ -288,7 +282,7 @@ class TargetFacts(TypedDict):
 
 
 class ClaimRecord(TypedDict):
-    """One claim with its verdict and everything that was measured for it."""
+    """One claim with its verdict and all its measurements."""
 
     name: str
     verdict: str
@@ -336,7 +330,7 @@ def unmeasured(
     seed: int,
     mismatches: Sequence[str] = (),
 ) -> ClaimRecord:
-    """The record of a claim that could not even begin; ``mismatches`` are those of a profile named for the run."""
+    """The record of a claim that could not even start; ``mismatches`` are those of a profile named for the run."""
     return ClaimRecord(
         name=name,
         verdict="not measured",
@@ -377,11 +371,11 @@ def unmeasured(
 
 
 def sound(record: ClaimRecord) -> ClaimRecord:
-    """The record if JSON can say it, else an error record of the same claim that it can.
+    """The record if JSON can represent it, otherwise an error record of the same claim.
 
-    JSON has no words for an infinite number, for one. What it can say of the record is kept, of a list each element,
-    the rest is as in a claim that was not measured, and a warning says what it was. A claim whose evidence cannot be
-    written down is not shown to hold; one that is refuted stays refuted.
+    JSON has no infinite numbers, for example. Whatever it can represent is kept, in lists element by element; the
+    rest is as in a claim that was not measured, and a warning names the problem. A claim whose evidence cannot be
+    recorded does not hold; one that was refuted stays refuted.
     """
     why = _refusal(record)
     if not why:
@@ -394,7 +388,7 @@ def sound(record: ClaimRecord) -> ClaimRecord:
     text = f"the record cannot be written whole: {why}"
     if found["verdict"] in ("holds", ""):
         found["verdict"], found["cause"] = "inconclusive", "error"
-    # A refutation says first what refutes it.
+    # The reason for a refutation comes first.
     told = (
         [found["reason"], f"error: {text}"] if found["verdict"] == "refuted" else [f"error: {text}"]
     )
@@ -404,9 +398,9 @@ def sound(record: ClaimRecord) -> ClaimRecord:
 
 
 def to_wire(records: Sequence[Mapping[str, Any]]) -> str:
-    """Records as a text that pytest-xdist can carry: ASCII, while texts of records may be none that UTF-8 has.
+    """Records as a text that pytest-xdist can carry: ASCII, since records may hold texts that UTF-8 cannot encode.
 
-    What JSON has no words for is left out; `sound` has seen to it that claims have nothing of that kind.
+    Records that JSON cannot represent are left out; `sound` has made sure that no claim is one.
     """
     import json
 
@@ -414,7 +408,7 @@ def to_wire(records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def from_wire(text: str) -> list[Any]:
-    """The records of such a text."""
+    """The records in a text made by `to_wire`."""
     import json
 
     found: list[Any] = json.loads(text)
@@ -422,14 +416,15 @@ def from_wire(text: str) -> list[Any]:
 
 
 def _part(value: Any, spare: Any) -> Any:
-    """A value of a record if JSON can say it, else what it can say of it."""
+    """A value if JSON can represent it, otherwise the part that it can, or ``spare``."""
     if isinstance(value, list) and isinstance(spare, list):
         return [each for each in value if not _refusal(each)]
     return spare if _refusal(value) else value
 
 
 def _refusal(value: Any, depth: int = 0) -> str:
-    """Where in a value there is something JSON has no words for: ``observations.3.value is inf``; empty: nowhere."""
+    """The first place in a value that JSON cannot represent: ``observations.3.value is inf``; empty if there is
+    none."""
     import json
 
     try:
@@ -450,21 +445,21 @@ def _refusal(value: Any, depth: int = 0) -> str:
 
 
 def judged(observations: Iterable[Observation]) -> list[Observation]:
-    """The observations that count: all but the warm-up."""
+    """The observations that are judged: all but the warm-up."""
     return [observation for observation in observations if not observation["warm_up"]]
 
 
 def pair_ratios(observations: Iterable[Observation]) -> list[float]:
-    """The ratios a/b of a comparison, the k-th ``a`` over the k-th ``b``; an arm without its twin is left out."""
+    """The ratios a/b of a comparison, the k-th ``a`` over the k-th ``b``; an incomplete pair is left out."""
     counted = judged(observations)
     arms = [[each["value"] for each in counted if each["arm"] == arm] for arm in ("a", "b")]
     return [a / b for a, b in zip(*arms, strict=False) if b]
 
 
 def mean_phases(observations: Iterable[Observation]) -> dict[str, float]:
-    """The mean of each part in milliseconds, in the parts' order; empty where they are no times.
+    """The mean of each part in milliseconds, in the parts' order; empty if they are not times.
 
-    Of a comparison only the first arm counts: the phases of two targets have no common mean. A part that some
+    In a comparison only the first arm counts: a mean over two targets would be meaningless. A part that some
     observations lack is averaged over those that have it.
     """
     from pytest_vperf.quantity import DimensionError, conversion_factor

@@ -1,8 +1,6 @@
 """The record of a run: its claims in the order they ended, and the file they are kept in.
-
-``VPERF_REQUIRE=container,pod``: what must not be missing here, so that a gate cannot pass by measuring nothing.
-
-What of a claim goes into JUnit XML: properties of its test case.
+``VPERF_REQUIRE=container,pod`` names targets that must be measured, so that a gate cannot pass by measuring nothing.
+In JUnit XML a claim becomes properties of its test case.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
 
 
 VARIABLE = "VPERF_REQUIRE"
-#: The kinds of targets, which are the first words of their names.
+#: The kinds of targets: the first words of their names.
 KINDS = ("host", "container", "pod", "guest", "domu")
 ALL = "all"
 
@@ -38,10 +36,10 @@ def _required() -> list[str]:
 
 
 def check() -> None:
-    """Refuse a name that could never be met, or never missed.
+    """Refuse a name in the variable that no target could match.
 
     Raises:
-        pytest.UsageError: a name's first word is no kind of target.
+        pytest.UsageError: a name's first word is not a kind of target.
     """
     for name in _required():
         if name != ALL and name.split()[0] not in KINDS:
@@ -57,16 +55,16 @@ def _is_one(target: str, name: str) -> bool:
 
 
 def names(target: str) -> bool:
-    """Whether the variable asks for this target, by its kind (``pod``) or closer (``pod tcg``)."""
+    """Whether the variable requires this target, by kind (``pod``) or more specifically (``pod tcg``)."""
     return any(name == ALL or _is_one(target, name) for name in _required())
 
 
 def unmet(records: Iterable[ClaimRecord]) -> list[str]:
-    """What was required and claimed about, but not measured once.
+    """The required targets that claims were about, but that were never measured.
 
-    One measured pod is enough for ``pod``: that a machine lacks one accelerator of two is no failure of a run
-    that measured with the other. ``pod kvm`` asks for that one, ``all`` for every kind that is claimed about. A
-    claim that was not measured and does not say on what may have been about any of them.
+    One measured pod is enough for ``pod``: a run does not fail because a machine has only one of two accelerators.
+    ``pod kvm`` requires that one, ``all`` every kind that a claim is about. A claim that was not measured and names
+    no target may have been about any of them.
     """
     claims = [(record["target"].split(" / "), record) for record in records]
     unknown = any(
@@ -89,7 +87,7 @@ def unmet(records: Iterable[ClaimRecord]) -> list[str]:
 
 
 def properties(record: ClaimRecord) -> Iterator[tuple[str, object]]:
-    """The properties ``vperf.NAME.KEY`` of a claim; what is not known is left out, never written as 0."""
+    """The properties ``vperf.NAME.KEY`` of a claim; unknown values are left out, never written as 0."""
     prefix = f"vperf.{foreign_text.line(record['name'])}"
     interval = record["interval"]
     values: dict[str, object] = {
@@ -112,44 +110,44 @@ def properties(record: ClaimRecord) -> Iterator[tuple[str, object]]:
             yield f"{prefix}.{key}", foreign_text.lines(value) if isinstance(value, str) else value
 
 
-#: Raised with every change that a reader of the file must know of.
+#: Incremented with every change that a reader of the file must know about.
 FORMAT = 1
 
 
 def now() -> str:
-    """The time, in UTC, as ISO 8601 has it, to the second."""
+    """The time in UTC, ISO 8601, to the second."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 def _nobody(text: str) -> None:
-    """Tell nobody."""
+    """Ignore the message."""
 
 
 @dataclass
 class RunRecord:
-    """Everything one pytest run measured.
+    """The measurements of one pytest run.
 
-    Each claim is appended to a journal beside the file when it ends (`pytest_vperf.results.journal`), and the file is
-    written once, by `finish`. Until then the file has no claims and says where the journal is: an old file must not
-    be taken for this run's.
+    Each claim is appended to a journal next to the file when it ends (`pytest_vperf.results.journal`), and `finish`
+    writes the file. Until then the file has no claims and names the journal: an old file must not be mistaken for
+    this run's.
 
-    Under pytest-xdist each worker keeps a part: a journal of its own, of the claims that ended there, since those
-    reach the controller with the report of their test only. The controller names the parts (`new_part`), and takes
-    what it has not been sent (of a worker that crashed) when it finishes.
+    Under pytest-xdist each worker keeps a part, a journal of the claims that ended there, since these reach the
+    controller only with the report of their test. The controller names the parts (`new_part`), and when it finishes
+    it adds the claims it was not sent because a worker crashed.
 
-    A disk that is full ends nothing: what cannot be written is kept in memory and tried again with every claim, and
-    at the end.
+    A full disk does not end the run: lines that cannot be written stay in memory, and writing is tried again with
+    every claim and at the end.
 
     Attributes:
         path: the file; ``None`` keeps the record in memory only.
-        profile: what `Selection.describe` and the header say of the hardware profile; filled when it is chosen.
-        fingerprint: what the machine is; filled likewise.
+        profile: the hardware profile as described in the header; set when it is chosen.
+        fingerprint: the machine's; set at the same time.
         claims: in the order they ended.
         fillings: of hosts, in the order they ended.
-        mark: a number drawn for the run.
-        whole: of a part, the mark of the run that it is a part of; else empty.
-        tell: is told once when something cannot be written, and of journals that killed runs left.
-        trouble: why something of the record is not in any file; empty where all is.
+        mark: a random identifier of the run.
+        whole: for a part, the mark of the run it belongs to; otherwise empty.
+        tell: receives a message, once, if something cannot be written, and about journals left by killed runs.
+        trouble: why the record is not where it belongs; empty if it is.
     """
 
     path: Path | None = None
@@ -164,17 +162,17 @@ class RunRecord:
     trouble: str = ""
     _journal: journal.Journal | None = None
     _lines: list[str] = field(default_factory=list)  # each claim as JSON, as it was when it ended
-    _written: int = 0  # how many of them the journal has
+    _written: int = 0  # how many of them are in the journal
     _head: str = ""  # as the journal has it
     _fillings: str = ""
     _told: bool = False
     _parts: list[str] = field(default_factory=list)
 
     def begin(self) -> None:
-        """Begin the journal and the file, before anything is measured; does nothing where they are begun.
+        """Start the journal and the file, before anything is measured; a second call does nothing.
 
         Raises:
-            OSError: the file cannot be written there; an older one is as it was.
+            OSError: the file cannot be written there; an older one is unchanged.
         """
         if self.path is None or self._journal is not None:
             return
@@ -202,15 +200,15 @@ class RunRecord:
             )
 
     def add(self, record: ClaimRecord) -> ClaimRecord:
-        """Take a claim's record, and append it to the journal at once: the next claim may end the process.
+        """Add a claim's record, and append it to the journal at once: the next claim may kill the process.
 
         Returns:
-            the record as it is kept: see `pytest_vperf.results.record.sound`.
+            the record as stored, see `pytest_vperf.results.record.sound`.
         """
         return self.extend([record])[0]
 
     def extend(self, records: Iterable[ClaimRecord]) -> list[ClaimRecord]:
-        """Take several records, as `add` does."""
+        """Add several records, as `add` does."""
         kept = []
         for record in records:
             try:
@@ -227,14 +225,14 @@ class RunRecord:
         return kept
 
     def fillings_changed(self) -> None:
-        """A filling was added, or one that is kept has changed."""
+        """Write the fillings to the journal, after one was added or changed."""
         if self.path is not None:
             self._append()
 
     def finish(self) -> None:
-        """Write the whole record, and remove the journal; where that is not possible it stays, and `trouble` says so.
+        """Write the whole record and remove the journal; if that fails, the journal stays, and `trouble` says why.
 
-        May be called again, after more was measured.
+        May be called again after more claims.
         """
         self._take_parts()
         if self.path is None or self._journal is None or self.whole:
@@ -257,12 +255,12 @@ class RunRecord:
         self._journal = None
 
     def new_part(self) -> str:
-        """The mark of a part of this run, for another process that has ``path`` and our ``mark``, too."""
+        """The mark of a new part of this run, for a process that also gets ``path`` and our ``mark``."""
         self._parts.append(journal.new_mark())
         return self._parts[-1]
 
     def _take_parts(self) -> None:
-        """Take the claims of parts that we have not been sent."""
+        """Add the claims in parts that were not sent to us."""
         if self.path is None or not self._parts:
             return
         known = set(self._lines)
@@ -276,7 +274,8 @@ class RunRecord:
             self.extend(from_wire(f"[{', '.join(text for text in texts if text not in known)}]"))
 
     def _save_elsewhere(self) -> str:
-        """Write the record to a private file in the folder for temporary files; its path, or empty if that fails."""
+        """Write the record to a private file in the folder for temporary files; return its path, empty if that
+        fails."""
         import os
         import tempfile
 
@@ -294,7 +293,7 @@ class RunRecord:
         return path
 
     def _append(self) -> None:
-        """Bring the journal up to date, as far as the disk lets us; what is left over comes with the next claim."""
+        """Bring the journal up to date as far as the disk allows; the rest is written with the next claim."""
         try:
             self.begin()
             assert self._journal is not None
@@ -315,7 +314,7 @@ class RunRecord:
             if not self._told:
                 self._told = True
                 self.tell(
-                    f"{self.trouble}; measuring goes on, and it is tried again with every claim and at the end"
+                    f"{self.trouble}; measuring goes on, and writing is tried again with every claim and at the end"
                 )
         else:
             self.trouble = ""
@@ -337,7 +336,7 @@ class RunRecord:
         return f"{journal.HEAD}{to_json(self._head_values())}}}"
 
     def _fillings_text(self) -> str:
-        """The fillings, each as JSON; one that JSON has no words for is left out rather than all of them."""
+        """The fillings as JSON, leaving out any that JSON cannot represent."""
         told = []
         for each in self.fillings:
             try:
@@ -347,7 +346,7 @@ class RunRecord:
         return f"[{', '.join(told)}]"
 
     def _document(self, *, unfinished: str = "") -> Iterator[bytes]:
-        """The file, a claim on each line, so that a reader needs memory for one of them at a time."""
+        """The content of the file, one claim per line, so that a reader needs memory for only one at a time."""
         head = self._head_values()
         first = {key: head[key] for key in ("format", "vperf", "run", "started")}
         rest = {key: head[key] for key in ("profile", "fingerprint")}

@@ -214,7 +214,7 @@ def _bytes(config: pytest.Config, name: str) -> int | None:
     except QuantityError as error:
         raise pytest.UsageError(str(error)) from None
     if size <= 0:
-        raise ValueError(f"{text!r} is not more than nothing")
+        raise ValueError(f"{text!r} is not more than 0")
     return size
 
 

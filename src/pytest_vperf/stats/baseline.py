@@ -1,8 +1,8 @@
-"""The judge of fresh runs against stored ones, for where the old artefact itself cannot be run again.
+"""The judge of fresh runs against stored ones, for when the old artefact itself can no longer be run.
 
-The level of a machine moves between runs by more than samples within a run spread, so the run is the unit: one median
-each, stored and fresh. Where the old kernel, binary or image is still there, run both and use
-`pytest_vperf.stats.pair` instead: it decides on differences that this cannot see.
+A machine's level varies more between runs than samples do within a run, so the run is the unit: one median each,
+stored and fresh. If the old kernel, binary or image still exists, run both and use `pytest_vperf.stats.pair` instead:
+it resolves differences that are invisible here.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     from pytest_vperf.stats.rule import Arm, Side
 
-#: Numbers of fresh runs at which a verdict may fall; each look has its share of the errors.
+#: Numbers of fresh runs after which a verdict is possible; each look has its share of the errors.
 LOOKS = (3, 5, 8)
-#: Stored runs below which nothing is judged, spread over two days or more.
+#: The fewest stored runs to judge by, spread over two days or more.
 LEAST_STORED = 20
-#: A difference smaller than so many standard deviations of run medians is not found by eight fresh runs.
+#: Eight fresh runs do not detect a difference smaller than this many standard deviations of run medians.
 _RESOLUTION = 2.6
 
 
@@ -30,7 +30,7 @@ class BaselineRule(Ending):
     """Takes medians of fresh runs until a rank test against the stored ones decides.
 
     The test is Mann and Whitney's with the exact law of its statistic, one-sided, at alpha / 3 and beta / 3 per look
-    (Bonferroni): with the threshold taken off, "fresh runs are no larger" and "no smaller".
+    (Bonferroni): after dividing by the threshold, "fresh runs are no larger" and "no smaller".
     """
 
     def __init__(
@@ -42,17 +42,17 @@ class BaselineRule(Ending):
         alpha: float = 0.01,
         beta: float = 0.01,
     ) -> None:
-        """Make the rule; it ends at once, as ``unstable``, where the stored runs differ too much among themselves.
+        """Make the rule; it ends at once, as ``unstable``, if the stored runs differ too much among themselves.
 
         Args:
             stored: medians of earlier runs, positive, 20 or more.
-            threshold: of the ratio fresh / stored: 1.1 for "no more than 10 % more".
-            side: the good side of it.
+            threshold: the ratio fresh / stored: 1.1 for "at most 10 % more".
+            side: its good side.
             alpha: greatest chance that a true claim is refuted.
             beta: greatest chance that an untrue claim holds.
 
         Raises:
-            ValueError: fewer than 20 stored runs, a value that is not positive, or an argument that makes no sense.
+            ValueError: fewer than 20 stored runs, a value that is not positive, or an invalid argument.
         """
         super().__init__()
         if len(stored) < LEAST_STORED:
@@ -89,7 +89,7 @@ class BaselineRule(Ending):
 
     @property
     def paused(self) -> bool:
-        """Whether the next run is to be some time away, which is always so."""
+        """Whether to wait before the next run: always, after the first one."""
         return not self.decided and bool(self._fresh)
 
     def add(self, value: float) -> None:
@@ -116,7 +116,7 @@ class BaselineRule(Ending):
 
     @property
     def state(self) -> State:
-        """What is known now; the estimate is the ratio of the median of fresh runs to that of stored ones."""
+        """The current state; the estimate is the ratio of the median of fresh runs to that of stored ones."""
         size = len(self._fresh)
         estimate = None
         if size:
@@ -143,10 +143,10 @@ class BaselineRule(Ending):
 def _rank_test(
     fresh: Sequence[float], stored: Sequence[float], alternative: Literal["greater", "less"]
 ) -> float:
-    """The probability of ranks at least as extreme if fresh and stored runs come from one law.
+    """The probability of ranks at least as extreme if fresh and stored runs have the same distribution.
 
-    Equal values count as evidence for neither side: the exact law is that of values without ties, so ties are
-    broken against the alternative.
+    The exact distribution assumes values without ties, so ties are broken against the alternative and count as
+    evidence for neither side.
     """
     from scipy.stats import mannwhitneyu
 

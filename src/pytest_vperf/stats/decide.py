@@ -1,4 +1,4 @@
-"""From samplers to a verdict in one call, for programs that have no tests."""
+"""From samplers to a verdict in one call, for programs without pytest."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _LEAST_ADJACENT = 64
 
 
 class Result:
-    """A verdict and what it stands on.
+    """A verdict and its evidence.
 
     Attributes:
         verdict: ``holds``, ``refuted`` or ``inconclusive``.
         samples: how often samplers were called, the warm-up included.
-        seed: of the coin that ordered the pairs; 0 where there is none.
+        seed: the seed of the coin that ordered the pairs; 0 without pairs.
     """
 
     def __init__(self, rule: PairRule | LimitRule, samples: int, seed: int, unit: float) -> None:
@@ -51,24 +51,24 @@ class Result:
 
     @property
     def cause(self) -> Cause:
-        """Of ``inconclusive``, which kind it is; else empty."""
+        """Why the verdict is ``inconclusive``; otherwise empty."""
         return self._rule.cause
 
     @property
     def judged(self) -> int:
-        """The pairs, or the samples of one arm, that the verdict stands on."""
+        """The number of pairs, or of samples of one arm, that were judged."""
         return self._state.samples
 
     @property
     def ratio(self) -> float | None:
-        """The median of B / A; of a limit, the quantile over the limit, or ``None`` where that is 0."""
+        """The median of B / A; for a limit, the quantile over the limit, or ``None`` if the limit is 0."""
         return _divided(self._state.estimate, self._unit)
 
     @property
     def interval(self) -> tuple[float | None, float | None]:
-        """The ratios that the samples do not reject; an end is ``None`` where they set none.
+        """The ratios that the samples do not reject; an end is ``None`` if unbounded.
 
-        Worked out when it is first asked for: pairs are replayed some dozen times, each as costly as judging them.
+        Computed on first use: the pairs are replayed some dozen times, each as costly as judging them.
         """
         low, high = _divided(self._state.low, self._unit), _divided(self._state.high, self._unit)
         return (low, high) if self._unit > 0 else (high, low)
@@ -99,13 +99,13 @@ def compare(
         seed: of the coin that says which of a pair goes first.
 
     Raises:
-        TypeError: an argument, or what a sampler returned, is no number.
-        ValueError: an argument makes no sense, or a sample is not positive.
+        TypeError: an argument, or a sampler's result, is not a number.
+        ValueError: an argument is invalid, or a sample is not positive.
     """
     if check_number("the tolerance", tolerance) < 0:
         raise ValueError(f"the tolerance is {tolerance!r}, less than 0")
     rule = PairRule.at_most(1 + tolerance, alpha=alpha, beta=beta, max_pairs=max_pairs, seed=seed)
-    # The rule's ratio is a / b; B over A is asked for.
+    # The rule judges a / b; the caller asks for B / A.
     return Result(rule, _run(rule, {"a": sample_b, "b": sample_a}), seed, 1.0)
 
 
@@ -123,9 +123,9 @@ def near(
     """Judge whether B / A is ``value``, within ``tolerance`` of it.
 
     Args:
-        sample_a: takes a sample of what is divided by: a positive number.
-        sample_b: takes a sample of what is divided.
-        value: the ratio B / A that is claimed.
+        sample_a: takes a sample of the denominator: a positive number.
+        sample_b: takes a sample of the numerator.
+        value: the claimed ratio B / A.
         tolerance: 0.05 allows ``value`` ± 5 % of it.
         alpha: greatest chance to refute although the ratio is inside.
         beta: greatest chance to say ``holds`` although it is outside.
@@ -158,19 +158,20 @@ def limit(
         sample: takes a sample, a finite number.
         at_most: the limit, where lower is better; or
         at_least: the limit, where higher is better: one of the two.
-        quantile: which one: 0.5 is the median, 0.95 the 95th percentile.
+        quantile: 0.5 is the median, 0.95 the 95th percentile.
         alpha: greatest chance to refute although it is on the good side.
         beta: greatest chance to say ``holds`` although it is not.
-        max_samples: judged samples of all sessions, after which it is left undecided.
-        sessions: that have to agree.
-        least: judged samples of each session, where fewer would do; by default 1 with ``pause`` and 64 without, as
-            sessions that follow at once have to be longer to see more than one level of the machine. Where the
-            samples lie far from the limit, beyond two thirds or one and a half of it, fewer do.
-        pause: called between sessions, which are worth the more the farther apart they are: sleep, or do other work.
+        max_samples: judged samples of all sessions, after which the limit stays undecided.
+        sessions: the number of sessions, which have to agree.
+        least: the fewest judged samples per session; by default 1 with ``pause`` and 64 without, as sessions run back
+        to back have to be longer to see more than one level of the machine. Fewer suffice if the samples are far from
+        the limit, below two thirds of it or above one and a half times.
+        pause: called between sessions, to sleep or do other work: the farther apart they are, the more they are
+        worth.
 
     Raises:
-        TypeError: an argument, or what the sampler returned, is no number.
-        ValueError: an argument makes no sense, or a sample is not finite.
+        TypeError: an argument, or the sampler's result, is not a number.
+        ValueError: an argument is invalid, or a sample is not finite.
     """
     if (at_most is None) == (at_least is None):
         raise ValueError("give one of at_most and at_least")
@@ -192,7 +193,7 @@ def _run(
     samplers: Mapping[Arm, Sampler],
     pause: Callable[[], object] | None = None,
 ) -> int:
-    """Sample until the rule has decided; returns how many samples were taken."""
+    """Sample until the rule has decided; return the number of samples taken."""
     taken = 0
     while not rule.decided:
         if rule.paused:

@@ -1,12 +1,8 @@
-"""The rule of a calibration: a fixed number of samples in sessions spread over the run, judged by nothing.
+"""Rules without a threshold: they take a fixed number of samples, and describe them without judging.
 
-It takes its samples where `pytest_vperf.stats.limit` takes them, with the same warm-up, so that what it finds is
-what a limit is held against later. How many there are does not depend on what they are: a number that did would
-shift their median.
-
-The samples of one arm: warm-up set apart, every value checked.
-
-Rules without a threshold: a fixed number of samples, described and judged by nothing.
+A calibration's rule samples as `pytest_vperf.stats.limit` does, in sessions spread over the run and with the same
+warm-up, so that it finds the figure a limit will later be compared with. The number of samples does not depend on
+their values: that would bias their median.
 """
 
 from __future__ import annotations
@@ -27,11 +23,11 @@ class SingleSamples:
     """Samples in the order they were taken.
 
     Attributes:
-        judged: the values that count.
+        judged: the values after the warm-up.
     """
 
     def __init__(self, warm_up: int) -> None:
-        """Begin; the first ``warm_up`` values will not count: they are off by 5 to 50 %."""
+        """Begin; the first ``warm_up`` values are not judged: they are off by 5 to 50 %."""
         self.judged: list[float] = []
         self._warm_up = check_whole("warm_up", warm_up)
 
@@ -53,13 +49,13 @@ class SingleSamples:
             self.judged.append(value)
 
 
-#: The fewest whose smallest and greatest enclose the median with 99 %: 2 * 0.5**8 is 0.8 %.
+#: The fewest samples whose minimum and maximum enclose the median with 99 %: 2 * 0.5**8 is 0.8 %.
 _DESCRIBED_SAMPLES = 8
 _DESCRIBED_CONFIDENCE = 0.99
 
 
 class DescribeRule(Ending):
-    """Takes a number of samples of one arm, or of pairs; its decision is always ``inconclusive``."""
+    """Takes a fixed number of samples of one arm, or of pairs; its decision is always ``inconclusive``."""
 
     def __init__(
         self,
@@ -73,9 +69,9 @@ class DescribeRule(Ending):
 
         Args:
             samples: judged samples, or pairs, after which it ends.
-            warm_up: first samples, or pairs, that do not count.
+            warm_up: first samples, or pairs, that are not judged.
             paired: whether two arms are compared; the estimate is then the median of the ratios a/b.
-            seed: of the pairs' order.
+            seed: the seed of the pairs' order.
         """
         super().__init__()
         self._why = "no threshold"
@@ -95,7 +91,7 @@ class DescribeRule(Ending):
         """Take a sample.
 
         Raises:
-            ValueError: the value is not finite, or, where pairs are taken, not positive.
+            ValueError: the value is not finite or, for pairs, not positive.
         """
         self._samples.add(value)
         if len(self._values) >= self._size:
@@ -132,7 +128,7 @@ class DescribeRule(Ending):
         ]
 
 
-#: Of each session: as many as a limit is judged by where they agree.
+#: Samples per session: as many as judging a limit takes when they agree.
 _SAMPLES = 8
 _CONFIDENCE = 0.99
 
@@ -148,10 +144,10 @@ class SurveyRule(Ending):
         Args:
             samples: judged samples of each session.
             sessions: how many; the rule is `paused` between them.
-            warm_up: first samples that do not count; later sessions leave out two at most.
+            warm_up: first samples that are not judged; later sessions leave out two at most.
 
         Raises:
-            ValueError: an argument makes no sense.
+            ValueError: an argument is invalid.
         """
         super().__init__()
         self._why = "measured, and judged by nothing"
@@ -174,7 +170,7 @@ class SurveyRule(Ending):
 
     @property
     def paused(self) -> bool:
-        """Whether the session is over and another one is to come."""
+        """Whether the session is over and another one follows."""
         return self._over and not self.decided
 
     def resume(self) -> None:
@@ -203,9 +199,9 @@ class SurveyRule(Ending):
             self._end_session()
 
     def stop(self, cause: Cause, reason: str) -> None:
-        """End the sampling; where the time of a session is over, only that session.
+        """End the sampling; if a session's time is up, end only that session.
 
-        Dear samples are fewer then, and still from every session.
+        Costly samples are then fewer, but still come from every session.
         """
         if cause == "budget" and self._left > 0:
             self._end_session()

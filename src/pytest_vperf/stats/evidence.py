@@ -1,46 +1,42 @@
-"""Evidence against "the ratio of two arms is at most (at least) so much", valid at every moment.
+"""Evidence against "the ratio of two arms is at most (at least) a threshold", valid at every stopping time.
 
-The only randomness used is our own coin: which arm of a pair goes first. Say arm a is exactly ``shift`` larger than
-b (in logarithms) and the noise belongs to the moments at which the samples are taken. With ``shift`` taken off a's
-value, the two values of a pair are then the same whichever way the coin fell, so the coin cannot be guessed from
-them. A gambler who bets on it at fair odds, "a was second" where the second value is the larger one, wins nothing in
-the long run. One who grows rich has shown that a is more than ``shift`` larger.
+The only randomness used is our own coin, which decides which arm of a pair goes first. Say arm a is exactly ``shift``
+larger than b (in logarithms), and the noise depends only on the moment of the sample. With ``shift`` subtracted from
+a's value, the two values of a pair are then the same whichever way the coin fell, so they reveal nothing about the
+coin. A gambler who bets on it at fair odds, on "a was second" when the second value is larger, wins nothing in the
+long run. One who grows rich has shown that a is more than ``shift`` larger.
 
-In numbers: with a stake s(v), any increasing function of "second larger", a pair multiplies the capital by
-exp(±s) / cosh(s), plus where the coin fell as the bet says. Its mean over the coin is 1, so the capital is a
+In numbers: with a stake s(v), any increasing function of "second larger", a pair multiplies the capital by exp(±s) /
+cosh(s), plus if the bet was right. Its mean over the coin is 1, so the capital is a
 non-negative martingale and P(it ever reaches 1/alpha) <= alpha (Ville 1939). If a is *less* than ``shift`` larger,
-every factor is smaller than it would have been, because it grows with a's values: the bound holds for all of
-"a is at most ``shift`` larger", at every stopping time, for noise of any law, drift and autocorrelation, also where
-the second of a pair is always the slower one.
+every factor is smaller than it would have been, because it grows with a's values: the bound holds for all of "a is at
+most ``shift`` larger", at every stopping time, for noise of any distribution, drift and autocorrelation, even if the
+second of a pair is always slower.
 
-How quickly the capital grows depends on the stakes. Several gamblers play with stakes of their own, and the mean of
+How quickly the capital grows depends on the stakes. Several gamblers play with different stakes, and the mean of
 their capitals is again such a martingale (Shafer 2021, Testing by betting, section 3; Waudby-Smith and Ramdas 2024,
 Estimating means of bounded random variables by betting).
 
-The values of the last pairs, in order of size: where does a new value stand among them?
+A new value is ranked among those of recent pairs, which also teach the noise's level and scale, and the effect of the
+order within a pair. A pair is judged only by what *earlier* pairs taught. So any estimate is allowed: a wrong one
+leaves the judgement of the next pair valid, and only slows it down.
 
-What the pairs so far teach about the noise: its level, its scale, and what the order inside a pair does.
-
-Everything here is a function of *earlier* pairs when a new one is judged. That is what makes it free: however wrong
-an estimate is, the judgement of the next pair stays valid, it only finds out more slowly.
-
-Evidence about a quantile, from the signs of "sample minus limit" alone.
+Evidence about a quantile uses only the signs of "sample minus limit".
 
 Say the q-quantile is exactly the limit: a sample lies above it with probability 1 - q. A gambler who expects a
 probability p instead multiplies his capital by p / (1 - q) for a sample above, and by (1 - p) / q for one at or
 below. The mean of that is 1, so the capital is a martingale and reaches 1/alpha with probability at most alpha (Ville
 1939); it is the likelihood ratio of Wald's sequential test (Wald 1945) for a coin. For the median the factors are 1 ±
-k. As for pairs, several gamblers play and their mean capital counts.
+k. As for pairs, several gamblers play, and their mean capital counts.
 
-The samples' size is not used: one of a thousand times the median weighs as much as one just above.
+The size of a sample is ignored: a thousand times the median weighs as much as just above it.
 
-What the samples must be: each, whatever came before, above the limit with at least that probability. Samples close in
-time share the level of their moment and are not so, which is why a verdict needs several sessions.
+The assumption is that each sample, whatever came before, is above the limit with at least that probability. Samples
+close in time share a level and violate it, which is why a verdict needs several sessions.
 
-Intervals of a quantile, between two order statistics: for a number of samples fixed before, or for any.
-
-An interval is given by the errors of its ends: the probability that the true figure lies below ``low`` is at most
-``low_error``, that it lies above ``high`` at most ``high_error``.
+Intervals of a quantile lie between two order statistics, for a number of samples fixed in advance, or for any. The
+errors of the two ends define an interval: the true figure lies below ``low`` with a probability of at most
+``low_error``, and above ``high`` with at most ``high_error``.
 """
 
 from __future__ import annotations
@@ -65,7 +61,7 @@ class Neighbourhood:
         self._sorted: list[float] = []
 
     def add(self, first: float, second: float) -> None:
-        """Take the two values of a pair; the oldest two go when there is no more room."""
+        """Add the two values of a pair, dropping the oldest two once full."""
         for value in (first, second):
             self._recent.append(value)
             insort(self._sorted, value)
@@ -73,7 +69,7 @@ class Neighbourhood:
             del self._sorted[bisect_left(self._sorted, self._recent.popleft())]
 
     def below(self, value: float) -> float:
-        """How many of the values are smaller; one that is equal counts half."""
+        """How many of the values are smaller; equal values count half."""
         ordered = self._sorted
         left = bisect_left(ordered, value)
         if left < len(ordered) and ordered[left] == value:
@@ -81,16 +77,17 @@ class Neighbourhood:
         return left
 
 
-#: Pairs whose values a new value is ranked among. The few follow a level that moves (a burst, a clock that steps),
-#: the many tell the noise's shape; the mean of both scores does better than either on noise of every kind tried.
+#: Numbers of pairs whose values a new value is ranked among. The few follow a moving level (a burst, a clock step),
+#: the many show the noise's shape; the mean of both scores beat either one on every kind of noise tried.
 _FEW, _MANY = 5, 32
-#: Pairs from which the scale is read, and how many are needed to read it.
+#: Number of recent pairs used to estimate the scale, and the fewest needed.
 _SCALE_FROM, _SCALE_AT_LEAST = 32, 4
-#: Pairs of each order before the second of a pair is believed to be slower; the estimate is then shrunk by n/(n + 5).
+#: Pairs in each order before the effect of being second is corrected; its estimate is shrunk by n/(n + 5).
 _LAG_AT_LEAST, _LAG_SHRINKAGE = 5, 5
-#: Decimals of a logarithm that count: far fewer than a float has, far more than any clock.
+#: Decimals of a logarithm that are kept: far fewer than a float's, far more than any clock's.
 _DIGITS = 12
-#: The weight of the plain difference beside the ranks: ranks alone hardly see how far above the others a value is.
+#: The weight of the plain difference relative to the ranks: ranks alone hardly show how far above the others a value
+#: is.
 _DIFFERENCE = 0.5
 
 
@@ -109,12 +106,12 @@ class Pair(NamedTuple):
 
 
 class Background:
-    """The noise as it was in the pairs so far.
+    """What the pairs so far teach about the noise.
 
     Attributes:
-        differences: log(a / b) of every pair, in order of size, what the order inside the pair does taken off.
+        differences: log(a / b) of every pair, sorted, corrected for the order within the pair.
         centre: their median; 0 before the first.
-        scale: a robust standard deviation of the last of them; ``None`` while there are too few.
+        scale: a robust standard deviation of the latest ones; ``None`` while there are too few.
     """
 
     def __init__(self) -> None:
@@ -144,9 +141,9 @@ class Background:
     def score(self, pair: Pair, shift: float) -> float:
         """How much larger the second value of a pair is than the first, were arm a ``shift`` larger than b.
 
-        The sum of rank scores and of the bounded difference. The rank score of a value is log(u), u its relative
-        rank among the values before: the score that is best for noise with a sharp lower and a long upper end, as
-        times have it (Savage scores; Hájek, Šidák and Sen, Theory of Rank Tests, 3.1, on the extreme-value law).
+        The sum of rank scores and the bounded difference. The rank score of a value is log(u), with u its relative
+        rank among the values before: the best score for noise with a sharp lower and a long upper end, as is typical
+        of times (Savage scores; Hájek, Šidák and Sen, Theory of Rank Tests, 3.1, on the extreme-value distribution).
 
         The score grows with the second value and falls with the first, whatever came before. So evidence for
         "a is larger" can only grow with a's values.
@@ -156,9 +153,9 @@ class Background:
             second -= shift
         else:
             first -= shift
-        # Taking off what was multiplied on leaves a rounding error, which must not make a difference of a tie.
+        # Subtracting the shift leaves a rounding error, which must not break a tie.
         first, second = round(first, _DIGITS), round(second, _DIGITS)
-        # Each is ranked among the values before and the other one; 1/2 keeps the smallest from rank 0.
+        # Each is ranked among the earlier values and the other one; 1/2 keeps the smallest from rank 0.
         over = 1.0 if second > first else 0.0 if second < first else 0.5
         score = 0.0
         for near in (self._few, self._many):
@@ -172,7 +169,7 @@ class Background:
     def add(self, pair: Pair) -> None:
         """Learn from a pair that was judged."""
         first, second = pair.first, pair.second - self._lag
-        # Arm a is brought to b's level: the neighbourhood is to be the noise alone.
+        # Shift arm a to b's level, so that the neighbourhood holds only noise.
         if pair.a_second:
             self._remember(first, second - self.centre)
         else:
@@ -195,9 +192,7 @@ class Background:
         if len(self._recent) > _SCALE_FROM:
             del ordered[bisect_left(ordered, self._recent.popleft())]
         if len(ordered) >= _SCALE_AT_LEAST:
-            self.scale = max(
-                _normal_scale(ordered), 1e-9
-            )  # a clock may be too coarse for any spread
+            self.scale = max(_normal_scale(ordered), 1e-9)  # a coarse clock may show no spread
 
     def _learn_lag(self, pair: Pair) -> None:
         insort(self._lags[pair.a_second], pair.second - pair.first)
@@ -208,7 +203,7 @@ class Background:
 
 
 def median(ordered: Sequence[float]) -> float:
-    """The median of values in order of size."""
+    """The median of sorted values."""
     middle = len(ordered) // 2
     if len(ordered) % 2:
         return ordered[middle]
@@ -216,14 +211,14 @@ def median(ordered: Sequence[float]) -> float:
 
 
 def _normal_scale(ordered: Sequence[float]) -> float:
-    """The interquartile range over 1.349, that of a normal law with standard deviation 1."""
+    """The interquartile range over 1.349, its value for the standard normal distribution."""
     size = len(ordered)
     if size < _SCALE_AT_LEAST:
         return 0.0
     return (ordered[3 * size // 4] - ordered[size // 4]) / 1.349
 
 
-#: How far the gamblers' probabilities lie from that of the limit, as a share of the way to certainty.
+#: The gamblers' probabilities: how far from that of the limit, as a share of the way to certainty.
 _BOLDNESS = (0.3, 0.6, 0.85, 0.99)
 
 
@@ -239,7 +234,7 @@ class SignEvidence:
 
         Args:
             quantile: between 0 and 1: 0.5 is the median.
-            direction: what is to be shown.
+            direction: the claim to collect evidence for.
         """
         over = 1 - quantile
         if direction == "above":
@@ -252,7 +247,7 @@ class SignEvidence:
         self.log = 0.0
 
     def add(self, over: bool) -> None:
-        """Take a sample's sign: whether it lies above the limit."""
+        """Add a sample's sign: whether it lies above the limit."""
         if over:
             self._seen_over += 1
         else:
@@ -260,7 +255,7 @@ class SignEvidence:
         self.log = self.after(self._seen_over, self._seen_under)
 
     def after(self, over: int, under: int) -> float:
-        """What `log` is after so many samples above the limit and at or below it; their order does not matter."""
+        """The value of `log` after this many samples above the limit and at or below it, in any order."""
         logs = [
             over * step_over + under * step_under
             for step_over, step_under in zip(self._over, self._under, strict=True)
@@ -269,20 +264,20 @@ class SignEvidence:
         return best + math.log(sum(math.exp(log - best) for log in logs) / len(logs))
 
 
-#: Stakes above this win hardly more per pair (at most log 2) and lose much.
+#: Greater stakes hardly win more per pair (at most log 2), and lose much.
 _GREATEST_STAKE = 3.0
 _LOG_2 = math.log(2.0)
 
 
 @dataclass(frozen=True)
 class Gamblers:
-    """The stakes of those who bet on one direction, and their share of the first capital.
+    """The gamblers who bet on one direction: their stakes, and their shares of the initial capital.
 
     Attributes:
-        by_effect: multiples of effect / scale: best where the true distance is about that multiple of the effect
-            that matters.
-        plain: stakes that know neither: for distances far larger, and before the scale is known.
-        shares: of the capital, in the order by_effect, plain; their sum is 1.
+        by_effect: multiples of effect / scale: best if the true distance is about that multiple of the effect that
+        matters.
+        plain: stakes independent of both: for far larger distances, and before the scale is known.
+        shares: their shares of the capital, in the order by_effect, plain; the sum is 1.
     """
 
     by_effect: tuple[float, ...]
@@ -290,18 +285,18 @@ class Gamblers:
     shares: tuple[float, ...]
 
 
-#: Against the threshold: how far beyond it the truth may lie is open.
+#: Against the threshold: the truth may lie any distance beyond it.
 AGAINST = Gamblers(by_effect=(0.9,), plain=(0.2, 0.6, 1.6), shares=(0.35, 0.2, 0.25, 0.2))
-#: For it: a candidate that differs in nothing lies just the tolerance away, so most of the stakes expect that.
+#: For it: an identical candidate lies exactly the tolerance away, so most stakes expect that.
 FOR = Gamblers(by_effect=(0.4, 0.85), plain=(0.3, 1.0), shares=(0.4, 0.4, 0.1, 0.1))
 
 
 class Capital:
-    """The gamblers of one direction.
+    """The capital of the gamblers of one direction.
 
     Attributes:
         log: logarithm of the mean capital.
-        peak: the greatest it ever was.
+        peak: the maximum of ``log`` so far.
     """
 
     def __init__(self, gamblers: Gamblers, effect: float) -> None:
@@ -338,12 +333,12 @@ def _growth(stake: float, score: float, size: float) -> float:
 
 
 class Evidence:
-    """For and against "arm a is more than ``shift`` larger than b", from one pair after the other.
+    """Evidence for and against "arm a is more than ``shift`` larger than b", pair by pair.
 
     Attributes:
         shift: logarithm of the ratio in question.
         above: the capital of those who bet that a/b is larger.
-        below: of those who bet that it is smaller.
+        below: the capital of those who bet that it is smaller.
         good: the side on which the claim holds.
     """
 
@@ -363,7 +358,7 @@ class Evidence:
         self.below = Capital(FOR if good == "below" else AGAINST, effect)
 
     def add(self, pair: Pair, background: Background) -> None:
-        """Judge a pair by what the pairs before it taught."""
+        """Bet on a pair, by what earlier pairs taught."""
         score = background.score(pair, self.shift)
         won = score if pair.a_second else -score
         self.above.bet(won, background.scale)
@@ -376,7 +371,7 @@ class Interval:
 
     Attributes:
         estimate: the figure of the sample.
-        low: lower bound; ``None`` where so few values give none at this error.
+        low: lower bound; ``None`` if the values are too few for one at this error.
         high: upper bound; likewise.
     """
 
@@ -388,7 +383,7 @@ class Interval:
 def quantile_interval(
     values: Sequence[float], quantile: float, low_error: float, high_error: float
 ) -> Interval:
-    """The interval for a quantile: exact for independent values of any continuous law.
+    """The interval for a quantile, exact for independent values of any continuous distribution.
 
     The number of values below the q-quantile is binomial (n, q), so the k-th smallest lies above the quantile with
     probability P(B <= k - 1), and the k-th smallest below it with probability P(B >= k) (David and Nagaraja, Order
@@ -414,12 +409,12 @@ def quantile_interval(
 def sequential_interval(
     ordered: Sequence[float], quantile: float, low_error: float, high_error: float
 ) -> Interval:
-    """The interval for a quantile, valid whenever the sampling stopped and for whatever reason.
+    """The interval for a quantile, valid whenever and for whatever reason sampling stopped.
 
-    The values that the evidence does not reject as the quantile.
+    It holds the values that the evidence does not reject as the quantile.
 
     Args:
-        ordered: at least one value, finite, in order of size.
+        ordered: at least one value, finite, sorted.
         quantile: between 0 and 1.
         low_error: chance that the truth is below ``low``, between 0 and 0.5.
         high_error: chance that it is above ``high``, likewise.
@@ -428,7 +423,7 @@ def sequential_interval(
     above, below = SignEvidence(quantile, "above"), SignEvidence(quantile, "below")
 
     def under(evidence: SignEvidence, error: float, direction: int) -> int:
-        """How many values lie on the near side of the outermost limit that is not rejected."""
+        """How many of the outermost values are rejected, counted inwards from one end, plus one if not all are."""
         count = 0
         while count < size:
             over = size - count if direction > 0 else count
@@ -446,7 +441,7 @@ def sequential_interval(
 
 
 def sample_quantile(ordered: Sequence[float], quantile: float) -> float:
-    """The quantile of values in order of size, interpolated (Hyndman and Fan 1996, definition 7)."""
+    """The quantile of sorted values, interpolated (Hyndman and Fan 1996, definition 7)."""
     place = (len(ordered) - 1) * quantile
     left = math.floor(place)
     right = min(left + 1, len(ordered) - 1)
@@ -457,10 +452,10 @@ def sample_quantile(ordered: Sequence[float], quantile: float) -> float:
 
 
 def _fewest(size: int, chance: float, error: float) -> int:
-    """The largest k for which P(Binomial(size, chance) <= k - 1) <= error; 0 where there is none."""
+    """The largest k for which P(Binomial(size, chance) <= k - 1) <= error; 0 if there is none."""
     total, rank = 0.0, 0
     log_odds = math.log(chance) - math.log1p(-chance)
-    log = size * math.log1p(-chance)  # of the probability of 0
+    log = size * math.log1p(-chance)  # log of the probability of 0
     while rank < size:
         total += math.exp(log)
         if total > error:

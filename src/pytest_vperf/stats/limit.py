@@ -1,6 +1,6 @@
 """The judge of one arm against an absolute limit, in sessions spread over the run.
 
-One session of samples against a limit, or two.
+A session judges its samples against one limit, or two that make a band.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from pytest_vperf.stats.rule import Arm, Decision, Side
 
 
-#: A level moves by up to 37 % between sessions minutes apart. Samples below two thirds of the limit, or above one and
-#: a half of it, are far enough from it for a short session.
+#: A machine's level moves by up to 37 % between sessions minutes apart. Samples below two thirds of the limit, or
+#: above one and a half times, are far enough from it for a short session.
 _FAR = 1.5
 
 
 class _Edge:
-    """A limit with what is known about it."""
+    """A limit with the evidence about it."""
 
     def __init__(self, limit: float, side: Side, quantile: float) -> None:
         self._limit, self._at_most = limit, side == "at_most"
-        # Of "at least" the mirror image is judged, whose quantile is the other one.
+        # "At least" is judged as its mirror image, at the complementary quantile.
         share = quantile if self._at_most else 1 - quantile
         self.against, self.favour = SignEvidence(share, "above"), SignEvidence(share, "below")
 
@@ -54,13 +54,13 @@ class _Edge:
 
 
 class LimitSession:
-    """Samples taken one after the other, until their signs decide or the session's share is used up.
+    """One session: takes samples until their signs decide or its share of them is used up.
 
     Attributes:
         values: the judged samples.
-        warm_up: how many more are left out.
-        first_warm_up: how many were to be left out in all.
-        decision: what the session shows; ``inconclusive`` until it does.
+        warm_up: the number of warm-up samples still to come.
+        first_warm_up: the initial number of warm-up samples.
+        decision: the session's verdict; ``inconclusive`` until there is another.
         over: whether it takes no more samples.
     """
 
@@ -79,14 +79,14 @@ class LimitSession:
         """Begin.
 
         Args:
-            limits: one, or two that make a band, each with its good side, on which it lies itself.
-            quantile: which one is held against the limit.
+            limits: one, or two that make a band, each with its good side, which includes the limit.
+            quantile: the quantile held against the limit.
             to_refute: logarithm of the evidence that refutes.
-            to_hold: of the evidence that shows the claim to hold.
-            far: the part of both that is enough where the samples lie far from the limits, 1 at most.
-            least: judged samples before a decision, unless they lie far from the limits.
-            most: judged samples in all, at least one; fewer than ``least`` if need be.
-            warm_up: first samples that are left out.
+            to_hold: logarithm of the evidence that the claim holds.
+            far: the part of both that suffices if the samples are far from the limits; at most 1.
+            least: judged samples before a decision, unless they are far from the limits.
+            most: the most judged samples, at least one; takes precedence over ``least``.
+            warm_up: first samples that are not judged.
         """
         self.values: list[float] = []
         self.warm_up = self.first_warm_up = warm_up
@@ -113,7 +113,7 @@ class LimitSession:
         self.over = self.decision != "inconclusive" or len(self.values) >= self._most
 
     def _shown(self, part: float) -> Decision:
-        """What the evidence shows, were a part of it enough."""
+        """The decision if this part of the required evidence were enough."""
         if any(edge.against.log >= part * self._to_refute for edge in self._edges):
             return "refuted"
         if all(edge.favour.log >= part * self._to_hold for edge in self._edges):
@@ -122,28 +122,28 @@ class LimitSession:
 
     @property
     def _far(self) -> bool:
-        """Whether the middle of the samples lies far from every limit, on the same side of zero."""
+        """Whether the median of the samples is far from every limit, on the same side of zero."""
         ordered, size = sorted(self.values), len(self.values)
         middle = {ordered[(size - 1) // 2], ordered[size // 2]}
         return all(edge.is_far(value) for edge in self._edges for value in middle)
 
 
-#: First samples of a run are off by 5 to 52 %; caches are warm when a session is not the first.
+#: The first samples of a run are off by 5 to 52 %; later sessions find warm caches.
 WARM_UP, WARM_UP_LATER = 5, 2
 
-#: Of the evidence, in logarithms, what a session brings at least: with an error of 1 % four samples that agree.
+#: The least part of the evidence, in logarithms, that a session must bring: at an error of 1 %, four samples that
+#: agree.
 _LEAST_PART = 0.45
 
 
 class LimitRule(Ending):
     """Takes samples in several sessions until each shows on which side of the limit a quantile lies.
 
-    A machine's level moves by 2 to 37 % between sessions minutes apart, and one session's spread tells nothing of
-    it. So a verdict falls only where all sessions agree, each with evidence enough for one of its own: where samples
-    behave as `pytest_vperf.stats.evidence` says, each session alone errs with at most ``alpha`` and ``beta``, and
-    where they do not, because a session saw one level of several, the others object. Where the samples lie so far
-    from the
-    limit that no such move reaches it, the sessions share the evidence: their product, a martingale too, is enough.
+    A machine's level moves by 2 to 37 % between sessions minutes apart, which the spread within a session does not
+    show. So a verdict requires all sessions to agree, each with enough evidence on its own: if samples behave as
+    `pytest_vperf.stats.evidence` assumes, each session alone errs with at most ``alpha`` and ``beta``; if they do
+    not, because a session saw only one level of several, the others disagree. If the samples are so far from the
+    limit that no such move reaches it, the sessions pool their evidence: their product, also a martingale, is enough.
     """
 
     def __init__(
@@ -159,23 +159,23 @@ class LimitRule(Ending):
         least: int = 1,
         warm_up: int = WARM_UP,
     ) -> None:
-        """Make the rule; `at_most` and `near` are the usual ways to.
+        """Make the rule, usually by `at_most` or `near`.
 
         Args:
             lower: the smallest value at which the claim is true, in the unit of the samples; ``None`` for none.
             upper: the greatest; ``None`` for none.
-            quantile: which one is held against the limits, between 0 and 1; 0.5 is the median.
+            quantile: the quantile held against the limits, between 0 and 1; 0.5 is the median.
             alpha: greatest chance that a true claim is refuted; two limits share it.
             beta: greatest chance that an untrue claim holds.
             sessions: how many; the rule is `paused` between them.
-            max_samples: judged samples of all sessions together, an equal share for each; what one leaves over is
-                for the later ones.
-            least: judged samples that each session takes although fewer would do, to see more than one level; where
-                the samples lie far from the limit, beyond two thirds or one and a half of it, fewer do.
+            max_samples: the most judged samples of all sessions together, in equal shares; later sessions may use
+            what earlier ones left.
+            least: the fewest judged samples per session, so that it sees more than one level; fewer suffice if the
+            samples are far from the limit, below two thirds of it or above one and a half times.
             warm_up: first samples that are not judged; later sessions leave out two at most.
 
         Raises:
-            ValueError: an argument makes no sense.
+            ValueError: an argument is invalid.
         """
         super().__init__()
         check_edges("limit", lower, upper)
@@ -196,7 +196,7 @@ class LimitRule(Ending):
         """The rule for "the quantile is at most (at least) ``threshold``".
 
         Raises:
-            ValueError: the side is none of the two, or as the class itself.
+            ValueError: the side is invalid, or as the class itself.
         """
         check_side(side)
         return (
@@ -226,7 +226,7 @@ class LimitRule(Ending):
 
     @property
     def paused(self) -> bool:
-        """Whether the session is over and another one is to come."""
+        """Whether the session is over and another one follows."""
         return self._now.over and not self.decided
 
     def resume(self) -> None:
@@ -241,7 +241,7 @@ class LimitRule(Ending):
         return [each.values for each in (*self._past, self._now)]
 
     def add(self, value: float) -> None:
-        """Take a sample; a verdict once reached stands, and a paused rule begins its next session.
+        """Take a sample; a verdict once reached is final, and a paused rule begins its next session.
 
         Raises:
             ValueError: the value is not finite.
@@ -258,7 +258,7 @@ class LimitRule(Ending):
 
     @property
     def state(self) -> State:
-        """What is known now; the interval is worked out once it is decided."""
+        """The current state; the interval is computed only once it is decided."""
         ordered, size = self._ordered, len(self._ordered)
         reason = self._why + suspicion(ordered, "sample") if self.decided else count(size, "sample")
         found = (
@@ -280,7 +280,7 @@ class LimitRule(Ending):
 
     @property
     def _errors(self) -> tuple[float, float]:
-        """Of the interval's ends: those with which the verdicts that they show are reached."""
+        """The errors of the interval's ends: those of the verdicts they correspond to."""
         if self._lower is not None and self._upper is not None:
             either = max(self._alpha / 2, self._beta)
             return either, either
@@ -306,7 +306,7 @@ class LimitRule(Ending):
         )
 
     def _conclude(self) -> None:
-        """A session is over: decide, go on to the next, or give up where they cannot agree any more."""
+        """After a session: decide, go on to the next, or give up if the sessions can no longer agree."""
         sessions = [*self._past, self._now]
         verdicts = [session.decision for session in sessions]
         first, done = verdicts[0], len(sessions)

@@ -1,14 +1,9 @@
 """The judge of two arms against each other, by the ratio a/b of interleaved pairs.
 
-How many pairs a comparison is going to need.
-
-Interleaved pairs of two arms; a fair coin says which arm goes first.
-
-Neighbours in time share most of the noise, so the arms are sampled in turn. Which one goes first matters where the
-first of two leaves something behind (a warm cache, a busy host), and the coin is what the judgement stands on: see
-`pytest_vperf.stats.evidence`.
-
-What else a row of pairs shows: the same evidence, gathered again for other ratios than the threshold.
+Samples close in time share most of their noise, so the arms are sampled in pairs. A fair coin decides which arm goes
+first, as the first may leave something behind (a warm cache, a busy host); the judgement rests on that coin, see
+`pytest_vperf.stats.evidence`. The interval is found by gathering the same evidence again for ratios other than the
+threshold.
 """
 
 from __future__ import annotations
@@ -38,23 +33,23 @@ if TYPE_CHECKING:
     from pytest_vperf.stats.rule import Arm, Side
 
 
-#: Pairs before which nothing is said: the spread of fewer says too little.
+#: Pairs before the first forecast: the spread of fewer means too little.
 FORECAST_FROM = 8
-#: Pairs before which no comparison is given up.
+#: Pairs before a comparison may be given up.
 _GIVE_UP_FROM = 32
 #: Pairs per squared ratio of spread and distance, measured on recorded noise at alpha = beta = 0.01: the logarithm of
-#: 1/alpha, 4.6, over the growth of the evidence for normal noise, half the squared ratio, and what is lost by not
+#: 1/alpha, 4.6, over the growth of the evidence for normal noise, half the squared ratio, plus the loss from not
 #: knowing the noise.
 _PAIRS_PER_SQUARE = 13 / math.log(100)
 
 
 def pairs_needed(spread: float, distance: float, error: float) -> float:
-    """Pairs until a decision is expected.
+    """The expected number of pairs until a decision.
 
     Args:
         spread: robust standard deviation of the pairs' log ratios.
-        distance: of the true log ratio from the threshold.
-        error: allowed for the decision, alpha or beta.
+        distance: the distance of the true log ratio from the threshold.
+        error: the allowed error of the decision, alpha or beta.
     """
     if distance <= 0:
         return math.inf
@@ -62,7 +57,7 @@ def pairs_needed(spread: float, distance: float, error: float) -> float:
 
 
 def forecast(count: int, spread: float, distance: float, error: float) -> int | None:
-    """`pairs_needed` as a whole number, after ``count`` pairs; ``None`` where it would be a guess."""
+    """`pairs_needed` as a whole number, after ``count`` pairs; ``None`` if it would be a guess."""
     if count < FORECAST_FROM:
         return None
     need = pairs_needed(spread, distance, error)
@@ -70,10 +65,10 @@ def forecast(count: int, spread: float, distance: float, error: float) -> int | 
 
 
 def forecast_at_best(count: int, spread: float, distance: float, error: float) -> int | None:
-    """`forecast` if the truth lies farther away than it seems, by 2 standard errors of a median.
+    """`forecast` if the true distance is greater than it seems by 2 standard errors of a median.
 
-    Few pairs say little about the distance, and the forecast goes with its inverse square: of a comparison whose
-    first pairs happen to lie near the threshold it is thousands, and means nothing.
+    Few pairs say little about the distance, and the forecast varies with its inverse square: if the first pairs
+    happen to lie near the threshold, it is thousands and meaningless.
     """
     if count < FORECAST_FROM:
         return None
@@ -81,16 +76,18 @@ def forecast_at_best(count: int, spread: float, distance: float, error: float) -
 
 
 def hopeless(count: int, most: int, spread: float, distance: float, error: float) -> bool:
-    """Whether ``most`` pairs would not decide even if the truth lay 2.5 standard errors farther than it seems."""
+    """Whether ``most`` pairs would not decide even if the true distance were 2.5 standard errors greater than it
+    seems."""
     if count < _GIVE_UP_FROM:
         return False
     return pairs_needed(spread, _farther(count, spread, distance, 2.5), error) > most
 
 
 def _farther(count: int, spread: float, distance: float, errors: float) -> float:
-    """A distance and some standard errors of a median.
+    """A distance plus some standard errors of a median.
 
-    Each is 1.25 spread / sqrt(count) (for normal noise: Kendall and Stuart, The Advanced Theory of Statistics, 14.6).
+    A standard error is 1.25 spread / sqrt(count) (for normal noise: Kendall and Stuart, The Advanced Theory of
+    Statistics, 14.6).
     """
     return distance + errors * 1.25 * spread / math.sqrt(count)
 
@@ -99,25 +96,25 @@ class PairedSamples:
     """Pairs in the order they were taken.
 
     Attributes:
-        pairs: every complete pair that counts.
+        pairs: every complete pair after the warm-up.
     """
 
     def __init__(self, warm_up: int, seed: int, *, mirrored: bool = False) -> None:
         """Begin.
 
         Args:
-            warm_up: first pairs that will not count.
+            warm_up: first pairs that are not judged.
             seed: equal seeds give equal orders.
-            mirrored: higher is better: 1/value is judged instead of the value, which reads as a time.
+            mirrored: judge 1/value, for rates: the reciprocal of a rate is a time.
 
         Raises:
-            TypeError: ``warm_up`` or the seed is no whole number.
+            TypeError: ``warm_up`` or the seed is not a whole number.
             ValueError: one of them is less than 0.
         """
         self.pairs: list[Pair] = []
         self._warm_up = check_whole("warm_up", warm_up)
         self._sign = -1.0 if mirrored else 1.0
-        self._random = random.Random(check_whole("seed", seed))  # noqa: S311 - an order of samples, no secret # nosec B311
+        self._random = random.Random(check_whole("seed", seed))  # noqa: S311 - an order of samples, not a secret # nosec B311
         self._first: float | None = None
         self._a_second = self._toss()
 
@@ -132,14 +129,14 @@ class PairedSamples:
         return self._warm_up > 0
 
     def add(self, value: float) -> Pair | None:
-        """Take the value of the arm that `next` named.
+        """Take a value of the arm that `next` named.
 
         Returns:
-            the pair, if the value completed one that counts.
+            the pair, if the value completed one after the warm-up.
 
         Raises:
-            TypeError: it is no number.
-            ValueError: it is not finite, or not positive, so that it has no ratio.
+            TypeError: it is not a number.
+            ValueError: it is not finite, or not positive, so it has no ratio.
         """
         number = check_number("a sample", value)
         if number <= 0:
@@ -160,14 +157,14 @@ class PairedSamples:
         return bool(self._random.getrandbits(1))
 
 
-#: How often the distance between a rejected and a possible ratio is halved.
+#: How often the gap between a rejected and a possible ratio is halved.
 _HALVINGS = 8
-#: Logarithms beyond which no end of an interval is looked for: a factor of a million.
+#: The farthest logarithm searched for the end of an interval: a factor of a million.
 _FARTHEST = math.log(1e6)
 
 
 class Band(NamedTuple):
-    """An interval of logarithms of ratios; an end is ``None`` where the pairs set none."""
+    """An interval of logarithms of ratios; an end is ``None`` if unbounded."""
 
     low: float | None
     high: float | None
@@ -200,16 +197,16 @@ def band(
 ) -> Band:
     """The ratios that the pairs do not reject: a confidence sequence (Howard, Ramdas, McAuliffe and Sekhon 2021).
 
-    A ratio is rejected when the evidence against it was ever strong enough. The ends are found by halving, to within
+    A ratio is rejected if the evidence against it was ever strong enough. The ends are found by bisection, to within
     1/256 of the distance at which they were first passed.
 
     Args:
         pairs: all that were judged, in order.
-        effect: as the rule had it.
-        centre: where to begin; a ratio that is not rejected, usually the estimate.
+        effect: the rule's.
+        centre: where to begin: a ratio that is not rejected, usually the estimate.
         low_error: chance that the truth lies below the lower end.
         high_error: chance that it lies above the upper end.
-        good_side_low: the good side at the lower end, which says who bets there.
+        good_side_low: the good side at the lower end, which selects the gamblers there.
     """
     if not pairs:
         return Band(None, None)
@@ -240,7 +237,7 @@ class _End:
         return self.centre + self.sign * self.outside if self.passed else None
 
     def shift(self, step: float | None) -> float:
-        """The next ratio to ask about."""
+        """The next ratio to test."""
         self.asked = self.inside
         if step is None and self.passed:
             self.asked = (self.inside + self.outside) / 2
@@ -270,25 +267,25 @@ def _probe(
     high.answer(at_high.below.peak)
 
 
-#: The distance that matters where the threshold is 1, an ordering, and names none: 2 %.
+#: The distance that matters if the threshold is 1, an ordering, and so names none: 2 %.
 _USUAL_EFFECT = math.log(1.02)
-#: A candidate seldom lies farther from its threshold than this and is still worth many pairs: 5 %.
+#: The greatest distance bet on: candidates farther from their threshold need few pairs anyway: 5 %.
 _GREATEST_EFFECT = math.log(1.05)
-#: Pairs from which it is asked whether the threshold is too close. Each time replays all pairs, so it is asked
-#: twice per doubling: at 64, 96, 128, 192, …
+#: Pairs from which the rule checks whether the threshold is too close to call. Each check replays all pairs, so there
+#: are two per doubling: at 64, 96, 128, 192, …
 _ASK_WHETHER_CLOSE = 64
-#: It is worth asking where no more than so many times the pairs taken are expected to show it.
+#: It checks only if the expected number of pairs to show it is at most this many times those taken.
 _WORTH_ASKING = 1.5
-#: And at which it is asked whether all that are allowed would not do.
+#: The interval, in pairs, at which it checks whether even the greatest allowed number would not decide.
 _ASK_WHETHER_HOPELESS = 16
-#: Error of "the truth lies within half the tolerance of the threshold", which only ends the sampling.
+#: Error of "the truth lies within half the tolerance of the threshold", which only ends sampling.
 _CLOSE_ERROR = 0.05
 
 
 class PairRule(Ending):
-    """Takes pairs until the evidence that their ratio lies on one side of the threshold is strong enough.
+    """Takes pairs until there is enough evidence that their ratio lies on one side of the threshold.
 
-    The error rates hold for noise of any kind and at every stopping time: see `pytest_vperf.stats.evidence`. An
+    The error rates hold for any kind of noise and at every stopping time: see `pytest_vperf.stats.evidence`. An
     ordering ("a is no slower than b") is the threshold 1. The estimate is the median ratio.
     """
 
@@ -305,23 +302,23 @@ class PairRule(Ending):
         effect: float | None = None,
         mirrored: bool = False,
     ) -> None:
-        """Make the rule; `at_most` and `near` are the usual ways to.
+        """Make the rule, usually by `at_most` or `near`.
 
         Args:
             lower: log of the smallest ratio at which the claim is true; ``None`` for none.
             upper: log of the greatest; ``None`` for none.
             alpha: greatest chance that a true claim is refuted; two edges share it.
             beta: greatest chance that an untrue claim holds.
-            max_pairs: after so many it stays undecided.
+            max_pairs: the number of pairs after which it stays undecided.
             warm_up: first pairs that are not judged.
-            seed: of the coin.
+            seed: the coin's.
             effect: the distance from an edge that matters, in logarithms; by default the distance of the edge from
-                "no difference", or half the band. It decides how soon, not how often wrong.
-            mirrored: judge 1/value: for a ratio of rates, where higher is better.
+                "no difference", or half the band. It affects how soon a decision comes, not how often it is wrong.
+            mirrored: judge 1/value, for a ratio of rates, where higher is better.
 
         Raises:
-            TypeError: an argument is no number.
-            ValueError: an argument makes no sense.
+            TypeError: an argument is not a number.
+            ValueError: an argument is invalid.
         """
         super().__init__()
         edges = check_edges("edge", lower, upper)
@@ -347,7 +344,7 @@ class PairRule(Ending):
         """The rule for "a/b is at most (at least) ``threshold``".
 
         Raises:
-            ValueError: the threshold is no positive number, or the side none of the two.
+            ValueError: the threshold is not a positive number, or the side is invalid.
         """
         check_side(side)
         log = math.log(check_positive("the threshold", threshold))
@@ -362,7 +359,7 @@ class PairRule(Ending):
         It is two one-sided tests (Schuirmann 1987), one at each end of the band.
 
         Raises:
-            ValueError: the value is no positive number, or the tolerance not between 0 and 1.
+            ValueError: the value is not a positive number, or the tolerance not between 0 and 1.
         """
         log = math.log(check_positive("the value", value))
         tolerance = check_share("the tolerance", tolerance)
@@ -378,7 +375,7 @@ class PairRule(Ending):
         return self._samples.warming_up
 
     def add(self, value: float) -> None:
-        """Take the value of the arm that `next` named; a verdict once reached stands.
+        """Take a value of the arm that `next` named; a verdict once reached is final.
 
         Raises:
             ValueError: the value is not finite or not positive.
@@ -395,7 +392,7 @@ class PairRule(Ending):
 
     @property
     def state(self) -> State:
-        """What is known now, as of the last complete pair; the interval is worked out once it is decided."""
+        """The state as of the last complete pair; the interval is computed only once it is decided."""
         size = len(self._samples.pairs)
         if not self.decided:
             reason = count(size, "pair")
@@ -404,7 +401,8 @@ class PairRule(Ending):
         outlook = self._outlook()
         found = self.interval if self.decided else Band(None, None)
         estimate = self._background.estimate
-        # With noise of several levels the median may jump to where the evidence says that the ratio is not.
+        # With noise of several levels the median may jump outside the interval, where the evidence has rejected the
+        # ratio.
         if found.low is not None:
             estimate = max(estimate, found.low)
         if found.high is not None:
@@ -425,9 +423,9 @@ class PairRule(Ending):
 
     @property
     def interval(self) -> Band:
-        """The logarithms of the ratios that are not rejected, of 1/values where mirrored."""
+        """The logarithms of the ratios that are not rejected; of 1/values if mirrored."""
         if self._interval is None:
-            # A verdict is a statement about the edge: with its error the interval ends on the same side of it.
+            # A verdict is about the edge: with the verdict's error, the interval ends on the same side of it.
             one_edge, (low_error, high_error) = len(self._edges) == 1, self._errors
             low, high = band(
                 self._samples.pairs,
@@ -437,7 +435,7 @@ class PairRule(Ending):
                 high_error=high_error,
                 good_side_low="below" if one_edge else "above",
             )
-            # Its ends are found to within a small step, but of the edges themselves it is known exactly.
+            # The search has a finite resolution, but whether an edge is rejected is known exactly.
             for edge in self._edges:
                 if edge.above.peak >= math.log(1 / low_error):
                     low = edge.shift if low is None else max(low, edge.shift)
@@ -448,14 +446,14 @@ class PairRule(Ending):
 
     @property
     def _errors(self) -> tuple[float, float]:
-        """Of the interval's ends: those with which the verdicts that they show are reached."""
+        """The errors of the interval's ends: those of the verdicts they correspond to."""
         if len(self._edges) == 1:
             return self._alpha, self._beta
         either = max(self._alpha / 2, self._beta)
         return either, either
 
     def _decide(self) -> None:
-        """Look at the evidence, which may be done after every pair."""
+        """Look at the evidence; allowed after every pair."""
         size = len(self._samples.pairs)
         after = f"after {count(size, 'pair')}"
         if any(_bad(edge) >= self._to_refute for edge in self._edges):
@@ -486,7 +484,7 @@ class PairRule(Ending):
     def _is_close_to(self, shift: float) -> bool:
         half, size = self._effect / 2, len(self._samples.pairs)
         room = half - abs(self._background.centre - shift)
-        # The replay is work, so not where it cannot show it yet.
+        # The replay is expensive, so skip it while it cannot succeed.
         if pairs_needed(self._background.spread, room, _CLOSE_ERROR) > _WORTH_ASKING * size:
             return False
         pairs = self._samples.pairs
@@ -513,12 +511,12 @@ class PairRule(Ending):
             return None
         try:
             return math.exp(-log if self._mirrored else log)
-        except OverflowError:  # so wide an interval has no end
+        except OverflowError:  # an interval this wide is unbounded
             return None
 
 
 def _asks_whether_close(size: int) -> bool:
-    """Whether a number of pairs is 64 or 96, doubled any number of times."""
+    """Whether a number of pairs is 64 or 96 times a power of two."""
     halved = size
     while halved >= 2 * _ASK_WHETHER_CLOSE and halved % 2 == 0:
         halved //= 2

@@ -1,18 +1,17 @@
-"""The judge of a sweep of loads: whether what comes through becomes flat, and near a value.
+"""The judge of a sweep of loads: whether throughput flattens, and whether near a value.
 
-What a sweep of loads shows: a line that becomes flat, one that still rises, or one that falls again.
-
-The model has two phases and is continuous: log y = level - slope * max(0, knee - log x) (Hudson 1966, Fitting
+A sweep shows a curve that flattens, one that still rises, or one that falls again. The model has two phases and is
+continuous: log y = level - slope * max(0, knee - log x) (Hudson 1966, Fitting
 segmented curves whose join points have to be estimated; Hinkley 1971, Inference in two-phase regression). In
-logarithms a line through the origin has the slope 1, and noise that grows with the value is the same everywhere. The
-slope is free where at least two loads lie below the knee; one alone does not tell it from the knee, and it is 1 then.
+logarithms a line through the origin has slope 1, and noise proportional to the value is constant. The slope is fitted
+if at least two loads lie below the knee; a single one cannot separate slope and knee, so the slope is then 1.
 
-The knee is found by least squares of the medians of the loads, over a grid of places between them; the knees whose
-sum of squares is not significantly greater are its interval (the profile of the likelihood, as in Hinkley, section
-3). What is said of the flat part then holds for each of these knees. Its height is the median of its samples, between
-order statistics, which no outlier moves far. Whether it is flat is asked of the rank correlation (Sen 1968, Estimates
-of the regression coefficient based on Kendall's tau): the share by which y still grows with x, d log y / d log x, is
-1 of a line through the origin and 0 of a plateau.
+The knee is found by least squares on the medians of the loads, over a grid of places between them; its interval holds
+the knees whose sum of squares is not significantly greater (profile likelihood, as in Hinkley, section 3). Statements
+about the flat part hold for each of these knees. Its level is the median of its samples, with an interval between
+order statistics, both robust to outliers. Flatness is judged by rank correlation (Sen 1968, Estimates
+of the regression coefficient based on Kendall's tau): the growth of y with x, d log y / d log x, is 1 for a line
+through the origin and 0 for a plateau.
 """
 
 from __future__ import annotations
@@ -43,32 +42,31 @@ if TYPE_CHECKING:
 
 Shape = Literal["plateau", "rises", "falls", "undecided"]
 
-#: Greatest growth of what is called flat: of twice the load 7 % more comes through.
+#: The greatest growth that is called flat: twice the load brings 7 % more throughput.
 FLAT = 0.1
-#: Loads that a flat part has at least: two would be called flat by two equal errors.
+#: The fewest loads in a flat part: two could look flat by two equal errors.
 LEAST_FLAT = 3
-#: Places between two loads that the knee is tried at.
+#: Number of knees tried between two loads.
 _PLACES = 12
-#: Of the chi-squared law with one degree of freedom, with 99 %.
+#: The 99 % quantile of the chi-squared distribution with one degree of freedom.
 _SIGNIFICANT = 6.63
-#: Variance of a median over that of a mean, for normal noise (pi / 2), and the normal law's standard deviation over
-#: its median absolute deviation (Kendall and Stuart, The Advanced Theory of Statistics, 10.11).
+#: Variance of a median over that of a mean, for normal noise (pi / 2), and the standard deviation of a normal
+#: distribution over its median absolute deviation (Kendall and Stuart, The Advanced Theory of Statistics, 10.11).
 _MEDIAN_FACTOR, _MAD_FACTOR = math.pi / 2, 1.4826
 
 
 @dataclass(frozen=True)
 class Curve:
-    """What the samples of a sweep show.
+    """The curve fitted to the samples of a sweep.
 
     Attributes:
-        shape: ``plateau``; ``rises``: up to the greatest load; ``falls``: after it had risen; ``undecided``: the
-            samples do not tell.
-        level: of the flat part, or, where it falls, the greatest that any load reached; with its interval, whose ends
-            are ``None`` where the samples give none.
-        knee: the load at which the line reaches the level; ``None`` where the least load is beyond it already.
-        knee_low: the least knee that the samples do not reject; ``None`` likewise.
-        knee_high: the greatest.
-        growth: of the flat part, d log y / d log x, with its interval.
+        shape: ``plateau``; ``rises``, up to the greatest load; ``falls``, after rising; or ``undecided``, if the
+        samples do not show it.
+        level: the level of the flat part or, if the curve falls, the greatest level of any load; with its interval.
+        knee: the load at which the curve reaches the level; ``None`` if the smallest load is already beyond it.
+        knee_low: the smallest knee that the samples do not reject; ``None`` likewise.
+        knee_high: the greatest such knee.
+        growth: d log y / d log x over the flat part, with its interval.
         flat: the loads of the flat part.
     """
 
@@ -90,19 +88,19 @@ def fit(
     """Fit the two phases.
 
     Args:
-        samples: of each load what came through; loads and samples are positive, at least three loads.
+        samples: throughput by load; loads and samples are positive, and at least three loads.
         low_error: chance that the level is below its interval, between 0 and 0.5.
         high_error: chance that it is above, likewise.
-        shape_error: chance that the shape is named wrongly, likewise.
+        shape_error: chance that the shape is wrong, likewise.
 
     Raises:
-        ValueError: there are fewer than three loads, or one without samples.
+        ValueError: there are fewer than three loads, or one has no samples.
     """
     loads = sorted(samples)
     if len(loads) < LEAST_FLAT or not all(samples[load] for load in loads):
         raise ValueError(f"a curve needs samples of at least {LEAST_FLAT} loads")
     accepted, best = _knees([math.log(load) for load in loads], samples)
-    # Each set of loads that may be the flat part; the one of the best knee decides about the shape.
+    # Each set of loads that may be the flat part; that of the best knee decides the shape.
     sets = list(dict.fromkeys(tuple(x for x in loads if math.log(x) >= at) for at in accepted))
     flat = tuple(x for x in loads if math.log(x) >= best)
     candidates = len(loads) - LEAST_FLAT + 1
@@ -146,7 +144,7 @@ def _shape(growth: Interval) -> Shape:
 def _knees(
     places: Sequence[float], samples: Mapping[float, Sequence[float]]
 ) -> tuple[list[float], float]:
-    """The logarithms of all knees that are not rejected, and of the best one."""
+    """The logarithms of all knees that are not rejected, and that of the best one."""
     groups = [[math.log(value) for value in samples[load]] for load in sorted(samples)]
     heights = [median(group) for group in groups]
     spread = _spread(groups)
@@ -156,7 +154,7 @@ def _knees(
         [places[0], *places], places[: len(places) - LEAST_FLAT + 1], strict=False
     ):
         for step in range(1, _PLACES + 1):
-            # The last one is the load itself, which a sum may miss by a bit, and the flat part its first load then.
+            # The last one is the load itself: a sum might miss it by rounding, and drop it from the flat part.
             knee = right if step == _PLACES else left + (right - left) * step / _PLACES
             tried[knee] = _misfit(knee, places, heights, variances)
     best = min(tried, key=lambda knee: (tried[knee], knee))
@@ -165,11 +163,11 @@ def _knees(
 
 
 def _spread(groups: Sequence[Sequence[float]]) -> float:
-    """The robust standard deviation of samples around the median of their load; a millionth at least."""
+    """The robust standard deviation of samples around the median of their load; at least one millionth."""
     off = [abs(value - median(group)) for group in groups if len(group) > 1 for value in group]
     if not off:
-        return 0.01  # one sample of each load tells nothing of the noise
-    # A median of few is nearer to them than the truth is.
+        return 0.01  # one sample per load says nothing about the noise
+    # Deviations from the median of a few samples are smaller than those from the truth.
     size = len(off) / sum(len(group) > 1 for group in groups)
     return max(1e-6, _MAD_FACTOR * median(off) * math.sqrt(size / (size - 1)))
 
@@ -177,7 +175,7 @@ def _spread(groups: Sequence[Sequence[float]]) -> float:
 def _misfit(
     knee: float, places: Sequence[float], heights: Sequence[float], variances: Sequence[float]
 ) -> float:
-    """The least weighted sum of squares with the knee at a place."""
+    """The smallest weighted sum of squares for a given knee."""
     below = [max(0.0, knee - place) for place in places]
     weights = [1 / variance for variance in variances]
     rising = sum(depth > 0 for depth in below)
@@ -202,7 +200,7 @@ def sen(points: Sequence[tuple[float, float]], error: float) -> Interval:
 
     Args:
         points: x and y; pairs of equal x have no slope and are left out.
-        error: chance that the truth lies below, and that it lies above the interval, each.
+        error: chance that the truth lies below the interval, and the same for above it.
     """
     slopes = sorted(
         (y2 - y1) / (x2 - x1)
@@ -229,12 +227,12 @@ def sen(points: Sequence[tuple[float, float]], error: float) -> Interval:
 
 
 def of_double(growth: float | None) -> str:
-    """How much more comes of twice the load, in words."""
+    """The extra throughput from twice the load, in words."""
     return "any share" if growth is None else f"{100 * (2**growth - 1):.3g} %"
 
 
 def where_flat(curve: Curve) -> str:
-    """Where a plateau is, in words."""
+    """The location of a plateau, in words."""
     flat = f"flat over {len(curve.flat)} loads, to {max(curve.flat):.6g}"
     if curve.knee is None:
         return f"{flat}; already at the least one, {min(curve.flat):.6g}"
@@ -244,24 +242,24 @@ def where_flat(curve: Curve) -> str:
     return f"{flat}, from a knee at {curve.knee:.6g}{between} on"
 
 
-#: Errors where nothing is judged.
+#: Error of each end of an interval that is only described.
 _DESCRIBED = 0.005
 
 
 class PlateauRule(Ending):
-    """Takes every load once in each round, in an order of its own, and judges when all rounds are over.
+    """Takes every load once per round, in random order, and judges when all rounds are over.
 
-    How many samples there are is fixed before, so that nothing is lost to looking. The rounds are spread over the
-    sessions, since the level of a machine moves between them: for a verdict about the level each session's own
-    median has to lie on the same side.
+    The number of samples is fixed in advance, so repeated looks cost nothing. The rounds are spread over the
+    sessions, since a machine's level moves between them: a verdict about the level requires each session's own median
+    to lie on the same side.
 
-    A load that the sender did not offer, although nothing held it back, says nothing about what lies behind the
-    sender: such samples are left out, and where too little is left for a plateau, that is the reason.
+    A load that the sender did not offer, although nothing held it back, says nothing about the path behind the
+    sender: such samples are left out, and if too few are left for a plateau, that is the reason given.
 
     Attributes:
-        point: which load to take next, from 0 on.
-        curve: what the samples showed; ``None`` until sampling ended, or where they are too few.
-        short: the loads that the sender could not offer.
+        point: the index of the next load.
+        curve: the fitted curve; ``None`` until sampling ends, or if the samples are too few.
+        short: the loads that the sender could not offer, with the number of samples.
     """
 
     def __init__(
@@ -279,17 +277,17 @@ class PlateauRule(Ending):
         """Make the rule.
 
         Args:
-            points: how many loads there are, in any order.
-            value: the level that is claimed, in the unit of the samples; ``None``: it is only described.
-            tolerance: how far from it is near, as a share of it.
+            points: the number of loads.
+            value: the claimed level, in the unit of the samples; ``None`` only describes it.
+            tolerance: how far off still counts as near, as a share of the value.
             alpha: greatest chance that a true claim is refuted.
             beta: greatest chance that an untrue claim holds.
             sessions: how many; the rule is `paused` between them.
-            rounds: of all sessions together, at least; each session takes as many as another.
-            seed: of the orders.
+            rounds: the least number of rounds, all sessions together; each session takes the same number.
+            seed: the seed of the random orders.
 
         Raises:
-            ValueError: an argument makes no sense; too few loads show no plateau.
+            ValueError: an argument is invalid, or the loads are too few to show a plateau.
         """
         super().__init__()
         self._points = check_whole("points", points, LEAST_FLAT)
@@ -298,7 +296,7 @@ class PlateauRule(Ending):
         self._alpha, self._beta = check_error("alpha", alpha), check_error("beta", beta)
         self._sessions = check_whole("sessions", sessions, 1)
         self._each = -(-check_whole("rounds", rounds, 1) // self._sessions)
-        self._order = random.Random(seed)  # noqa: S311 - an order, no secret # nosec B311
+        self._order = random.Random(seed)  # noqa: S311 - an order, not a secret # nosec B311
         self._left: list[int] = []
         self._rounds = 0
         self._session = 1
@@ -310,7 +308,7 @@ class PlateauRule(Ending):
 
     @property
     def point(self) -> int:
-        """Which load is next."""
+        """The index of the next load."""
         if not self._left:
             self._left = list(range(self._points))
             self._order.shuffle(self._left)
@@ -327,7 +325,7 @@ class PlateauRule(Ending):
 
     @property
     def paused(self) -> bool:
-        """Whether the session is over and another one is to come."""
+        """Whether the session is over and another one follows."""
         return not self.decided and self._rounds == self._session * self._each
 
     def resume(self) -> None:
@@ -337,25 +335,25 @@ class PlateauRule(Ending):
             self._warm_up = True
 
     def loaded(self, load: float, *, offered: bool = True) -> None:
-        """Say what the next value comes of.
+        """Set the load of the next value.
 
         Args:
-            load: that was asked for; the same of one point, and positive.
-            offered: whether it was offered, or what was sent to held the sender back or lost the most of it; not so
-                where the sender itself could not.
+            load: the requested load; positive, and the same for every sample of a point.
+            offered: whether the sample counts: false if the sender itself could not offer the load, neither held back
+            nor losing most of it on the path.
         """
         self._load = check_positive("the load", load), offered
 
     def add(self, value: float) -> None:
-        """Take the value of the load that `point` named and `loaded` told.
+        """Take a value at the load that `point` named and `loaded` set.
 
         Raises:
-            ValueError: the value is not positive, or the load is not known; after the first round, too few points
-                have different loads.
+            ValueError: the value is not positive, the load is not set or, after the first round, too few points have
+            different loads.
         """
         value = check_positive("a sample", value)
         if self._load is None:
-            raise ValueError("it is not known of which load the sample is")
+            raise ValueError("the load of the sample is not known")
         (load, offered), self._load = self._load, None
         self.resume()
         if self.decided:
@@ -376,7 +374,7 @@ class PlateauRule(Ending):
             self._judge()
 
     def _check_loads(self) -> None:
-        """Refuse points that are not different loads, before all rounds are taken."""
+        """Refuse points with too few different loads, before all rounds are taken."""
         different = len({load for load, _, _ in self._samples} | self.short.keys())
         if different < LEAST_FLAT:
             raise ValueError(
@@ -385,7 +383,7 @@ class PlateauRule(Ending):
             )
 
     def stop(self, cause: Cause, reason: str) -> None:
-        """End the sampling without a decision, if there is none yet; the curve is fitted all the same."""
+        """End the sampling without a decision, if there is none yet; the curve is fitted anyway."""
         if not self.decided:
             self.curve = self._fit()
             self._end("inconclusive", cause, reason)
@@ -412,8 +410,8 @@ class PlateauRule(Ending):
             self._end(
                 "inconclusive",
                 "sender",
-                f"the sender could not offer what it was asked for in {size}, from a load of"
-                f" {min(self.short):.6g} on: nothing is known of what lies behind it{seen}",
+                f"the sender could not offer the requested load in {size}, from a load of"
+                f" {min(self.short):.6g} on: nothing is known about the path behind it{seen}",
             )
         elif curve.shape == "rises":
             self._end(
@@ -426,8 +424,8 @@ class PlateauRule(Ending):
             self._end(
                 "inconclusive",
                 "too close to call",
-                "it is not known whether it is flat: of twice the load between"
-                f" {low} and {high} more comes through",
+                "whether it is flat is undecided: twice the load brings between"
+                f" {low} and {high} more throughput",
             )
         elif curve.shape == "falls":
             decision: Decision = "inconclusive" if self._value is None else "refuted"
@@ -475,7 +473,7 @@ class PlateauRule(Ending):
         elif refuting.high is not None and refuting.high < low:
             decision, agree = "refuted", all(level < low for level in levels)
         else:
-            text = f"the samples do not tell on which side of the band its level lies; {where}"
+            text = f"the samples do not show on which side of the band its level lies; {where}"
             self._end("inconclusive", "too close to call", text)
             return
         if not agree:
@@ -487,7 +485,7 @@ class PlateauRule(Ending):
 
     @property
     def state(self) -> State:
-        """What is known now; the level and its interval once sampling ended."""
+        """The current state; the level and its interval are known once sampling has ended."""
         curve, taken = self.curve, len(self._samples) + sum(self.short.values())
         planned = self._points * self._each * self._sessions
         shown = curve is not None and curve.shape in ("plateau", "falls")
@@ -508,6 +506,6 @@ class PlateauRule(Ending):
 
     @property
     def _errors(self) -> tuple[float, float]:
-        """Of the interval's ends: as of `LimitRule` near a value."""
+        """The errors of the interval's ends, as for `LimitRule.near`."""
         each = _DESCRIBED if self._value is None else max(self._alpha / 2, self._beta)
         return each, each

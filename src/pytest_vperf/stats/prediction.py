@@ -1,12 +1,12 @@
-"""A limit for runs to come, from the figures of a few runs.
+"""A limit for future runs, from the figures of a few runs.
 
-The level of a machine moves by more between runs than samples within a run spread, so the run is the unit: one median
-each. With a handful of them neither the level nor the spread between runs is known well, and both uncertainties
-belong into the limit. That is what a prediction interval is for; a confidence interval of the mean is too narrow for
-a single further run, and a multiple of one run's own spread knows nothing of the other runs.
+A machine's level varies more between runs than samples do within a run, so the run is the unit: one median each. A
+handful of runs determines neither the level nor the spread between runs well, and the limit must account for both
+uncertainties. That is what a prediction interval is for: a confidence interval of the mean is too narrow even for one
+more run, and a multiple of one run's own spread ignores the other runs.
 
-The logarithms of the figures are taken for normal. Times and rates are positive, what disturbs them multiplies them,
-and a limit can not fall below 0 that way.
+The logarithms of the figures are assumed to be normal: times and rates are positive, disturbances multiply them, and
+the limit cannot fall below 0.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
     from pytest_vperf.stats.rule import Side
 
-#: Fewer runs say nothing of their spread: with two, the limit would be some 150 spreads away.
+#: Fewer runs say nothing about their spread: with two, the limit would be some 150 standard deviations away.
 LEAST_RUNS = 3
-#: The limit is no nearer to the figures: the smallest difference that claims resolve, the default tolerance.
+#: The least margin: the smallest difference that claims resolve, the default tolerance.
 RESOLUTION = 0.02
-#: A limit more than so many times away from the figures is none.
+#: A limit more than this many times away from the figures is useless.
 MOST = 10.0
 CONFIDENCE = 0.99
 NEXT_RUNS = 20
@@ -37,14 +37,14 @@ _NODES = 200
 
 @dataclass(frozen=True)
 class Prediction:
-    """What is expected of further runs.
+    """The limit for future runs.
 
     Attributes:
         centre: the geometric mean of the figures, in their unit.
         spread: standard deviation of their logarithms; 0.05 is about 5 %.
-        limit: in the same unit.
+        limit: the limit, in the same unit.
         margin: how far the limit is from the centre on the bad side, relative to the centre.
-        floored: whether the resolution, and not the spread, made the margin.
+        floored: whether the resolution, not the spread, determined the margin.
     """
 
     centre: float
@@ -62,22 +62,22 @@ def predict(
     confidence: float = CONFIDENCE,
     step: float = 0.0,
 ) -> Prediction:
-    """The limit on whose good side the figures of all of the next runs are, with a given probability.
+    """The limit that the figures of all of the next runs meet with a given probability.
 
     It is ``exp(mean ± r s)``, mean and standard deviation s those of the logarithms, r from `factor`. The margin is
-    never less than `RESOLUTION`, and never less than one step of what is measured: figures that happen to be equal,
-    or nearly so, do not show that the next one will be.
+    at least `RESOLUTION`, and at least one step of the measurement: figures that happen to be equal, or nearly so, do
+    not show that the next one will be.
 
     Args:
-        figures: one of each run, positive, at least `LEAST_RUNS`.
+        figures: one per run, positive, at least `LEAST_RUNS`.
         side: ``at_most`` sets the limit above them, ``at_least`` below.
-        next_runs: how many runs it is for.
+        next_runs: the number of future runs.
         confidence: the probability.
-        step: the smallest difference that the measurement shows, in the unit of the figures; 0 where there is none.
+        step: the resolution of the measurement, in the unit of the figures; 0 if unlimited.
 
     Raises:
-        ValueError: too few figures, one that is not positive, figures that differ too much to give a limit of any
-            use, or an argument that makes no sense.
+        ValueError: too few figures, one that is not positive, figures that differ too much for a useful limit, or an
+            invalid argument.
     """
     check_side(side)
     if len(figures) < LEAST_RUNS:
@@ -86,18 +86,18 @@ def predict(
         if not (math.isfinite(figure) and figure > 0):
             raise ValueError(f"a run's figure is {figure!r}, not a positive number")
     logs = [math.log(figure) for figure in figures]
-    # The rounding of equal values must not pass for a spread.
+    # Rounding errors of equal values must not look like spread.
     spread = stdev(logs) if min(figures) < max(figures) else 0.0
     reach = factor(len(figures), next_runs, confidence) * spread
     centre = math.exp(fmean(logs))
     sign = 1 if side == "at_most" else -1
-    # One step below a figure of one step is nothing, which no limit can be: half of it then.
+    # One step below a figure of one step is 0, which cannot be a limit: use half a step then.
     one_step = abs(math.log(max(1 + sign * step / centre, 0.5)))
     floor = max(math.log1p(RESOLUTION), one_step)
     if max(reach, floor) > math.log(MOST):
         raise ValueError(
-            f"{len(figures)} figures that differ so much, from {min(figures):.4g} to {max(figures):.4g}, give a "
-            f"limit more than {MOST:g} times away, which is none: more runs and a quieter machine give a nearer one"
+            f"{len(figures)} figures that differ this much, from {min(figures):.4g} to {max(figures):.4g}, give a "
+            f"limit more than {MOST:g} times away, which is useless: take more runs, on a quieter machine"
         )
     limit = centre * math.exp(sign * max(reach, floor))
     return Prediction(centre, spread, limit, abs(limit / centre - 1), floored=floor > reach)
@@ -105,7 +105,8 @@ def predict(
 
 @functools.lru_cache(maxsize=64)
 def factor(runs: int, next_runs: int, confidence: float) -> float:
-    """How many standard deviations from the mean of some runs a limit is that holds for all of the next ones.
+    """The distance, in standard deviations, from the mean of some runs to a limit that holds for all of the next
+    ones.
 
     The factor r of the one-sided prediction limit for all of m future observations of a normal population (Hahn,
     Additional Factors for Calculating Prediction Intervals for Samples from a Normal Distribution, JASA 65, 1970;
@@ -115,8 +116,8 @@ def factor(runs: int, next_runs: int, confidence: float) -> float:
         P = E[ Phi(r U + Z / sqrt(n))^m ],   Z standard normal, (n - 1) U^2 chi-squared with n - 1 degrees of freedom.
 
     With m = 1 it is t sqrt(1 + 1/n), t Student's quantile. Bonferroni's inequality, the same with a quantile of
-    1 - (1 - P)/m, would be half as much again: what makes limits wide is that s may be too small, which is one chance
-    for all of the m.
+    1 - (1 - P)/m, would be half as much again: limits are wide because s may be too small, and that is a single risk
+    shared by all m.
 
     Args:
         runs: n, at least 2.
@@ -124,7 +125,7 @@ def factor(runs: int, next_runs: int, confidence: float) -> float:
         confidence: P, between 0.5 and 1.
 
     Raises:
-        ValueError: an argument makes no sense.
+        ValueError: an argument is invalid.
     """
     import numpy as np
     from scipy.optimize import brentq
@@ -138,8 +139,8 @@ def factor(runs: int, next_runs: int, confidence: float) -> float:
     degrees = runs - 1
     z, z_weights = np.polynomial.hermite_e.hermegauss(_NODES // 2)
     z_weights = z_weights / z_weights.sum()
-    # Of U the quantiles: the mean over them is an integral over (0, 1). It is taken over w with p = w^4, since at
-    # small p, where s is much too small, the integrand is steepest.
+    # The mean over U is an integral of its quantiles over p in (0, 1). It is taken over w with p = w^4, since the
+    # integrand is steepest at small p, where s is much too small.
     w, w_weights = np.polynomial.legendre.leggauss(_NODES)
     w = (w + 1) / 2
     u = np.sqrt(chi2.ppf(w**4, degrees) / degrees)

@@ -1,11 +1,7 @@
-"""The shape of a judge: a stopping rule that is fed one sample at a time.
+"""The interface of a judge: a stopping rule that takes one sample at a time.
 
-A rule says which arm to sample next, takes the value, and after each one has a `State`. It reads no clock
-and no file; equal seeds and equal values give equal states.
-
-How the sampling of a judge ends: what every rule has of it.
-
-Words and checks that the judges share.
+A rule names the arm to sample next, takes the value, and has a `State` after each one. It reads no clock and no file;
+equal seeds and equal values give equal states. The checks and words that the judges share are also here.
 """
 
 from __future__ import annotations
@@ -19,18 +15,18 @@ from typing import TYPE_CHECKING, Literal, Protocol, SupportsIndex, cast
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Rounds of a sweep, in all sessions together. Of the flat part of six loads, four of them, an interval of 99 % then
-#: lies between the 5th and the 20th of 24 samples.
+#: Rounds of a sweep, all sessions together. If four of its loads are flat, they have 24 samples, and a 99 % interval
+#: lies between the 5th and the 20th.
 ROUNDS = 6
 
 
 class Ending:
-    """A verdict that is open until it is not.
+    """The verdict of a rule, and how its sampling ends.
 
     Attributes:
-        decided: whether sampling is to end.
+        decided: whether sampling is over.
         decision: the verdict; ``inconclusive`` until there is another.
-        cause: of a decided ``inconclusive``, which kind it is.
+        cause: why a decided verdict is ``inconclusive``.
     """
 
     def __init__(self) -> None:
@@ -45,7 +41,7 @@ class Ending:
         return False
 
     def resume(self) -> None:
-        """Nothing to resume, for a rule of one session."""
+        """Do nothing, for a rule of one session."""
 
     def stop(self, cause: Cause, reason: str) -> None:
         """End the sampling without a decision, if there is none yet."""
@@ -58,10 +54,10 @@ class Ending:
 
 
 def check_number(name: str, value: object) -> float:
-    """A finite number, as a float.
+    """Check a finite number, and return it as a float.
 
     Raises:
-        TypeError: it is no number; ``True`` is none, and neither is a text that looks like one.
+        TypeError: it is not a number; ``True`` is not one, nor is a string of digits.
         ValueError: it is not finite.
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
@@ -76,7 +72,7 @@ def check_number(name: str, value: object) -> float:
 
 
 def check_positive(name: str, value: object) -> float:
-    """A positive number, as a float.
+    """Check a positive number, and return it as a float.
 
     Raises:
         TypeError: it is no number.
@@ -89,7 +85,7 @@ def check_positive(name: str, value: object) -> float:
 
 
 def check_share(name: str, value: object, most: float = 1.0) -> float:
-    """A number between 0 and ``most``, both excluded: an error rate, a quantile, a tolerance.
+    """Check a number between 0 and ``most``, both excluded: an error rate, a quantile, a tolerance.
 
     Raises:
         TypeError: it is no number.
@@ -102,7 +98,7 @@ def check_share(name: str, value: object, most: float = 1.0) -> float:
 
 
 def check_error(name: str, value: object) -> float:
-    """An error rate: more than 0, less than 0.5.
+    """Check an error rate: more than 0, less than 0.5.
 
     Raises:
         TypeError: it is no number.
@@ -112,10 +108,10 @@ def check_error(name: str, value: object) -> float:
 
 
 def check_whole(name: str, value: object, least: int = 0) -> int:
-    """A whole number of at least ``least``.
+    """Check a whole number of at least ``least``.
 
     Raises:
-        TypeError: it is no whole number.
+        TypeError: it is not a whole number.
         ValueError: it is less.
     """
     if isinstance(value, bool) or not hasattr(value, "__index__"):
@@ -127,21 +123,23 @@ def check_whole(name: str, value: object, least: int = 0) -> int:
 
 
 def check_edges(name: str, lower: object, upper: object) -> list[float]:
-    """The edges of what is claimed, one or two rising; ``None`` is none.
+    """Check the edges of a claimed range, one or two in ascending order; ``None`` is no edge.
 
     Raises:
-        TypeError: one is no number.
-        ValueError: one is not finite, there is none, or they do not rise.
+        TypeError: one is not a number.
+        ValueError: one is not finite, there is none, or they do not ascend.
     """
     article = "an" if name[0] in "aeiou" else "a"
     edges = [check_number(f"{article} {name}", each) for each in (lower, upper) if each is not None]
     if not edges or edges != sorted(set(edges)):
-        raise ValueError(f"the {name}s are {lower!r} and {upper!r}: not one number, nor two rising")
+        raise ValueError(
+            f"the {name}s are {lower!r} and {upper!r}: neither one number nor two in ascending order"
+        )
     return edges
 
 
 def check_side(side: str) -> None:
-    """Refuse what is no side.
+    """Refuse an invalid side.
 
     Raises:
         ValueError: it is neither ``at_most`` nor ``at_least``.
@@ -156,18 +154,18 @@ def count(number: int, noun: str) -> str:
 
 
 def suspicion(values: Sequence[float], noun: str) -> str:
-    """A warning, for a reason, where all values are the same: real ones vary."""
+    """A warning to append to a reason if all values are identical: real ones vary."""
     if len(values) < 2 or min(values) != max(values):
         return ""
-    return f"; all {count(len(values), noun)} are identical, which a real measurement hardly is"
+    return f"; all {count(len(values), noun)} are identical, which real measurements hardly are"
 
 
 Arm = Literal["a", "b"]
 Side = Literal["at_most", "at_least"]
 Decision = Literal["holds", "refuted", "inconclusive"]
-#: Why nothing was decided: the samples allowed are used up, or would be; the true value lies so near to the threshold
-#: that no affordable number of samples tells; the sessions do not agree; the metric varies more between runs than
-#: the difference asked about; of a sweep, that the sender could not offer the loads, or that there is no plateau yet.
+#: Why nothing was decided: the allowed samples are used up, or would be; the true value is so near the threshold that
+#: no affordable number of samples would tell; the sessions disagree; the metric varies more between runs than the
+#: difference in question; in a sweep, the sender could not offer the loads, or there is no plateau yet.
 Cause = Literal[
     "",
     "budget",
@@ -181,22 +179,22 @@ Cause = Literal[
 
 @dataclass(frozen=True)
 class State:
-    """What is known after the samples so far.
+    """The state of a judge after the samples so far.
 
     Attributes:
-        decided: whether sampling is to stop.
+        decided: whether sampling should stop.
         decision: the verdict if sampling stopped now; ``inconclusive`` until it is decided.
-        reason: one line that says why, in words of samples and interval.
+        reason: why, in one line about samples and interval.
         estimate: the statistic of the samples (of a pair rule: the ratio a/b); ``None`` before two samples.
-        low: lower end of the interval for the estimate; ``None`` where the samples set none, and in rules for which
-            it is work, until sampling ends.
+        low: lower end of the interval for the estimate; ``None`` if unbounded and, in rules where it is expensive,
+        until sampling ends.
         high: upper end.
-        confidence: the level of that interval, e.g. 0.99, all looks together.
-        samples: how many samples (of a pair rule: pairs) the judgement stands on, warm-up not counted.
-        forecast: how many samples in all a decision is expected to need; ``None`` where not known.
-        cause: of a decided ``inconclusive``, which kind it is; empty for every other state.
-        forecast_at_best: the forecast if the truth lies well farther from the threshold than it seems; ``None`` where
-            not known.
+        confidence: the level of that interval, e.g. 0.99, over all looks.
+        samples: the number of judged samples (in a pair rule: pairs), without warm-up.
+        forecast: the expected total number of samples for a decision; ``None`` if unknown.
+        cause: why a decided verdict is ``inconclusive``; empty in every other state.
+        forecast_at_best: the forecast if the truth is well farther from the threshold than it seems; ``None`` if
+        unknown.
     """
 
     decided: bool
@@ -216,7 +214,7 @@ class Rule(Protocol):
     """A sequential judge."""
 
     def next(self) -> Arm:
-        """Which arm to sample next; a rule of one arm says ``"a"``."""
+        """Which arm to sample next; a rule of one arm returns ``"a"``."""
         ...
 
     @property
@@ -225,22 +223,22 @@ class Rule(Protocol):
         ...
 
     def add(self, value: float) -> None:
-        """Take the value of the arm that `next` named.
+        """Take a value of the arm that `next` named.
 
         Raises:
-            ValueError: the value is not finite, or not positive where a ratio is judged.
+            ValueError: the value is not finite or, for a ratio, not positive.
         """
         ...
 
     @property
     def state(self) -> State:
-        """What is known now."""
+        """The current state."""
         ...
 
     def stop(self, cause: Cause, reason: str) -> None:
-        """End the sampling without a decision, with the reason; without effect once it is decided.
+        """End the sampling without a decision, for this reason; no effect once it is decided.
 
-        A rule has no clock: whose time is over says so here, and finds the interval in `state` afterwards.
+        A rule has no clock: a caller that runs out of time stops it, and then finds the interval in `state`.
         """
         ...
 
@@ -254,5 +252,5 @@ class Rule(Protocol):
         ...
 
     def resume(self) -> None:
-        """Begin the next session, whenever it is; without effect where the rule is not paused."""
+        """Begin the next session; no effect if the rule is not paused."""
         ...

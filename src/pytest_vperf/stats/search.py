@@ -1,9 +1,9 @@
-"""The smallest size that something works with, found with few tries, and what was answered on the way.
+"""A search, with few tries, for the smallest size that works, and the answers on the way.
 
-Each try costs a start, so the search goes down by halves to a size that fails, and halves what is between. That
-finds the smallest size where every size above one that works, works too. Nobody has proved that of a kernel, and a
-start may fail by chance, so both sides of the border are tried once more; answers that contradict each other are
-told, and a size counts only where it worked each time it was tried.
+Each try costs a start, so the search halves the size until one fails, and then bisects. That finds the smallest size
+if every size above a working one works too. This is not certain for a kernel, and a start may fail by chance, so both
+sides of the border are tried once more; contradictory answers are reported, and a size counts only if it worked every
+time it was tried.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: By how many sizes the border may be moved up because a size that had worked did not work again.
+#: How many sizes the border may move up because a size did not work again.
 STEPS_UP = 8
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What one try said.
+    """The answer of one try.
 
     Attributes:
         works: whether it worked.
-        words: of a failure what was seen, in a few words.
+        words: how it failed, in a few words.
     """
 
     works: bool
@@ -40,7 +40,7 @@ class Try:
 
 
 class NoSize(Exception):
-    """No size was found; the text says why.
+    """No size was found; the message says why.
 
     Attributes:
         tries: all of them, in order.
@@ -53,10 +53,10 @@ class NoSize(Exception):
 
 @dataclass(frozen=True)
 class Found:
-    """The end of a search.
+    """The result of a search.
 
     Attributes:
-        size: the smallest that worked, each time it was tried.
+        size: the smallest that worked every time it was tried.
         tries: all of them, in order.
     """
 
@@ -65,7 +65,8 @@ class Found:
 
     @property
     def contradictions(self) -> tuple[str, ...]:
-        """Sizes that worked and failed, and those that failed above one that worked; empty where all agree."""
+        """Sizes that both worked and failed, and those that failed above a working one; empty if all answers
+        agree."""
         by_size: dict[int, set[bool]] = {}
         for each in self.tries:
             by_size.setdefault(each.size, set()).add(each.answer.works)
@@ -100,16 +101,15 @@ def smallest(ask: Callable[[int], Answer], top: int, *, guess: int | None = None
 
     Args:
         ask: tries a size.
-        top: a size from 1 on, at which the search begins; the answer is not larger than `STEPS_UP` above it.
-        guess: where the border was before: if it still is, four tries say so.
+        top: the size at which the search begins, at least 1; the answer is at most `STEPS_UP` above it.
+        guess: the previous answer; if it still holds, four tries confirm it.
 
     Returns:
-        the smallest size that works. With answers that never contradict each other that takes at most
-        log2(top) + 5 tries without a guess.
+        the smallest size that works. Without a guess and contradictions, that takes at most log2(top) + 5 tries.
 
     Raises:
         ValueError: ``top`` or ``guess`` is below 1.
-        NoSize: the first size fails already, or none above the border works twice.
+        NoSize: the first size already fails, or none from the border up works twice.
     """
     if top < 1 or (guess is not None and guess < 1):
         raise ValueError(f"sizes are whole numbers from 1 on, not {min(top, guess or top)}")
@@ -125,7 +125,7 @@ def smallest(ask: Callable[[int], Answer], top: int, *, guess: int | None = None
 
 
 def _around(search: _Search, top: int, guess: int | None) -> tuple[int, int]:
-    """A size that fails, 0 being one, and one above it that works."""
+    """A size that fails, with 0 counting as one, and one above it that works."""
     if guess is not None and search.works(guess):
         if guess == 1 or not search.works(guess - 1):
             return guess - 1, guess
@@ -142,13 +142,11 @@ def _around(search: _Search, top: int, guess: int | None) -> tuple[int, int]:
 
 
 def _confirmed(search: _Search, border: int) -> Found:
-    """Try the sizes on both sides of the border again; it moves up to a size that works twice."""
+    """Try the sizes on both sides of the border again, moving it up to a size that works twice."""
     if border > 1:
-        search.works(
-            border - 1
-        )  # should it work now, the two answers are a contradiction, which is told
+        search.works(border - 1)  # if it works now, that is a reported contradiction
     for size in range(border, border + STEPS_UP + 1):
-        # One above the border may not have been tried at all, and is tried twice.
+        # A size above the border may not have been tried yet, so it is tried twice.
         if size != border and not search.works(size):
             continue
         if search.works(size):

@@ -1,7 +1,7 @@
-"""What decisions whose right answer is known say of a judge and a metric: A against A, and against a slower A.
+"""Checks a judge and a metric by decisions with a known answer: A against A, and against a slower A.
 
-With the threshold "no difference", A against A lies exactly on it: the only right answer is ``inconclusive``, and
-each of the two others may be given with probability `SIDE_ERROR` at most. A slower A must be refuted.
+A against A lies exactly on the threshold "no difference": the only right answer is ``inconclusive``, and each of the
+others may occur with a probability of at most `SIDE_ERROR`. A slower A must be refuted.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ if TYPE_CHECKING:
 
 #: Error of each side of an A/A decision: ``refuted`` and ``holds`` are both wrong.
 SIDE_ERROR = 0.01
-#: A/A decisions of a whole self-check.
+#: A/A decisions of a full self-check.
 DECISIONS = 200
-#: For each A/A decision so many are made about a slower A: 60 for 200.
+#: Decisions about a slower A per A/A decision: 60 for 200.
 SLOWER_SHARE = 0.3
-#: The share of the slower ones that must be found.
+#: The share of slower ones that must be found.
 MUST_FIND = 0.95
 #: The chance that a sound metric is called unstable. At 200 decisions it allows 11 wrong ones.
 _FALSE_ALARM = 0.001
 #: Error of each bound on a share.
 _BOUND_ERROR = 0.05
-#: What the bounds must exclude before a metric is called stable: more wrong verdicts than one in ten (200 decisions
-#: with 11 wrong ones just do, and so do 29 without), and fewer slower ones found than four in five.
+#: What the bounds must exclude before a metric is called stable: that more than one in ten verdicts are wrong (11
+#: wrong of 200 just does, as does none of 29), and that fewer than four in five slower ones are found.
 _WRONG_BELOW = 0.10
 _FOUND_ABOVE = 0.80
-#: With so many of them a share below `MUST_FIND` counts by itself.
+#: From this many slower ones on, a share below `MUST_FIND` is enough without its bound.
 _ENOUGH_SLOWER = 20
 
 Finding = Literal["stable", "unstable", "too noisy", "too few"]
 
 
 def most_wrong(decisions: int) -> int:
-    """How many of so many A/A decisions may be wrong in a sound metric: 11 of 200.
+    """How many A/A decisions may be wrong for a sound metric: 11 of 200.
 
     The smallest k with P(Binomial(decisions, 0.02) > k) < 0.001: a one-sided exact binomial test (Conover, Practical
     Nonparametric Statistics, section 3.1) of "a decision is wrong with the promised probability at most", twice
-    `SIDE_ERROR`. Decisions on samples of their own, with coins of their own, are independent enough: given what came
-    before, each errs with that probability at most, so that the number of errors is at most binomial.
+    `SIDE_ERROR`. Decisions on separate samples, with separate coins, are independent enough: given the past, each
+    errs with at most that probability, so the number of errors is at most binomial.
     """
     from scipy.special import bdtrc
 
@@ -52,7 +52,7 @@ def most_wrong(decisions: int) -> int:
 
 
 def share_at_most(count: int, of: int, error: float = _BOUND_ERROR) -> float:
-    """The upper bound of a share, exact (Clopper and Pearson 1934): the truth is above it with that error at most."""
+    """The exact upper bound of a share (Clopper and Pearson 1934): the truth exceeds it with at most that error."""
     from scipy.special import betaincinv
 
     return 1.0 if count >= of else float(betaincinv(count + 1, of - count, 1 - error))
@@ -64,12 +64,13 @@ def share_at_least(count: int, of: int, error: float = _BOUND_ERROR) -> float:
 
 
 def slower_decisions(decisions: int) -> int:
-    """How many decisions about a slower A go with so many A/A decisions."""
+    """The number of decisions about a slower A for a number of A/A decisions."""
     return math.ceil(decisions * SLOWER_SHARE)
 
 
 def order(decisions: int) -> Iterator[bool]:
-    """Of each decision in turn whether it is one about a slower A: spread evenly, so that an early end has both."""
+    """For each decision in turn, whether it is about a slower A: spread evenly, so that an early end has both
+    kinds."""
     slower, asked = slower_decisions(decisions), 0
     for number in range(1, decisions + 1):
         yield False
@@ -80,14 +81,14 @@ def order(decisions: int) -> Iterator[bool]:
 
 @dataclass(frozen=True)
 class Tally:
-    """What a self-check counted.
+    """The counts of a self-check.
 
     Attributes:
         decisions: A/A decisions made.
-        refuted: those of them that were refuted, which is wrong.
+        refuted: those that were refuted, which is wrong.
         held: those that held, which is wrong.
         slower: decisions made about a slower A.
-        found: those of them that were refuted, which is right.
+        found: those that were refuted, which is right.
     """
 
     decisions: int
@@ -98,21 +99,21 @@ class Tally:
 
     @property
     def wrong(self) -> int:
-        """Wrong A/A decisions."""
+        """The number of wrong A/A decisions."""
         return self.refuted + self.held
 
     @property
     def limit(self) -> int:
-        """How many may be wrong."""
+        """How many A/A decisions may be wrong."""
         return most_wrong(self.decisions)
 
     @property
     def finding(self) -> Finding:
-        """What the counts say: the first of these that applies.
+        """The finding: the first of these that applies.
 
         ``unstable``: more wrong A/A decisions than `most_wrong`. ``too noisy``: fewer slower ones found than
-        `MUST_FIND`, of enough or by the upper bound. ``too few``: the bounds do not exclude that one in ten verdicts
-        is wrong, or that one in five slower ones is missed. Else ``stable``.
+        `MUST_FIND`, among enough of them or by the upper bound. ``too few``: the bounds do not exclude that one in
+        ten verdicts is wrong, or that one in five slower ones is missed. Otherwise ``stable``.
         """
         if self.wrong > self.limit:
             return "unstable"
@@ -127,7 +128,7 @@ class Tally:
 
     @property
     def conclusion(self) -> str:
-        """What can be concluded, in one line with its bounds."""
+        """The conclusion in one line, with its bounds."""
         if not self.decisions:
             return "no decision was made"
         wrong = share_at_most(self.wrong, self.decisions)

@@ -1,24 +1,21 @@
-"""How evenly several shared what they had, and who was left behind: of targets that run the same work at once.
+"""How evenly targets that run the same work at once share a host, which were left behind, and what one more costs.
 
 Sources: R. Jain, D. Chiu, W. Hawe, "A Quantitative Measure of Fairness and Discrimination for Resource Allocation in
 Shared Computer Systems", DEC-TR-301, 1984, for the index; J. W. Tukey, "Exploratory Data Analysis", 1977, section 2E,
 for the fences.
 
-What one further of something costs, from a figure that was read as their number grew: a slope with its interval.
-
-What a host has lost to n machines is a sum: each one adds its own share, so what one of them takes too much stays in
-all later readings. The errors of such a series are those of a random walk, and added to them is what others on the
-host take and give back meanwhile. An interval that believes the readings to be independent (that of least squares,
-and Sen's own, 1968) is then far too narrow. So the series is cut into blocks that share no reading. Each block has a
-slope of its own, and these are independent under both kinds of errors:
+The cost of one more target is the slope, with its interval, of readings taken while their number grew. What a host
+has lost to n machines is a sum: each adds its own share, so any excess of one stays in all later readings. The errors
+of such a series are those of a random walk, plus whatever other processes take and give back meanwhile. An interval
+that assumes independent readings (least squares, and Sen's own, 1968) is then far too narrow. So the series is cut
+into blocks that share no reading. Each block has its own slope, and these are independent under both kinds of errors:
 
 - the slope of a block is the median of the slopes of all its pairs of readings (Theil 1950; Sen, JASA 63, 1968),
-  which a reading that is off does not move;
+  which a single bad reading does not move;
 - the estimate is the median of the blocks' slopes, as in the median of means (Nemirovsky and Yudin 1983; Lugosi and
-  Mendelson, Foundations of Computational Mathematics 19, 2019): what somebody else takes once, and keeps, spoils
-  one;
-- the interval lies between two of the blocks' slopes in order of size, and needs nothing of their law but one
-median
+  Mendelson, Foundations of Computational Mathematics 19, 2019): memory that another process takes once, and keeps,
+  spoils only one;
+- the interval lies between two of the sorted slopes, and assumes only that they have a common median
   (David and Nagaraja, Order Statistics, 7.1).
 """
 
@@ -36,33 +33,33 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-#: Blocks at most: with more of them the noise of a reading, which the length of a block divides, counts for more.
+#: The most blocks: with more, blocks are shorter, and the noise of a reading weighs more.
 _BLOCKS = 12
-#: Readings that a block has at least.
+#: The fewest readings in a block.
 _LEAST = 2
 
 
 def growth(numbers: Sequence[float], values: Sequence[float], error: float = 0.05) -> Interval:
-    """What one further costs.
+    """The cost of one more.
 
     Args:
-        numbers: how many there were at each reading, rising.
-        values: what was read, as many; the unit is the answer's.
+        numbers: how many there were at each reading, in ascending order.
+        values: the readings, as many, in the unit of the result.
         error: chance that the truth lies outside of the interval.
 
     Returns:
-        The slope with its interval. There are no bounds where the readings make too few blocks, for an error of 0.05
-        fewer than six: so few slopes exclude nothing at that level.
+        The slope with its interval. There are no bounds if the readings make too few blocks, fewer than six at an
+        error of 0.05: so few slopes exclude nothing at that level.
 
     Raises:
-        ValueError: there are fewer than two readings, not as many values, or the numbers do not rise.
-        TypeError: something is no number.
+        ValueError: there are fewer than two readings, not as many values, or the numbers do not ascend.
+        TypeError: something is not a number.
     """
     check_error("the error", error)
     rising = [check_number("a number", number) for number in numbers]
     read = [check_number("a value", value) for value in values]
     if len(rising) != len(read) or len(rising) < _LEAST:
-        raise ValueError(f"{len(rising)} numbers and {len(read)} values: no slope can be had")
+        raise ValueError(f"{len(rising)} numbers and {len(read)} values: no slope follows")
     if any(later <= earlier for earlier, later in pairwise(rising)):
         raise ValueError("the numbers do not rise")
     count = max(1, min(len(rising) // _LEAST, _BLOCKS))
@@ -75,7 +72,7 @@ def theil_sen(numbers: Sequence[float], values: Sequence[float]) -> float:
     """The median of the slopes between all pairs of readings.
 
     Args:
-        numbers: rising.
+        numbers: in ascending order.
         values: as many, at least two.
     """
     slopes = [
@@ -85,20 +82,20 @@ def theil_sen(numbers: Sequence[float], values: Sequence[float]) -> float:
     return sample_quantile(sorted(slopes), 0.5)
 
 
-#: Tukey's inner fences are so many quartile ranges from the quartiles.
+#: Tukey's inner fences are this many interquartile ranges from the quartiles.
 FENCE = 1.5
-#: Of fewer values nobody can say which one is far from the others: quartiles of three are the three.
+#: Fewer values cannot show which one is far from the others: the quartiles of three are the values themselves.
 FEWEST = 4
 
 
 def jain_index(shares: Sequence[float]) -> float:
-    """Jain's index of fairness, ``(Σx)² / (n·Σx²)``: 1 where all have the same, 1/n where one has everything.
+    """Jain's index of fairness, ``(Σx)² / (n·Σx²)``: 1 if all have the same, 1/n if one has everything.
 
-    It has no unit, and does not change where all shares grow alike. ``k`` of ``n`` that share evenly while the others
-    have nothing make k/n.
+    It has no unit and does not depend on scale. If ``k`` of ``n`` share evenly and the others have nothing, it is
+    k/n.
 
     Args:
-        shares: what each had, e.g. its rate of work; more is more. At least one, none negative, not all 0.
+        shares: what each had, e.g. its rate of work. At least one, none negative, not all 0.
 
     Raises:
         ValueError: there is none, one is negative or not finite, or all are 0.
@@ -110,7 +107,7 @@ def jain_index(shares: Sequence[float]) -> float:
     greatest = max(values)
     parts = [
         value / greatest for value in values
-    ]  # squares of what is very large or small would not be finite
+    ]  # squares of extreme values would overflow or vanish
     index = math.fsum(parts) ** 2 / (len(parts) * math.fsum(part * part for part in parts))
     return min(1.0, max(1 / len(parts), index))
 
@@ -118,16 +115,16 @@ def jain_index(shares: Sequence[float]) -> float:
 def stragglers(
     figures: Sequence[float], *, direction: Literal["lower", "higher"]
 ) -> tuple[int, ...]:
-    """Which ones were left behind: beyond Tukey's inner fence on the bad side, of the logarithms.
+    """Which ones were left behind: beyond Tukey's inner fence on the bad side, in logarithms.
 
-    Of logarithms, since times are skewed and a rate is one over a time: the same ones are left behind by either.
+    Times are skewed, and a rate is the reciprocal of a time: in logarithms both give the same answer.
 
     Args:
-        figures: of each, e.g. its time; all positive.
-        direction: which direction is the good one.
+        figures: one of each, e.g. its time; all positive.
+        direction: which direction is better.
 
     Returns:
-        Their places in ``figures``; none where there are fewer than `FEWEST`.
+        Their indices in ``figures``; none if there are fewer than `FEWEST`.
 
     Raises:
         ValueError: a figure is not positive or not finite.
@@ -143,9 +140,9 @@ def stragglers(
 
 
 def worst_over_median(figures: Sequence[float], *, direction: Literal["lower", "higher"]) -> float:
-    """How many times worse the worst one is than the middle one: at least 1.
+    """How many times worse the worst is than the median: at least 1.
 
-    Of times the longest over the median; of rates the median over the least.
+    For times, the longest over the median; for rates, the median over the smallest.
 
     Raises:
         ValueError: there is none, or a figure is not positive or not finite.

@@ -1,7 +1,6 @@
-"""What must agree inside a threshold file beyond the form of each value.
+"""Consistency checks of a threshold file that go beyond the form of each value.
 
-It works on the data as it was read, and passes over what is not in its form: that is `schema.check`'s to report,
-and one mistake must not hide another.
+They work on the raw data and skip malformed values, which `schema.check` reports: one mistake must not hide another.
 """
 
 from __future__ import annotations
@@ -21,7 +20,8 @@ if TYPE_CHECKING:
 
     from pytest_vperf.thresholds.text_file import DataPath
 
-#: Names of the figures behind a limit; behind a comparison they are free, as they name what is compared.
+#: Names allowed for the published figures behind a limit; behind a comparison any name is allowed, as it says what
+#: was compared.
 _STATISTICS = ("min", "max", "mean", "median", "stddev", "value")
 _STATISTIC = re.compile(rf"{'|'.join(_STATISTICS)}|p[0-9.]+|run_[0-9]+")
 
@@ -33,7 +33,7 @@ CALIBRATED = ".calibrated"
 
 
 def disagreements(data: object, stem: str) -> Iterator[Problem]:
-    """What does not agree.
+    """Yield the inconsistencies of a file.
 
     Args:
         data: the file's data.
@@ -63,18 +63,18 @@ def disagreements(data: object, stem: str) -> Iterator[Problem]:
                 message = f"is not from a calibration; write it in {profile}.yaml"
                 yield Problem(("claims", claim), message, at_key=True)
     for one, other in _overlaps(claims):
-        message = f"fits names that {shown(other)} fits too, so that neither is the nearer one"
+        message = f"matches names that {shown(other)} matches too, so neither is more specific"
         yield Problem(("claims", one), message, at_key=True)
 
 
 def _criteria(path: DataPath, claim: dict[str, Any]) -> Iterator[Problem]:
-    """Exactly one criterion, and with it what belongs to it."""
+    """A claim has exactly one criterion, and only the keys that go with it."""
     given = [key for key in claim if key in CRITERIA]
     if len(given) > 1:
         message = f"a claim has one criterion, and this has {_list(given)}"
         yield Problem((*path, given[1]), message, at_key=True)
     elif not given and set(claim) <= set(ClaimPart.model_fields):
-        # Else the misspelt key is reported, and is likely to be the criterion.
+        # An unknown key is reported as such, and is probably the misspelt criterion.
         yield Problem(path, f"needs one of {_list(list(CRITERIA), 'or')}", at_key=True)
     for key in ("ratio", "overhead"):
         sides = claim.get(key)
@@ -99,14 +99,16 @@ def _tolerance(path: DataPath, claim: dict[str, Any]) -> Iterator[Problem]:
     place = (*path, "judge", "tolerance")
     own = next((key for key in ("near", "saturates") if "tolerance" in _mapping(claim, key)), None)
     if own:
-        yield Problem(place, f"{own} has a tolerance of its own: give one of them", at_key=True)
+        yield Problem(place, f"{own} already has a tolerance: give one of them", at_key=True)
     elif given and not {"near", "saturates", "no_worse"} & set(given):
-        message = f"belongs to near, saturates and no_worse; the figure of {given[0]} is widened by nothing"
+        message = (
+            f"belongs to near, saturates and no_worse; the figure of {given[0]} is not widened"
+        )
         yield Problem(place, message, at_key=True)
 
 
 def _dimensions(path: DataPath, claim: dict[str, Any]) -> Iterator[Problem]:
-    """Published figures measure what the limit measures."""
+    """Published figures have the dimension of the limit."""
     near, level = _mapping(claim, "near").get("value"), _mapping(claim, "saturates").get("near")
     values = (claim.get("at_most"), claim.get("at_least"), near, level)
     limit = next((each for each in map(_written, values) if each), None)
@@ -132,7 +134,7 @@ def _dimensions(path: DataPath, claim: dict[str, Any]) -> Iterator[Problem]:
 
 
 def _source(path: DataPath, claim: dict[str, Any]) -> Iterator[Problem]:
-    """A threshold comes from a document or from a calibration, and what belongs to the other is not there."""
+    """A threshold comes from a document or from a calibration, and has no keys of the other."""
     if not isinstance(source := claim.get("source"), dict):
         return
     place = (*path, "source")
@@ -142,7 +144,7 @@ def _source(path: DataPath, claim: dict[str, Any]) -> Iterator[Problem]:
         return
     for key in ("document", "section", "published", "also", "rule"):
         if key in source:
-            message = "belongs to a published figure, and calibrated says that this is none"
+            message = "belongs to a published figure, and this limit is calibrated"
             yield Problem((*place, key), message, at_key=True)
     place = (*place, "calibrated")
     sides = [key for key in ("at_most", "at_least") if key in claim]
@@ -163,7 +165,7 @@ def _source(path: DataPath, claim: dict[str, Any]) -> Iterator[Problem]:
 
 
 def _mapping(data: object, key: str) -> dict[str, Any]:
-    """A mapping inside a mapping; an empty one where it is something else."""
+    """The mapping under a key; empty if there is none."""
     value = data.get(key) if isinstance(data, dict) else None
     return value if isinstance(value, dict) else {}
 
@@ -183,7 +185,7 @@ def _unit(value: object) -> str | None:
 
 
 def _overlaps(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Pairs of names with a ``*`` that some claim's name fits both, found without comparing all with all."""
+    """Pairs of names with a ``*`` that could both match one claim, found without comparing every pair."""
     seen: dict[tuple[int, tuple[str, ...]], str] = {}
     for name in names:
         words = name.split(".")
@@ -191,7 +193,7 @@ def _overlaps(names: Iterable[str]) -> Iterator[tuple[str, str]]:
             continue
         star = words.index("*")
         for place in range(len(words)):
-            # One word of this name, and the star of the other, become free too.
+            # Two such names overlap if they become equal when each also has a star where the other has one.
             free = tuple("*" if i in (star, place) else word for i, word in enumerate(words))
             if place != star and (place, free) in seen:
                 yield name, seen[place, free]

@@ -1,6 +1,6 @@
-"""What a claim asserts about its samples, with the threshold in it.
+"""What a claim asserts about its samples, including the threshold.
 
-One criterion is one class here, its key in `schema.CRITERIA`, and its rule in `pytest_vperf.claims.judgement`.
+A criterion is a class here, a key in `schema.CRITERIA`, and a rule in `pytest_vperf.claims.judgement`.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ Side = Literal["at_most", "at_least"]
 #: How the sides are written.
 SIGNS: Mapping[Side, str] = {"at_most": "≤", "at_least": "≥"}
 
-#: ``median`` or a percentile: ``p1`` to ``p99``, with a fraction such as ``p99.9`` where that is meant.
+#: ``median`` or a percentile: ``p1`` to ``p99``, optionally with a fraction, such as ``p99.9``.
 Statistic = str
 
 STATISTIC = re.compile(r"median|p[1-9][0-9]?(?:\.[0-9]{1,3})?")
 
 
 def quantile(statistic: Statistic) -> float:
-    """Which quantile a statistic is: 0.5 of ``median``, 0.999 of ``p99.9``.
+    """The quantile of a statistic: 0.5 for ``median``, 0.999 for ``p99.9``.
 
     Raises:
         ValueError: it is neither ``median`` nor a percentile.
@@ -40,27 +40,27 @@ def quantile(statistic: Statistic) -> float:
 
 @dataclass(frozen=True)
 class Criterion:
-    """What a claim asserts; its text says it for people.
+    """What a claim asserts; ``str()`` gives it in readable form.
 
     Attributes:
         method: the method of ``Claim`` that judges it; ``None`` where any does.
-        rule: the name of the statistical rule that judges it; empty where none does, or that of a sweep.
+        rule: the name of the statistical rule that judges it; empty if none does, or if it judges a sweep.
     """
 
     method: ClassVar[Literal["holds", "compares", "near", "saturates"] | None]
     rule: ClassVar[str] = ""
 
-    # Cached properties are those that a field of a criterion may take the place of; it needs field(), or has the
-    # property as its default.
+    # Properties that a subclass may replace by a field are cached ones; such a field needs field(), or it would have
+    # the property as its default.
 
     @cached_property
     def side(self) -> Side | None:
-        """On which side of the figure the estimate has to stay; ``None`` where both are bad, or nothing is."""
+        """The side of the figure on which the estimate has to stay; ``None`` if both sides are bad, or neither."""
         return None
 
     @cached_property
     def direction(self) -> Literal["lower", "higher", ""]:
-        """The direction of the metric that has this good side; empty where every metric will do."""
+        """The direction that a metric must have to fit this side; empty if any metric fits."""
         return "lower" if self.side == "at_most" else "higher" if self.side else ""
 
     @property
@@ -74,12 +74,12 @@ class Criterion:
 
     @cached_property
     def unit(self) -> str | None:
-        """The unit of the samples; ``None`` where they are of two things, whose ratio has none."""
+        """The unit of the samples; ``None`` for a comparison, whose ratio has none."""
         return self._against.unit if isinstance(self._against, Quantity) else None
 
     @property
     def statistic(self) -> Statistic:
-        """Which quantile of the samples, or of their ratios, is held against the figure."""
+        """The quantile of the samples, or of their ratios, that is held against the figure."""
         return "median"
 
     @property
@@ -89,7 +89,7 @@ class Criterion:
 
     @property
     def tolerance(self) -> float | None:
-        """By which share the figure is widened: 0.02 is 2 %; ``None`` where the claim leaves it to the plan."""
+        """How far the figure is widened, as a share: 0.02 is 2 %; ``None`` if the claim leaves it to the plan."""
         return 0.0
 
     @cached_property
@@ -99,26 +99,26 @@ class Criterion:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What the rule has to know of the criterion, by name."""
+        """The criterion's arguments for its rule, by name."""
         return {"threshold": self.figure, "side": self.side}
 
     @property
     def compares(self) -> bool:
-        """Whether it is about two things."""
+        """Whether it compares two metrics."""
         return self.method in ("compares", "near")
 
     @property
     def is_absolute(self) -> bool:
-        """Whether it holds one thing against a figure, which is judged in several sessions."""
+        """Whether it holds one metric against a figure; such a claim is judged in several sessions."""
         return self.unit is not None and not self.reason
 
     @property
     def is_limit(self) -> bool:
-        """Whether that figure has a good side, as what a calibration makes has."""
+        """Whether it is absolute and has a good side, like the limits that a calibration makes."""
         return self.is_absolute and self.side is not None
 
     def settled(self, tolerance: float | None) -> Criterion:
-        """The criterion with this tolerance in it; as it is, where it has none or one of its own."""
+        """The criterion with this tolerance filled in, if it leaves its tolerance to the plan."""
         settings: dict[str, Any] = {"tolerance": tolerance}
         return replace(self, **settings) if self.tolerance is None else self
 
@@ -160,7 +160,7 @@ class Ratio(_OneSided):
     Attributes:
         side: ``at_most`` or ``at_least``.
         threshold: the ratio, a positive number; an overhead of 2 % is a ratio of at most 1.02.
-        overhead: written as an overhead, and shown as one.
+        overhead: whether it was written as an overhead, and is shown as one.
     """
 
     threshold: float
@@ -248,7 +248,7 @@ class NoWorse(Criterion):
 
     Attributes:
         direction: the direction of the metric.
-        tolerance: how much worse counts as no worse: 0.02 is 2 %; ``None`` where the plan has not said yet.
+        tolerance: how much worse counts as no worse: 0.02 is 2 %; ``None`` until the plan has set it.
     """
 
     direction: Literal["lower", "higher"] = field()
@@ -259,14 +259,14 @@ class NoWorse(Criterion):
 
     @property
     def side(self) -> Side:
-        """On which side of `threshold` the ratio has to stay."""
+        """The side of `threshold` on which the ratio has to stay."""
         return "at_most" if self.direction == "lower" else "at_least"
 
     @property
     def threshold(self) -> float:
-        """The worst ratio, candidate over baseline: 1.02 at 2 %, and 1/1.02 where higher is better.
+        """The worst allowed ratio, candidate over baseline: 1.02 at 2 %, or 1/1.02 if higher is better.
 
-        Where higher is better the inverse of the metric is judged, so that a change and its inverse weigh the same.
+        The reciprocal makes a change and its inverse weigh the same.
 
         Raises:
             ValueError: the tolerance is not known yet.
@@ -277,12 +277,12 @@ class NoWorse(Criterion):
 
     @property
     def figure(self) -> float:
-        """The worst ratio; as `threshold`."""
+        """The worst allowed ratio, `threshold`."""
         return self.threshold
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Those of a limit, and the distance from it that matters."""
+        """The arguments of a limit, and the smallest change that matters, as a logarithm."""
         return {**super().arguments, "effect": math.log1p(self.tolerance or 0.0)}
 
     def __str__(self) -> str:
@@ -293,7 +293,7 @@ class NoWorse(Criterion):
 
 @dataclass(frozen=True)
 class Unknown(Criterion):
-    """The document names the case but gives no figure: it is measured and reported, and judged by nothing.
+    """The document names the case but gives no figure: it is measured and reported, but not judged.
 
     Attributes:
         reason: what the document does not say.

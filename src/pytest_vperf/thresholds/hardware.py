@@ -1,4 +1,4 @@
-"""By which profiles a run judges: those named with ``--hw``, or those that fit this machine."""
+"""The profiles a run judges by: the one named with ``--hw``, or the one that fits this machine."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class HardwareError(Exception):
 
 
 def no_profile(name: str, known: Sequence[str], hint: str = "") -> str:
-    """What is said of a profile that there is not.
+    """The message about a profile that does not exist.
 
     Args:
-        name: what was asked for.
-        known: what may be.
-        hint: what was meant, instead of the likeliest of those.
+        name: the requested profile.
+        known: the existing ones.
+        hint: replaces the suggestion of the most similar name.
     """
     there = ", ".join(known)
     return (
@@ -37,11 +37,11 @@ def no_profile(name: str, known: Sequence[str], hint: str = "") -> str:
 
 
 class UnknownClaim(LookupError):
-    """No profile at all has a threshold for a claim: its name is wrong, or no file was read.
+    """No profile has a threshold for a claim: its name is wrong, or no file was read.
 
     Attributes:
         name: the claim.
-        nearest: names that are like it, the likeliest first.
+        nearest: similar names, the most similar first.
     """
 
     def __init__(self, name: str, near: tuple[str, ...], folders: Iterable[str]) -> None:
@@ -58,11 +58,11 @@ class Selection:
     """The profiles of a run.
 
     Attributes:
-        profiles: those that judge, the most specific first, ``any`` last.
-        named: whether the first was asked for by name, rather than found by the fingerprint.
-        mismatches: what of this machine does not fit the named profile.
-        remote: the other machine that targets are on, as people name it; its fingerprint is not known here.
-        known: all profiles by name, also those that do not judge.
+        profiles: those used for judging, the most specific first, ``any`` last.
+        named: whether the first was requested by name rather than found by the fingerprint.
+        mismatches: how this machine differs from the named profile.
+        remote: the readable name of the remote machine that targets run on; its fingerprint is not known here.
+        known: all profiles by name, including those not used for judging.
     """
 
     profiles: tuple[HardwareProfile, ...]
@@ -75,7 +75,7 @@ class Selection:
         """The threshold of a claim in the first profile that has one.
 
         Returns:
-            ``None`` where only profiles of other hardware have one: the claim is not comparable here.
+            ``None`` if only profiles for other hardware have one: the claim is not comparable here.
 
         Raises:
             UnknownClaim: no profile has one.
@@ -103,7 +103,7 @@ class Selection:
             return f"{names} (by fingerprint)"
         if not self.mismatches:
             return f"{names} (named)"
-        return f"{names} (named; this machine is another one: {'; '.join(self.mismatches)})"
+        return f"{names} (named; this machine differs: {'; '.join(self.mismatches)})"
 
     @property
     def _all(self) -> tuple[HardwareProfile, ...]:
@@ -120,10 +120,10 @@ def select(
     """Choose the profiles of a run.
 
     Args:
-        profiles: all there are, by name.
-        hw: a name, or ``auto`` for the profile that fits the machine by most conditions. ``any`` is always added.
+        profiles: all existing ones, by name.
+        hw: a name, or ``auto`` for the profile that fits the machine by the most conditions. ``any`` is always added.
         fingerprint: the machine.
-        remote: the other machine that targets are on; this one's fingerprint says nothing of it then.
+        remote: the remote machine that targets run on; ``fingerprint`` is then not its own, and is not matched.
 
     Raises:
         HardwareError: there is no such profile, or ``auto`` finds two that fit equally well.

@@ -1,7 +1,7 @@
-"""The settings a judge works with: their names and defaults, and how each is read from a text or a number.
+"""The judge's settings: their names and defaults, and how each is parsed from a text or a number.
 
-One reading serves threshold files, markers, options and ini settings; each of them says where a value stands.
-Nothing here imports pint before a value with a unit is given.
+Threshold files, markers, options and ini settings share these parsers, and each adds where its value comes from. Pint
+is imported only for a value with a unit, since it is slow to import.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 MIN_CHANCE, MAX_CHANCE = 1e-6, 0.2
-#: Fewer than four pairs hardly ever decide. A million is hours of the shortest samples.
+#: Fewer than four pairs hardly ever decide; a million take hours even with the shortest samples.
 MIN_PAIRS, MAX_PAIRS = 4, 1_000_000
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A value, and where it comes from.
+    """A value and its origin.
 
     Attributes:
         value: the tolerance as a ratio (0.02 is 2 %), a chance, a count, or seconds.
@@ -38,7 +38,7 @@ def read_tolerance(value: object) -> float:
     """Read ``"2 %"``, ``"0.02"`` or ``0.02``.
 
     Raises:
-        ValueError: it is no percentage or ratio, or not between 0 and 100 %.
+        ValueError: it is not a percentage or ratio, or not between 0 and 100 %.
     """
     number = _share(value, "a percentage or ratio such as '2 %' or 0.02")
     if not 0 < number < 1:
@@ -52,7 +52,7 @@ def read_chance(value: object) -> float:
     """Read the chance of a wrong verdict, such as ``0.01`` or ``"1 %"``.
 
     Raises:
-        ValueError: it is no number, or not between `MIN_CHANCE` and `MAX_CHANCE`.
+        ValueError: it is not a number, or not between `MIN_CHANCE` and `MAX_CHANCE`.
     """
     number = _share(value, "a chance such as 0.01")
     if not MIN_CHANCE <= number <= MAX_CHANCE:
@@ -67,7 +67,7 @@ def read_pairs(value: object) -> int:
     """Read a number of pairs.
 
     Raises:
-        ValueError: it is no whole number, or not between `MIN_PAIRS` and `MAX_PAIRS`.
+        ValueError: it is not a whole number, or not between `MIN_PAIRS` and `MAX_PAIRS`.
     """
     text = value.strip() if isinstance(value, str) else value
     if isinstance(text, str) and re.fullmatch(r"[0-9]{1,18}", text):
@@ -83,7 +83,7 @@ def read_seconds(value: object) -> float:
     """Read a time such as ``"60 s"`` or ``"2 min"``.
 
     Raises:
-        ValueError: it is no time with a unit, or not more than nothing.
+        ValueError: it is not a time with a unit, or not more than 0.
     """
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         raise ValueError(f"{value} needs a unit, e.g. {value} s")
@@ -97,12 +97,12 @@ def read_seconds(value: object) -> float:
     except QuantityError as error:
         raise ValueError(f"{shown(value)} is not {wanted}: {error}") from None
     if seconds <= 0:
-        raise ValueError(f"{shown(value)} is not more than nothing")
+        raise ValueError(f"{shown(value)} is not more than 0")
     return seconds
 
 
 def _share(value: object, wanted: str) -> float:
-    """A plain number as it is, a percentage as the ratio it means."""
+    """The value as a ratio: a plain number as it is, a percentage divided by 100."""
     number = math.nan
     if isinstance(value, str):
         from pytest_vperf.quantity import Quantity, QuantityError
@@ -120,7 +120,7 @@ def _share(value: object, wanted: str) -> float:
     return number
 
 
-#: Every setting by its key, which is the same everywhere, with its default.
+#: The default of every setting, by the key used everywhere.
 DEFAULTS: Mapping[str, float] = {
     "tolerance": 0.02,
     "alpha": 0.01,
@@ -146,6 +146,6 @@ def read(key: str, value: object) -> float:
         value: a text or a number.
 
     Raises:
-        ValueError: the value is not understood or out of range; the text says what it must be.
+        ValueError: the value is invalid or out of range; the message says what it must be.
     """
     return _READERS[key](value)

@@ -1,4 +1,4 @@
-"""Which machines a profile is for: the conditions of its ``match`` and how each is held against a fingerprint."""
+"""Which machines a profile is for: the conditions of its ``match``, and how each is checked against a fingerprint."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class Comparison:
 
         Args:
             text: what was written.
-            example: a good one, for the message; its unit's dimension is the one that is asked for.
+            example: a valid one, for the message; the text must have the dimension of its unit.
 
         Raises:
-            QuantityError: it is none, or it measures something else.
+            QuantityError: it is not a comparison, or has another dimension.
         """
         ends = text.split("..")
         if len(ends) == 2:
@@ -82,7 +82,7 @@ def _quantity(text: str, whole: str, example: str) -> Quantity:
 
 @dataclass(frozen=True)
 class Match:
-    """The conditions of a profile; what is ``None`` is not asked for. All must fit.
+    """The conditions of a profile, all of which must fit; ``None`` is no condition.
 
     Attributes:
         cpu_model: a part of the processor's name, such as ``E3-1240 v3``. Case, repeated spaces, ``(R)``,
@@ -103,14 +103,14 @@ class Match:
 
     @property
     def size(self) -> int:
-        """How many conditions there are."""
+        """The number of conditions."""
         return sum(getattr(self, each.name) is not None for each in fields(self))
 
     def mismatches(self, machine: Fingerprint) -> tuple[str, ...]:
-        """What does not fit, one line each: ``logical_cpus is 2, not 8``. Empty for a machine that fits."""
+        """The conditions that fail, one line each: ``logical_cpus is 2, not 8``. Empty for a machine that fits."""
         found = []
         if machine.emulated and self.size:
-            # Whatever it calls itself, its times are not those of the hardware.
+            # Whatever processor it reports, its timings are not those of the hardware.
             found.append("the machine is emulated")
         if self.cpu_model is not None and _folded(self.cpu_model) not in _folded(machine.cpu_model):
             found.append(f"cpu_model is {machine.cpu_model!r}, not {self.cpu_model!r}")
@@ -135,7 +135,7 @@ def _plain(number: int | None) -> Quantity | None:
 
 
 def _folded(model: str) -> str:
-    """A processor's name as it is compared; with spaces at the ends, so that only whole words are found."""
+    """A processor's name, normalised for comparison, between spaces so that only whole words match."""
     text = re.sub(r"\((?:r|tm)\)|®|™|\bcpu\b", " ", model.lower())
     return f" {' '.join(text.split())} "
 

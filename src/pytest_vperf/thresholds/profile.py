@@ -1,9 +1,8 @@
-"""Threshold files, ``NAME.yaml``: what a claim is held against on one kind of hardware, and where that comes from.
+"""Threshold files, ``NAME.yaml``: the thresholds of claims on one kind of hardware, and their sources.
 
-A file is right as a whole or refused as a whole, with all that is wrong with it (design rule 2). The limits that a
-calibration made are in a file of their own, ``NAME.calibrated.yaml``, and count where ``NAME.yaml`` has no figure.
-
-Where a threshold comes from: a document that publishes it, or a calibration.
+A file with any mistake is refused as a whole, and all its mistakes are listed (design rule 2). A threshold's source
+is a document that publishes it, or a calibration. Calibrated limits are in a file of their own,
+``NAME.calibrated.yaml``, and count where ``NAME.yaml`` has no figure.
 """
 
 from __future__ import annotations
@@ -46,15 +45,15 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Calibration:
-    """The runs on one machine that a limit was made from; its figures as the file has them.
+    """The runs on one machine that a limit was derived from, with the figures as written in the file.
 
     Attributes:
         date: of the last run, ISO 8601.
-        figures: one of each run.
+        figures: one per run.
         margin: how far the limit is from them.
         confidence: the probability that the next runs are within the limit.
-        next_runs: how many.
-        noisy: what made the machine noisy; empty where it was quiet.
+        next_runs: the number of those runs.
+        noisy: what made the machine noisy; empty if it was quiet.
     """
 
     date: str
@@ -77,13 +76,13 @@ class Source:
     """The provenance of a threshold.
 
     Attributes:
-        document: the publication; empty where the threshold is from a calibration.
-        section: where in it; may be empty.
+        document: the publication; empty if the threshold comes from a calibration.
+        section: the place in the document; may be empty.
         published: its figures by name.
-        written: the same figures, exactly as the file has them.
-        also: what is published beside them and measures something else, exactly as the file has it.
+        written: the same figures, exactly as written in the file.
+        also: figures of other metrics published with them, exactly as written in the file.
         rule: how the threshold follows from the published figures; may be empty.
-        calibration: the runs that the threshold was made from; ``None`` where it is published.
+        calibration: the runs that the threshold was derived from; ``None`` if it was published.
     """
 
     document: str
@@ -111,10 +110,10 @@ class Threshold:
         name: the claim's.
         criterion: what it asserts, the figure included.
         summary: the claim as a sentence; may be empty.
-        source: where the figure comes from; ``None`` where the file does not say.
+        source: where the figure comes from; ``None`` if the file does not say.
         profile: the profile's name.
         location: file and line, e.g. ``thresholds/type1.yaml:12``.
-        judge: what the file says of how it is judged, see `pytest_vperf.thresholds.judge`; for this claim or for all.
+        judge: the file's settings for this claim or for all, see `pytest_vperf.thresholds.judge`.
     """
 
     name: str
@@ -134,7 +133,7 @@ class Threshold:
 
 
 def stands_for(pattern: str, text: str) -> bool:
-    """Whether a claim's name in a threshold file, in which ``*`` stands for one word, stands for a text."""
+    """Whether a claim's name in a threshold file, in which ``*`` stands for one word, matches a text."""
     return bool(re.fullmatch(re.escape(pattern).replace(r"\*", r"[^.\s]+"), text))
 
 
@@ -161,17 +160,17 @@ class HardwareProfile:
     def find(self, claim: str) -> Threshold | None:
         """The threshold of a claim, under the claim's own name.
 
-        The exact name counts before one in which ``*`` stands for one word.
+        The exact name takes precedence over one in which ``*`` stands for one word.
         """
         entry = self.entry(claim)
         return None if entry is None else replace(self.claims[entry], name=claim)
 
     def entry(self, claim: str) -> str | None:
-        """The name under which the file has a claim: its own, or one with ``*``; ``None`` where it has none."""
+        """The name under which the file lists a claim: its own, or one with ``*``; ``None`` if it does not."""
         if claim in self.claims:
             return claim
         for name in self.claims:
-            # Two patterns that fit one name are refused when the file is read.
+            # Two patterns that match one name were refused when the file was read.
             if "*" in name and stands_for(name, claim):
                 return name
         return None
@@ -202,7 +201,7 @@ def load_profile(path: Path) -> HardwareProfile:
     source = read_yaml(path, shown_path(path))
     content, problems = schema.check(source.data)
     problems += disagreements(source.data, path.stem)
-    # What could not be read is no value to complain about once more.
+    # Do not report a value again that could not even be read.
     unread = {each.path for each in source.problems}
     problems = [
         each
@@ -227,12 +226,12 @@ def load_profile(path: Path) -> HardwareProfile:
 
 
 def load_profiles(folders: Sequence[Path]) -> dict[str, HardwareProfile]:
-    """Read all threshold files of some folders; of equal names those in the earlier folder count.
+    """Read all threshold files of some folders; of profiles with the same name, the one in the earlier folder counts.
 
-    A folder that does not exist has none.
+    A folder that does not exist is skipped.
 
     Raises:
-        ThresholdError: a file is wrong, or a folder cannot be read; the problems of all files.
+        ThresholdError: a file is wrong, or a folder cannot be read; the message lists the problems of all files.
     """
     profiles: dict[str, HardwareProfile] = {}
     earlier: set[str] = set()
@@ -248,7 +247,7 @@ def load_profiles(folders: Sequence[Path]) -> dict[str, HardwareProfile]:
         here: set[str] = set()
         for path in files:  # NAME.calibrated.yaml comes before NAME.yaml
             if path.suffix == ".yml" and not path.name.startswith("."):
-                # It would be left out without a word otherwise.
+                # It would be ignored silently otherwise.
                 lines.append(f"{shown_path(path)}: a threshold file's name ends in .yaml, not .yml")
             name = path.stem.removesuffix(CALIBRATED)
             if path.suffix != ".yaml" or path.name.startswith(".") or name in earlier:
@@ -268,13 +267,13 @@ def load_profiles(folders: Sequence[Path]) -> dict[str, HardwareProfile]:
 
 
 def shipped_folder() -> Path | None:
-    """The folder of threshold files that came with the package; ``None`` where it is not installed as a wheel."""
+    """The folder of threshold files shipped with the package; ``None`` if it is not installed from a wheel."""
     folder = Path(pytest_vperf.__file__).parent / "thresholds" / "shipped"
     return folder if folder.is_dir() else None
 
 
 def threshold_folders(own: Sequence[Path]) -> tuple[Path, ...]:
-    """Where threshold files are: in ``own`` folders, which count first, and in the one of the package."""
+    """The folders of threshold files: the ``own`` ones, which take precedence, and the package's."""
     shipped = shipped_folder()
     return (*own, *([shipped] if shipped else []))
 
@@ -311,7 +310,8 @@ def _judge(part: JudgePart | None, path: DataPath, file: YamlSource) -> dict[str
 
 
 def _source(claim: schema.ClaimPart, rule: str | None) -> Source:
-    """Where a claim's threshold comes from; the file's rule makes limits of published figures, and nothing else."""
+    """Where a claim's threshold comes from; the file's rule applies only to limits that follow from published
+    figures."""
     part = claim.source
     assert part is not None
     if (made := part.calibrated) is not None:
@@ -337,7 +337,7 @@ def _source(claim: schema.ClaimPart, rule: str | None) -> Source:
 
 
 def shown_path(path: Path) -> str:
-    """A path as a reader would write it: seen from the working folder where it is inside."""
+    """A path for messages: relative to the working folder if it is inside."""
     try:
         return str(path.absolute().relative_to(Path(os.getcwd())))  # noqa: PTH109
     except (ValueError, OSError):

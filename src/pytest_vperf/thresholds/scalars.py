@@ -1,6 +1,6 @@
-"""The single values of a threshold file: each with the check that reads it and the JSON Schema that says the same.
+"""The scalar values of a threshold file, each with the check that parses it and the equivalent JSON Schema.
 
-A check raises `PydanticCustomError`, whose text reaches the reader behind the place and the key's path.
+A check raises `PydanticCustomError`; its message is shown after the file, line and key path.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pytest_vperf.quantity import Quantity, QuantityError, dimension
 from pytest_vperf.thresholds.criterion import STATISTIC, Statistic
 from pytest_vperf.thresholds.text_file import nearest, shown
 
-#: Units that thresholds are usually written in, for "did you mean".
+#: Units commonly used in thresholds, for "did you mean".
 USUAL_UNITS = (
     *("ns", "us", "ms", "s", "min", "h", "B", "kB", "MB", "GB", "KiB", "MiB", "GiB", "TiB", "bit"),
     *("kB/s", "MB/s", "GB/s", "KiB/s", "MiB/s", "GiB/s", "kbit/s", "Mbit/s", "Gbit/s"),
@@ -26,18 +26,18 @@ USUAL_UNITS = (
 _CLAIM = re.compile(r"[a-z][a-z0-9_-]*(?:\.(?:\*|[a-z0-9][a-z0-9_-]*))+")
 _PROFILE = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 _FIGURE = re.compile(r"[a-z][a-z0-9_.-]{0,119}")
-#: The beginning of a JSON Schema's pattern: a number.
+#: The beginning of a JSON Schema pattern: a number.
 NUMBER = r"^\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?"
 NUMBER_AND_UNIT = NUMBER + r"\s*[^\s0-9.].*$"
 
 
 @dataclass(frozen=True)
 class Written:
-    """A quantity, and the text it was written as.
+    """A quantity with its text.
 
     Attributes:
         text: exactly as in the file.
-        quantity: what it means.
+        quantity: the parsed value.
     """
 
     text: str
@@ -45,12 +45,12 @@ class Written:
 
 
 def wrong(message: str) -> PydanticCustomError:
-    """An error with a text of ours. Braces would be taken as a template's."""
+    """An error with this message, passed as an argument since pydantic treats the text itself as a template."""
     return PydanticCustomError("threshold", "{message}", {"message": message})
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a number; for Python true and false are too, for a reader they are not."""
+    """Whether a value is a number; ``bool`` is excluded, although Python counts it as one."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
@@ -78,7 +78,7 @@ def parse_written(value: object, *, example: str = "400 ms") -> Written:
     """Read a quantity with a unit.
 
     Raises:
-        PydanticCustomError: it is not one; the text says what is wrong with it.
+        PydanticCustomError: it is not one; the message says why.
     """
     if is_number(value):
         raise wrong(f"{value} needs a unit, e.g. {example}")
@@ -93,7 +93,7 @@ def parse_written(value: object, *, example: str = "400 ms") -> Written:
 
 
 def _about_unit(text: str) -> str:
-    """For a number with an unknown unit, the message about the unit."""
+    """The message about the unit, if this is a number with an unknown one; otherwise empty."""
     match = re.fullmatch(r"[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?\s*([^\s0-9].*)", text)
     if match is None:
         return ""
@@ -105,7 +105,7 @@ def _about_unit(text: str) -> str:
 
 
 def _unknown_unit(unit: str) -> str:
-    # The case of letters is the usual slip, and one that difflib takes for a large one.
+    # Wrong case is the usual mistake, and difflib considers it a large difference.
     same = [usual for usual in USUAL_UNITS if usual.lower() == unit.lower()]
     hint = f"; did you mean {same[0]!r}?" if same else nearest(unit, USUAL_UNITS)
     return f"{shown(unit)} is not a unit{hint}"
@@ -211,7 +211,7 @@ def _near(value: object) -> float | Written:
 
 
 Text = Annotated[str, PlainValidator(_text), WithJsonSchema({"type": "string", "pattern": r"\S"})]
-"""A text that is not empty; its white space is folded."""
+"""A text that is not empty, with its white space collapsed."""
 
 Limit = Annotated[
     Written,

@@ -1,9 +1,4 @@
-"""The format of a threshold file: one description, for the check of a file and for the JSON Schema of editors.
-
-The mappings inside a claim's entry: of the criteria that need more than one value, and of how it is judged.
-
-The mapping ``source`` of a claim: the document that publishes its figure, or the runs its limit was made from.
-"""
+"""The format of a threshold file: one description, which checks files and generates the JSON Schema for editors."""
 
 from __future__ import annotations
 
@@ -50,7 +45,7 @@ _PLAIN = r"^\s*\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?\s*"
 
 
 def _reads(reader: Callable[[object], float]) -> PlainValidator:
-    """The check of a value that options and markers read in the same way."""
+    """A check that uses the parser of the option and marker."""
 
     def check(value: object) -> float:
         try:
@@ -88,7 +83,7 @@ Tolerance = Annotated[
         }
     ),
 ]
-"""A percentage, or the ratio it means; kept as the ratio."""
+"""A percentage or a ratio; kept as the ratio."""
 
 Chance = Annotated[
     float,
@@ -127,7 +122,7 @@ Seconds = Annotated[
 
 
 class Part(BaseModel):
-    """A mapping of a threshold file. What it does not know, it refuses."""
+    """A mapping in a threshold file; refuses unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
@@ -169,7 +164,7 @@ class SaturatesPart(Part):
     """Where more load no longer increases throughput."""
 
     near: Limit = Field(
-        description="What comes through, at most, whatever the load.", examples=["70000 packet/s"]
+        description="The greatest throughput, whatever the load.", examples=["70000 packet/s"]
     )
     tolerance: Tolerance | None = Field(
         None,
@@ -251,7 +246,7 @@ Date = Annotated[
     PlainValidator(_date),
     WithJsonSchema({"type": "string", "pattern": f"^{_DATE.pattern}$", "examples": ["2026-11-22"]}),
 ]
-"""A day, as ISO 8601 has it."""
+"""A date in ISO 8601."""
 
 Figures = Annotated[
     tuple[Written, ...],
@@ -264,14 +259,14 @@ Figures = Annotated[
         }
     ),
 ]
-"""One quantity of each run."""
+"""One quantity per run."""
 
 Samples = Annotated[
     tuple[int, ...],
     PlainValidator(_samples),
     WithJsonSchema({"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 1}}),
 ]
-"""One number of each run."""
+"""One whole number per run."""
 
 
 class CalibratedPart(Part):
@@ -281,9 +276,9 @@ class CalibratedPart(Part):
 
     date: Date = Field(description="The day of the last run.")
     figures: Figures = Field(
-        description="Of each run the median of its samples, in the order of the runs."
+        description="The median of each run's samples, in the order of the runs."
     )
-    samples: Samples = Field(description="Of each run the number of its samples, warm-up left out.")
+    samples: Samples = Field(description="The number of each run's samples, without warm-up.")
     spread: Percentage = Field(description="The standard deviation of the figures' logarithms.")
     margin: Percentage = Field(
         description="How far the limit is from the figures' geometric mean, on the bad side."
@@ -291,10 +286,10 @@ class CalibratedPart(Part):
     confidence: Percentage = Field(
         description="The probability that the figures of all of the next runs are within the limit."
     )
-    next_runs: Whole = Field(description="How many next runs that is said of.")
+    next_runs: Whole = Field(description="The number of runs that this covers.")
     machine: dict[FigureName, Text] = Field(description="The fingerprint of the machine.")
     noisy: Text | None = Field(
-        None, description="What made the machine noisy, where it was calibrated all the same."
+        None, description="What made the machine noisy, if it was calibrated anyway."
     )
     vperf: Text = Field(description="The version of pytest-vperf that wrote it.")
 
@@ -326,7 +321,7 @@ class SourcePart(Part):
     )
     also: dict[FigureName, Figure] = Field(
         default_factory=dict,
-        description="What is published beside them of the same runs and measures something else; copied exactly.",
+        description="Figures of other metrics, published with them for the same runs; copied exactly.",
         examples=[{"time": "49.4274 s", "share": "1.00 dimensionless"}],
         json_schema_extra={"additionalProperties": False},
     )
@@ -336,7 +331,7 @@ class SourcePart(Part):
     )
 
 
-#: The keys of a claim of which it has exactly one: what its value and the claim assert.
+#: The criterion keys, of which a claim has exactly one, each with the function that makes its criterion.
 CRITERIA: Mapping[str, Callable[[Any, ClaimPart], Criterion]] = {
     "at_most": lambda limit, claim: criteria.Limit("at_most", limit.quantity, claim.statistic),
     "at_least": lambda limit, claim: criteria.Limit("at_least", limit.quantity, claim.statistic),
@@ -374,7 +369,7 @@ def _cpus(value: object) -> Comparison:
 def _memory(value: object) -> Comparison:
     comparison = _comparison(value, ">= 15 GiB")
     if comparison.bounds[0][0] == "==":
-        # The kernel keeps some for itself, so no machine would ever fit exactly.
+        # The kernel reserves some memory, so no machine would ever match exactly.
         raise wrong(
             f"{comparison.text!r} fits no machine, as the kernel has less than what is installed; "
             "write a comparison, e.g. '>= 15 GiB' or '15 GiB .. 17 GiB'"
@@ -417,7 +412,7 @@ class MatchPart(Part):
         Annotated[Comparison, PlainValidator(_memory), WithJsonSchema({"type": "string"})] | None
     ) = Field(
         None,
-        description="A comparison with the memory the kernel has, a little less than is installed.",
+        description="A comparison with the memory the kernel has, a little less than the installed memory.",
         examples=[">= 15 GiB", "15 GiB .. 17 GiB"],
     )
     kernel: Text | None = Field(
@@ -454,7 +449,7 @@ class ClaimPart(Part):
                 "unit": {"required": ["unknown"]},
                 "unknown": {"required": ["unit"]},
             },
-            # What was measured is a limit.
+            # A calibration yields a limit.
             "allOf": [
                 {
                     "if": {
@@ -464,7 +459,7 @@ class ClaimPart(Part):
                     "then": {"anyOf": [{"required": ["at_most"]}, {"required": ["at_least"]}]},
                 }
             ],
-            # A published figure is widened by nothing; what is near has one tolerance.
+            # A published figure is not widened; near and saturates have one tolerance, here or in their own mapping.
             "if": {"required": ["judge"], "properties": {"judge": {"required": ["tolerance"]}}},
             "then": {
                 "anyOf": [
@@ -507,7 +502,7 @@ class ClaimPart(Part):
     )
     unknown: Text | None = Field(
         None,
-        description="Why there is no figure. The claim is measured and reported, judged by nothing.",
+        description="Why there is no figure. The claim is measured and reported, but not judged.",
     )
     statistic: StatisticName = Field(
         "median",
@@ -532,11 +527,11 @@ class FilePart(Part):
 
     hardware: HardwarePart
     judge: JudgePart | None = Field(
-        None, description="How the claims of this file are judged that do not say it themselves."
+        None, description="How claims of this file are judged, unless they say otherwise."
     )
     rule: Text | None = Field(
         None,
-        description="How at_most and at_least follow from published figures, where a claim does not say it.",
+        description="How at_most and at_least follow from published figures, unless a claim says otherwise.",
         examples=["the worst published observation, widened by nothing"],
     )
     claims: dict[ClaimName, ClaimPart] = Field(
@@ -546,7 +541,7 @@ class FilePart(Part):
 
 
 def check(data: object) -> tuple[FilePart | None, list[Problem]]:
-    """Check the data of a file; the first is ``None`` where there are problems."""
+    """Check the data of a file; return its content, ``None`` if there are problems, and the problems."""
     try:
         return FilePart.model_validate(data), []
     except ValidationError as error:
@@ -573,17 +568,17 @@ def _problem(path: DataPath, type_: str, message: str, given: object) -> Problem
 
 
 def _misplaced(key: str) -> str:
-    """What is said of a key of `judge` that stands elsewhere in a claim."""
+    """The message about a key of `judge` that is elsewhere in a claim."""
     if key == "tolerance":
         return (
-            "a tolerance stands in near or saturates, or in judge beside no_worse; "
-            "the figure of any other criterion is widened by nothing"
+            "a tolerance belongs in near or saturates, or in judge with no_worse; "
+            "the figure of any other criterion is not widened"
         )
-    return f"stands in judge, as in judge: {{{key}: …}}"
+    return f"belongs in judge, as in judge: {{{key}: …}}"
 
 
 def _keys(path: DataPath) -> list[str]:
-    """The keys that the part at a path knows."""
+    """The keys allowed at a path."""
     part: Any = FilePart
     for key in path:
         is_free = get_origin(part) is dict  # the keys of a dictionary are
@@ -594,7 +589,7 @@ def _keys(path: DataPath) -> list[str]:
 
 
 class _WithoutNull(GenerateJsonSchema):
-    """A key that is left out has no value; null is none either, so the schema does not offer it."""
+    """Leaves null out of the schema: an optional key is omitted, never null."""
 
     def default_schema(self, schema: Any) -> dict[str, Any]:
         found = super().default_schema(schema)
@@ -607,6 +602,6 @@ class _WithoutNull(GenerateJsonSchema):
 
 
 def json_schema() -> dict[str, object]:
-    """The format as a JSON Schema (draft 2020-12), which editors check and complete with."""
+    """The format as a JSON Schema (draft 2020-12), which editors use for validation and completion."""
     schema = FilePart.model_json_schema(schema_generator=_WithoutNull)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

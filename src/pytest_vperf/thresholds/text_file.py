@@ -1,6 +1,5 @@
-"""A text file from a stranger: read without waiting, without filling the memory, and only if it is text.
-
-What is wrong with a threshold file, and where; one line each.
+"""Reading an untrusted text file: without blocking, without filling the memory, and only if it is text. The error
+lists what is wrong with a threshold file, and where, one line per problem.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-#: A place in the data: the keys, and indices of lists, that lead there.
+#: A place in the data: the keys and list indices that lead there.
 DataPath = tuple["str | int", ...]
 
 _MOST = 50
 
 
 class ThresholdError(Exception):
-    """One or more threshold files are wrong; the text has one line per problem."""
+    """One or more threshold files are wrong; the message has one line per problem."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         every = [foreign_text.lines(each) for each in lines]
@@ -42,9 +41,9 @@ class Problem:
 
     Attributes:
         path: the value it is about.
-        message: what is wrong, without a final stop.
+        message: what is wrong, without a full stop.
         at_key: the key is wrong rather than its value.
-        position: line and column, where they are not those of the path.
+        position: line and column, if they are not those of the path.
     """
 
     path: DataPath
@@ -54,19 +53,19 @@ class Problem:
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """``; did you mean 'NAME'?`` for the likeliest of the names; empty where none is like it."""
+    """``; did you mean 'NAME'?`` for the most similar of the names; empty if none is similar."""
     found = difflib.get_close_matches(name, list(names), n=1, cutoff=0.6)
     return f"; did you mean {found[0]!r}?" if found else ""
 
 
 def shown(value: object, most: int = 60) -> str:
-    """A value as it is shown in a message: on one line, quoted, and cut where it is long."""
+    """A value for a message: on one line, quoted, and truncated if long."""
     text = repr(value)
     return text if len(text) <= most else text[:most] + "…"
 
 
 def key_path(path: DataPath) -> str:
-    """``claims.startup.pod.kvm.qboot.at_most``; keys that are no words are quoted."""
+    """``claims.startup.pod.kvm.qboot.at_most``; keys that are not plain words are quoted."""
     return ".".join(
         str(part) if re.fullmatch(r"[\w.*-]{1,120}", str(part)) else shown(part) for part in path
     )
@@ -74,8 +73,8 @@ def key_path(path: DataPath) -> str:
 
 MAX_BYTES = 1 << 20
 
-# What YAML 1.2 allows in a file (§5.1), except that NEL and the line separators are left out: editors do not
-# count them as lines.
+# What YAML 1.2 allows in a file (§5.1), except that NEL and the line separators are left out: editors do not count
+# them as line breaks.
 _FORBIDDEN = re.compile(
     "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 )
@@ -115,11 +114,11 @@ def read_bytes(path: Path, name: str, most: int, kind: str) -> bytes:
     Args:
         path: the file.
         name: how messages show it.
-        most: bytes that it may have, whole MiB.
-        kind: what it should be, for the message about a size that none has.
+        most: the greatest size in bytes, a whole number of MiB.
+        kind: what the file should be, for the message about its size.
 
     Raises:
-        ThresholdError: it is not a readable, regular file of this size.
+        ThresholdError: it is not a readable, regular file of at most this size.
     """
     try:
         data = _bytes(path, most)
@@ -136,7 +135,7 @@ def read_bytes(path: Path, name: str, most: int, kind: str) -> bytes:
 
 
 def _bytes(path: Path, most: int) -> bytes:
-    # Not blocking: opening a named pipe would wait for its writer.
+    # Non-blocking: opening a named pipe would wait for its writer.
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(file, "rb") as stream:  # noqa: PTH123 - a descriptor
         mode = os.fstat(file).st_mode

@@ -1,4 +1,4 @@
-"""The count of a kernel against itself: what is an alarm, and what is no comparison."""
+"""The count of a kernel against itself: what is an alarm, and what is not a comparison."""
 
 from __future__ import annotations
 

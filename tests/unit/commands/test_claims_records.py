@@ -136,7 +136,7 @@ BAD = {
     "verdict": (json.dumps(run(claim(verdict="great"))), RecordError, "claims.0.verdict: "),
     "time": (json.dumps(run(claim(started_at="today"))), RecordError, "claims.0.started_at: "),
     "zone": (
-        json.dumps(run(claim(started_at="2026-11-20T10:00:00"))), RecordError, "without its zone",
+        json.dumps(run(claim(started_at="2026-11-20T10:00:00"))), RecordError, "without a time zone",
     ),
     "no name": (json.dumps(run(claim(""))), RecordError, "claims.0.name: "),
     "claims": (json.dumps(run(claims="x")), RecordError, "claims: "),

@@ -57,7 +57,7 @@ def test_an_unfinished_record_is_read_from_its_journal(tmp_path: Path) -> None:
     for each in (path, journal_of(path)):
         assert names(each) == (
             ["a.b", "a.c"],
-            "the run did not come to its end: its journal has 2 claims",
+            "the run did not finish: its journal has 2 claims",
         )
     (tmp_path / "link").symlink_to(path)
     assert names(tmp_path / "link")[0] == ["a.b", "a.c"]
@@ -94,7 +94,7 @@ def test_a_journal_that_is_gone_is_said(tmp_path: Path) -> None:
     with pytest.raises(reading.RecordProblem) as error:
         names(path)
     assert str(error.value) == (
-        f"its run did not come to an end, and of its journal {beside}: cannot be read: there is no such file"
+        f"its run did not finish, and its journal {beside} cannot be read: there is no such file"
     )
 
 
@@ -104,7 +104,7 @@ def test_no_other_file_is_read_as_a_journal(tmp_path: Path) -> None:
     head = json.loads(path.read_text())
     for name in ("../out.json.journal-aaaaaaaaaaaa", "/etc/passwd", "x", 7, "out.json.journal-"):
         path.write_text(json.dumps({**head, "unfinished": name}))
-        with pytest.raises(reading.RecordProblem, match="something else than its journal"):
+        with pytest.raises(reading.RecordProblem, match="something other than its journal"):
             names(path)
 
 

@@ -122,7 +122,7 @@ SUBTESTS = """
     def test_after(): pass
 """
 AT_ONCE = (
-    "the 3 sessions followed each other at once, which is weaker: "
+    "the 3 sessions ran back to back, which is weaker: "
     "this test could not be run again later in the run"
 )
 

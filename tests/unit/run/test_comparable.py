@@ -41,7 +41,7 @@ def test_different_builds_of_a_tool_are_not_compared(project: pytest.Pytester) -
             "*NotComparable: claim 'start.alike' would compare builds of sysbench, not targets: it is "
             "1.0.20 with sha256 aaaaaaaaaaaa in container runc (image: /usr/bin/sysbench), and "
             "1.0.20 with sha256 bbbbbbbbbbbb in host (host: /usr/bin/sysbench). Run the image's in both "
-            "(leave out --vperf-host-tools), or say that this is meant: any_programs=True"
+            "(leave out --vperf-host-tools), or allow it with any_programs=True"
         ]
     )
     assert found["verdict"] == "inconclusive"

@@ -45,7 +45,7 @@ CLAIMS = """
         {last}
 """
 SAID = (
-    "claims: {folder}/out.json.journal-* cannot be written: File too large; measuring goes on, and it is tried "
+    "claims: {folder}/out.json.journal-* cannot be written: File too large; measuring goes on, and writing is tried "
     "again with every claim and at the end"
 )
 
@@ -162,7 +162,7 @@ def test_a_killed_run_has_every_claim_that_ended(project: pytest.Pytester) -> No
     assert len(in_journal(project)) >= kept
     shown = vperf(project, "claims", "out.json", "--hw=here", "--thresholds=thresholds")
     assert re.search(
-        r"^vperf claims: out\.json: the run did not come to its end: its journal has \d+ claims",
+        r"^vperf claims: out\.json: the run did not finish: its journal has \d+ claims",
         shown.stderr,
     )
     assert "holds" in shown.stdout
@@ -348,7 +348,7 @@ def test_a_run_of_workers_that_is_killed_loses_no_claim_that_ended(
     run(project, "-n1")
     assert document(project)["claims"] == []
     shown = vperf(project, "claims", "out.json", "--thresholds=thresholds")
-    assert "out.json: the run did not come to its end: its journal has 3 claims\n" in shown.stderr
+    assert "out.json: the run did not finish: its journal has 3 claims\n" in shown.stderr
 
 
 @pytest.mark.parametrize("options", [(), ("-n1",)], ids=["", "xdist"])

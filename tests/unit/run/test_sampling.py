@@ -88,7 +88,7 @@ def test_the_sample_that_passes_the_budget_is_the_last(
     assert found["verdict"] == "inconclusive"
     assert found["cause"] == "budget"
     taken = len(found["observations"])
-    assert found["reason"].startswith(f"budget of 0.1 s over after {taken} samples")
+    assert found["reason"].startswith(f"budget of 0.1 s spent after {taken} samples")
     # The warm-up is not on the budget.
     assert sum(not each["warm_up"] for each in found["observations"]) == 2
 
@@ -120,7 +120,7 @@ def test_each_session_may_use_its_part_of_the_budget(project: pytest.Pytester) -
     result.stdout.fnmatch_lines(["*::test_it INCONCLUSIVE *"])
     found = record(project)
     taken = len(found["observations"])
-    assert found["reason"].startswith(f"session 1 of 3: 0.1 of 0.3 s over after {taken} samples")
+    assert found["reason"].startswith(f"session 1 of 3: 0.1 of 0.3 s spent after {taken} samples")
     assert found["cause"] == "budget"
     assert len(found["sessions"]) == 1
     assert sum(not each["warm_up"] for each in found["observations"]) == 2

@@ -66,7 +66,7 @@ def test_a_sweep_that_saturates_holds(sweep: Any) -> None:
     assert found["n"] == len(found["samples"]) == 42
     assert [session["samples"] for session in found["sessions"]] == [15, 15, 15]
     assert found["reason"].endswith(
-        "the level is shown inside the band; there a whole processor was used by vhost-7 of the sender (99 %)"
+        "the level is shown inside the band; there, a whole processor was used by vhost-7 of the sender (99 %)"
     )
     result.stdout.fnmatch_lines(
         [
@@ -119,13 +119,13 @@ def test_every_sample_is_in_the_record_with_its_load(sweep: Any) -> None:
         # On a machine with too few processors nobody has a whole one, and somebody has no time left.
         (
             '(Busy("vhost-7", 52.0, 97.0), Busy("other", 60.0, 61.0))',
-            "; there no thread had a whole processor, which was wanted by vhost-7 (52 %, 97 % with waiting): the"
-            " processors themselves are too few",
+            "; there, no thread had a whole processor, although one was wanted by vhost-7 (52 %, 97 % with waiting):"
+            " there are too few processors",
         ),
         # Who was busy once is not who was busy.
         (
             '(Busy("vhost-7", 70.0, 71.0), *([Busy("kworker", 99.0, 99.0)] if next(turn) == 9 else []))',
-            "; there no thread used a whole processor: the busiest, vhost-7, 70 %",
+            "; there, no thread used a whole processor: the busiest, vhost-7, used 70 %",
         ),
     ],
 )
@@ -211,7 +211,7 @@ def test_the_time_is_over_before_the_sweep_is(sweep: Any) -> None:
         ),
         (
             'claim("copy.rate").saturates(through(90), over=RATES)',
-            "*claim 'copy.rate' is no comparison (≥ 10 MB/s, *): use claim('copy.rate').holds(sample)",
+            "*claim 'copy.rate' is not a comparison (≥ 10 MB/s, *): use claim('copy.rate').holds(sample)",
         ),
         (
             'claim("start.alike").saturates(through(90), over=RATES)',

@@ -54,7 +54,7 @@ def test_progress_comes_and_goes(
     text = on_a_terminal(project, options)
     lines = re.findall(r"\r\x1b\[K(start\.alike: [^\r\x1b]*)", text)
     assert len(lines) >= 3
-    assert all(re.search(r" of 60 s$|; budget 60 s, \d+ s over$", line) for line in lines)
+    assert all(re.search(r" of 60 s$|; budget 60 s, \d+ s spent$", line) for line in lines)
     # Away with it, one line up, and right to where pytest had stopped, which goes on there.
     end = text.index(f"\r\x1b[K\x1b[A\r\x1b[{len(before)}C")
     assert re.match(r"(\x1b\[\d+m)*H", text[end:].partition("C")[2])
@@ -164,11 +164,11 @@ STATE = State(
         ),
         (
             Snapshot("a.b", STATE, "", "pair", 14.2, 60.0, "", Need(1234, 284.0, hopeless=False)),
-            "a.b: 6 pairs, 1367 ± 23.2, needs ~1200 pairs, 5 min; budget 60 s, 14 s over",
+            "a.b: 6 pairs, 1367 ± 23.2, needs ~1200 pairs, 5 min; budget 60 s, 14 s spent",
         ),
         (
             Snapshot("a.b", STATE, "ms", "sample", 4.0, 60.0, "", Need(13, 8.7, hopeless=False)),
-            "a.b: 6 samples, 1367 ms ± 23.2, needs ~13 samples, 9 s; budget 60 s, 4 s over",
+            "a.b: 6 samples, 1367 ms ± 23.2, needs ~13 samples, 9 s; budget 60 s, 4 s spent",
         ),
         (
             Snapshot(

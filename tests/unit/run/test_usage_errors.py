@@ -42,13 +42,13 @@ def refused(project: pytest.Pytester, *options: str) -> str:
             "'much' is not a number with a unit, such as '400 ms'",
         ),
         ("--density-memory=3 s", "--density-memory is '3 s', not one such as '6 GiB': *"),
-        ("--density-floor=0 MiB", "--density-floor: '0 MiB' is not more than nothing"),
+        ("--density-floor=0 MiB", "--density-floor: '0 MiB' is not more than 0"),
         ("--density-max=0", "--density-max: '0' is not a whole number from 1 on"),
         ("--density-max=many", "--density-max: 'many' is not a whole number from 1 on"),
         ("--scale-count=many", "--scale-count: 'many' is not a whole number from 1 to 9999"),
         ("--scale-count=0", "--scale-count: '0' is not a whole number from 1 to 9999"),
-        ("--claims-budget=0 s", "--claims-budget: '0 s' is not more than nothing"),
-        ("--claims-budget=-1 min", "--claims-budget: '-1 min' is not more than nothing"),
+        ("--claims-budget=0 s", "--claims-budget: '0 s' is not more than 0"),
+        ("--claims-budget=-1 min", "--claims-budget: '-1 min' is not more than 0"),
         (
             "--claims-tolerance=5",
             "--claims-tolerance: a tolerance is more than 0 % and less than 100 %, "
@@ -236,7 +236,7 @@ def test_a_named_profile_of_another_machine_says_so(project: pytest.Pytester) ->
     result = project.runpytest("--hw=lab", "--claims-json=out.json")
     result.stdout.fnmatch_lines(
         [
-            "claims: hardware lab, any (named; this machine is another one: *No Such Processor*)",
+            "claims: hardware lab, any (named; this machine differs: *No Such Processor*)",
             "  profile   lab (*",
             "  differs   *No Such Processor*",
         ]
@@ -302,12 +302,12 @@ def test_an_unknown_claim_fails_its_test(project: pytest.Pytester) -> None:
         ),
         (
             'claim("start.quick").compares(around(1), to=around(2))',
-            "claim 'start.quick' is no comparison (≤ 400 ms, thresholds/here.yaml:*): "
+            "claim 'start.quick' is not a comparison (≤ 400 ms, thresholds/here.yaml:*): "
             "use claim('start.quick').holds(sample)",
         ),
         (
             'claim("copy.level").near(around(1), to=around(2))',
-            "claim 'copy.level' is no comparison (near 70 MB/s ± 10 %, thresholds/here.yaml:*): "
+            "claim 'copy.level' is not a comparison (near 70 MB/s ± 10 %, thresholds/here.yaml:*): "
             "use claim('copy.level').holds(sample)",
         ),
         (

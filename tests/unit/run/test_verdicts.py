@@ -261,7 +261,7 @@ def test_no_variance_is_said_aloud(project: pytest.Pytester) -> None:
     (record,) = json.loads((project.path / "out.json").read_text())["claims"]
     warning, _ = record["warnings"]
     assert warning.endswith(
-        "samples are exactly 390 ms: no variance at all is suspicious, is something cached or constant?"
+        "samples are exactly 390 ms: no variance at all is suspicious: is something cached or constant?"
     )
 
 

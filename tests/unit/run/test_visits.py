@@ -447,7 +447,7 @@ def test_a_test_that_others_run_has_its_sessions_at_once(
     (record,) = records(project)
     assert len(record["sessions"]) == 3
     assert (
-        "the 3 sessions followed each other at once, which is weaker: "
+        "the 3 sessions ran back to back, which is weaker: "
         "this test could not be run again later in the run" in record["warnings"]
     )
 
@@ -458,7 +458,7 @@ def test_one_session_is_marked_as_weaker(project: pytest.Pytester) -> None:
     assert order(project, result)[0] == "test_first HELD"
     (record,) = records(project)
     assert len(record["sessions"]) == 1
-    text = "judged in one session, which is weaker: the level of a machine moves between sessions"
+    text = "judged in one session, which is weaker: a machine's level moves between sessions"
     assert text in record["warnings"]
     result.stdout.fnmatch_lines([f"start.quick:  {text}"])
 

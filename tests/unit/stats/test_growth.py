@@ -115,7 +115,7 @@ def test_one_reading_that_is_off_moves_little() -> None:
 @pytest.mark.parametrize(
     ("numbers", "values", "words"),
     [
-        ([1.0], [1.0], "1 numbers and 1 values: no slope can be had"),
+        ([1.0], [1.0], "1 numbers and 1 values: no slope follows"),
         ([1.0, 2.0], [1.0], "2 numbers and 1 values"),
         ([1.0, 1.0], [1.0, 2.0], "the numbers do not rise"),
         ([1.0, 2.0], [1.0, float("nan")], "a value is nan, not a finite number"),

@@ -111,7 +111,7 @@ def test_a_sample_at_the_limit_is_on_the_good_side() -> None:
         run(rule, lambda arm, taken: 100.0)
         assert rule.state.decision == "holds"
         assert rule.state.reason.endswith(
-            "; all 24 samples are identical, which a real measurement hardly is"
+            "; all 24 samples are identical, which real measurements hardly are"
         )
 
 

@@ -339,7 +339,7 @@ def test_identical_samples_are_suspicious() -> None:
     rule = PairRule.at_most(1.02, seed=1, max_pairs=60)
     run(rule, lambda arm, taken: 5.0)
     assert rule.state.decision == "holds"
-    assert rule.state.reason.endswith("pairs are identical, which a real measurement hardly is")
+    assert rule.state.reason.endswith("pairs are identical, which real measurements hardly are")
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def test_on_the_edge_of_the_band_it_is_too_close_to_call() -> None:
     run(rule, near(90))
     assert (rule.state.decision, rule.state.cause) == ("inconclusive", "too close to call")
     assert rule.state.reason.startswith(
-        "the samples do not tell on which side of the band its level lies; flat over 4 loads"
+        "the samples do not show on which side of the band its level lies; flat over 4 loads"
     )
 
 
@@ -141,8 +141,8 @@ def test_what_the_sender_could_not_offer_says_nothing() -> None:
     state = rule.state
     assert (state.decision, state.cause) == ("inconclusive", "sender")
     assert state.reason.startswith(
-        "the sender could not offer what it was asked for in 30 samples, from a load of 75 on: nothing is known of "
-        "what lies behind it; up to 5"
+        "the sender could not offer the requested load in 30 samples, from a load of 75 on: nothing is known about "
+        "the path behind it; up to 5"
     )
     assert state.estimate is None
     assert rule.short == {75: 6, 100: 6, 130: 6, 200: 6, 400: 6}
@@ -227,7 +227,7 @@ def test_arguments_that_make_no_sense() -> None:
     with pytest.raises(ValueError, match="the value is 0"):
         made(value=0.0)
     rule = made()
-    with pytest.raises(ValueError, match="it is not known of which load the sample is"):
+    with pytest.raises(ValueError, match="the load of the sample is not known"):
         rule.add(1.0)
     rule.loaded(1.0)
     with pytest.raises(ValueError, match="a sample is 0"):

@@ -213,7 +213,7 @@ def test_a_named_profile_says_how_the_machine_differs() -> None:
         "memory is 7.5 GiB, not >= 15 GiB",
     )
     assert found.describe() == (
-        "type1, any (named; this machine is another one: cpu_model is 'Apple M1', "
+        "type1, any (named; this machine differs: cpu_model is 'Apple M1', "
         "not 'E3-1240 v3'; logical_cpus is 4, not 8; memory is 7.5 GiB, not >= 15 GiB)"
     )
 

@@ -89,7 +89,7 @@ def test_reads(key: str, value: object, number: float) -> None:
         ("pairs", "0x40", "must be a whole number from 4 to 1000000, not '0x40'"),
         ("budget", 60, "60 needs a unit, e.g. 60 s"),
         ("budget", None, "None is not a time such as '60 s' or '2 min'"),
-        ("budget", "-1 min", "'-1 min' is not more than nothing"),
+        ("budget", "-1 min", "'-1 min' is not more than 0"),
     ],
 )
 def test_refuses(key: str, value: object, message: str) -> None:

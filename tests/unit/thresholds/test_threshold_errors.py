@@ -145,8 +145,8 @@ KEYS = {
     ),
     "stars that fit one name": (
         GOOD.replace("startup.pod.kvm", "startup.*.kvm") + "  startup.pod.*: {at_most: 4 ms}\n",
-        "type9.yaml:8:3: claims.startup.pod.*: fits names that 'startup.*.kvm' fits too, "
-        "so that neither is the nearer one",
+        "type9.yaml:8:3: claims.startup.pod.*: matches names that 'startup.*.kvm' matches too, "
+        "so neither is more specific",
     ),
 }
 
@@ -345,7 +345,7 @@ CRITERIA = {
     "calibrated beside a document": (
         claim(f"at_most: 400 ms\nsource: {{document: d, calibrated: {CALIBRATED}}}"),
         "type9.yaml:8:14: claims.startup.pod.kvm.source.document: "
-        "belongs to a published figure, and calibrated says that this is none",
+        "belongs to a published figure, and this limit is calibrated",
     ),
     "calibrated without a limit": (
         claim(f"unknown: x\nunit: ms\nsource: {{calibrated: {CALIBRATED}}}"),
@@ -378,19 +378,19 @@ CRITERIA = {
 JUDGE = {
     "tolerance beside a limit": (
         claim("at_most: 400 ms\ntolerance: 2 %"),
-        "type9.yaml:8:5: claims.startup.pod.kvm.tolerance: a tolerance stands in near or saturates, or in judge "
-        "beside no_worse; the figure of any other criterion is widened by nothing",
+        "type9.yaml:8:5: claims.startup.pod.kvm.tolerance: a tolerance belongs in near or saturates, or in judge "
+        "with no_worse; the figure of any other criterion is not widened",
     ),
     "tolerance in a ratio": (
         claim("ratio: {at_most: 1, tolerance: 2 %}"),
-        "type9.yaml:7:25: claims.startup.pod.kvm.ratio.tolerance: a tolerance stands in near or saturates, or in "
-        "judge beside no_worse; the figure of any other criterion is widened by nothing",
+        "type9.yaml:7:25: claims.startup.pod.kvm.ratio.tolerance: a tolerance belongs in near or saturates, or in "
+        "judge with no_worse; the figure of any other criterion is not widened",
     ),
     **{
         f"tolerance in the judge of {criterion.partition(':')[0]}": (
             claim(f"{criterion}\njudge: {{tolerance: 2 %}}"),
             "type9.yaml:8:13: claims.startup.pod.kvm.judge.tolerance: belongs to near, saturates and no_worse; "
-            f"the figure of {criterion.partition(':')[0]} is widened by nothing",
+            f"the figure of {criterion.partition(':')[0]} is not widened",
         )
         for criterion in (
             "at_most: 4 ms",
@@ -402,12 +402,12 @@ JUDGE = {
     "two tolerances": (
         claim("near: {value: 0.5, tolerance: 5 %}\njudge: {tolerance: 2 %}"),
         "type9.yaml:8:13: claims.startup.pod.kvm.judge.tolerance: "
-        "near has a tolerance of its own: give one of them",
+        "near already has a tolerance: give one of them",
     ),
     "two tolerances of a plateau": (
         claim("saturates: {near: 400 ms, tolerance: 2 %}\njudge: {tolerance: 2 %}"),
         "type9.yaml:8:13: claims.startup.pod.kvm.judge.tolerance: "
-        "saturates has a tolerance of its own: give one of them",
+        "saturates already has a tolerance: give one of them",
     ),
     "a plateau without a level": (
         claim("saturates: {tolerance: 2 %}"),
@@ -415,7 +415,7 @@ JUDGE = {
     ),
     "setting outside of judge": (
         claim("at_most: 400 ms\nalpha: 0.001"),
-        "type9.yaml:8:5: claims.startup.pod.kvm.alpha: stands in judge, as in judge: {alpha: …}",
+        "type9.yaml:8:5: claims.startup.pod.kvm.alpha: belongs in judge, as in judge: {alpha: …}",
     ),
     "misspelt setting": (
         claim("at_most: 400 ms\njudge: {buget: 60 s}"),
@@ -468,7 +468,7 @@ JUDGE = {
             ("pairs", "64.5", "must be a whole number from 4 to 1000000, not 64.5"),
             ("pairs", "many", "must be a whole number from 4 to 1000000, not 'many'"),
             ("budget", "60", "60 needs a unit, e.g. 60 s"),
-            ("budget", "0 s", "'0 s' is not more than nothing"),
+            ("budget", "0 s", "'0 s' is not more than 0"),
             (
                 "budget",
                 "3 MB",

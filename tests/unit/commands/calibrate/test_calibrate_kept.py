@@ -98,7 +98,7 @@ def test_the_noise_of_runs_of_yesterday_is_not_forgotten(vperf: Vperf) -> None:
     [
         ({"format": 2}, "it has format 2, and this vperf reads 1"),
         ({"fingerprint": 3}, "fingerprint: Input should be an object"),
-        ({"started": "2026-11-22T08:00:00"}, "started: Value error, a time without its zone"),
+        ({"started": "2026-11-22T08:00:00"}, "started: Value error, a time without a time zone"),
         ({"claims": [{"name": "copy.rate"}]}, "claims.0.nodeid: Field required"),
         ({"claims": {"samples": [float("nan")]}}, "claims: Input should be a valid array"),
     ],
