@@ -23,7 +23,7 @@ MEMORY = "1 GiB"
 
 @pytest.fixture
 def containers_of(
-    engine: Callable[[], Engine],
+    _vperf_engine: Callable[[], Engine],
     rootfs: Callable[[], Rootfs],
     _vperf_run: Run,
     _vperf_scope: Scope,
@@ -35,7 +35,7 @@ def containers_of(
 
     def make(runtime: str) -> Containers:
         return Containers(
-            engine, _vperf_run, _vperf_scope, runtime=runtime, rootfs=imported, tree=rootfs
+            _vperf_engine, _vperf_run, _vperf_scope, runtime=runtime, rootfs=imported, tree=rootfs
         )
 
     return make

@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import psutil
 
@@ -37,6 +37,7 @@ from pytest_vperf.machine.tuning import TuningError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+#: In the order of removal: users go before what they use; the folder, by which the rest is found, goes last.
 Kind = Literal[
     "settings",
     "container",
@@ -54,24 +55,7 @@ Kind = Literal[
     "draft",
     "folder",
 ]
-# The order of removal: users go before what they use; the folder, by which the rest is found, goes last.
-_ORDER: tuple[Kind, ...] = (
-    "settings",
-    "container",
-    "machine",
-    "process",
-    "network",
-    "bridge",
-    "link",
-    "namespace",
-    "mount",
-    "loop",
-    "cgroup",
-    "socket",
-    "disk",
-    "draft",
-    "folder",
-)
+_ORDER = get_args(Kind)
 # A folder that is being created has no lock for a moment.
 _GRACE = 60.0
 _RUN_NAME = re.compile(r"run-[0-9a-f]{8}")
