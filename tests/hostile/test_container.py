@@ -130,7 +130,7 @@ def test_a_file_brings_no_privilege(container, tmp_path):
         ("negative", "cannot be read"),
     ],
 )
-def test_what_is_no_file_is_refused_and_leaves_nothing(container, tmp_path, lie, words):
+def test_a_source_that_is_not_a_file_is_refused_and_leaves_nothing(container, tmp_path, lie, words):
     with ends_within(LONG), pytest.raises(TargetError, match=words) as caught:
         container.get(f"/lies/{lie}", tmp_path / "got")
     assert not CONTROL.search(str(caught.value))
@@ -174,7 +174,7 @@ def test_processes_without_end_come_to_one(start):
     assert len(psutil.pids()) < 20000
 
 
-def test_what_the_container_prints_fills_no_disk(container, engine):
+def test_output_of_a_container_does_not_fill_the_disk(container, engine):
     """The engine keeps what a container's first process prints, and everybody in it may write there."""
     with ends_within(LONG):
         container.run(["sh", "-c", "yes | head -c 20000000 > /proc/1/fd/1"], timeout=LONG)

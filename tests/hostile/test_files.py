@@ -135,7 +135,7 @@ def test_a_threshold_file_is_read_within_bounds_or_refused(project, attack):
     ],
     ids=["json", "markdown", "keep", "schema"],
 )
-def test_what_is_no_file_of_ours_is_never_replaced(project, arguments):
+def test_files_of_others_are_never_replaced(project, arguments):
     """A device as /dev/null is, a pipe, a folder; a copy of each, for what root breaks is broken for everybody."""
     places = [project / "pipe", project / "folder"]
     os.mkfifo(places[0])

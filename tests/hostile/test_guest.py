@@ -132,7 +132,7 @@ def test_an_answer_that_is_none_is_an_error(served, command, words):
         served().run([command], timeout=LONG)
 
 
-def test_what_ends_twice_ends_once(served):
+def test_ending_twice_is_ending_once(served):
     pod = served()
     with ends_within(LONG):
         assert pod.run(["ends-again"], timeout=LONG).returncode == 0

@@ -96,7 +96,7 @@ def test_forks_come_to_an_end(containers: Factory) -> None:
     assert plain.run(["true"]).returncode == 0
 
 
-def test_what_it_prints_does_not_fill_the_disk(containers: Factory) -> None:
+def test_output_of_a_machine_does_not_fill_the_disk(containers: Factory) -> None:
     flood = "yes | head -c 20000000; echo end >/done; sleep infinity"
     factory = containers("runc")
     container = factory.start(["sh", "-c", flood])

@@ -228,7 +228,9 @@ def test_ctrl_c_in_the_middle_leaves_nothing(half_filled: tuple[int, str], runs_
     assert traces(run, runs_dir) == []
 
 
-def test_what_a_killed_filling_left_is_found(half_filled: tuple[int, str], runs_dir: Path) -> None:
+def test_leftovers_of_a_killed_filling_are_found(
+    half_filled: tuple[int, str], runs_dir: Path
+) -> None:
     pid, run = half_filled
     os.kill(pid, signal.SIGKILL)
     psutil.Process(pid).wait(10)

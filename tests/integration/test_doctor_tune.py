@@ -126,7 +126,7 @@ def test_kill_9_restores(
 
 
 @pytest.mark.parametrize("arguments", [["clean"], ["doctor", "--tune"]])
-def test_what_nobody_restored_the_next_command_does(
+def test_the_next_command_restores_forgotten_settings(
     arguments: list[str],
     tuning: tuple[subprocess.Popen[str], psutil.Process],
     noisy: dict[Path, bytes],

@@ -215,7 +215,7 @@ with Run.begin() as run:
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_what_a_run_leaves_is_found_and_removed(runs_dir: Path, how: int) -> None:
+def test_leftovers_of_a_run_are_found_and_removed(runs_dir: Path, how: int) -> None:
     victim = subprocess.Popen(
         [sys.executable, "-c", VICTIM], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )

@@ -251,7 +251,7 @@ def test_closed_switch_leaves_nothing(session_run: Run) -> None:
     assert before == (networks.links_of(session_run.id), networks.namespaces_of(session_run.id))
 
 
-def test_what_a_killed_run_left_is_found_and_removed(runs_dir: Path) -> None:
+def test_leftovers_of_a_killed_run_are_found_and_removed(runs_dir: Path) -> None:
     program = """
         import time
         from pytest_vperf.machine.runs import Run

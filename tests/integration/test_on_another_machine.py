@@ -163,7 +163,7 @@ def test_every_target_is_there(there: There) -> None:
     assert "5 passed" in said, said
 
 
-def test_what_cannot_be_there_is_not_measured(there: There) -> None:
+def test_targets_that_another_machine_lacks_are_not_measured(there: There) -> None:
     said = there.pytest(
         """
         def test_limited_pod(pods_on):
@@ -256,7 +256,7 @@ def test_several_at_a_time_are_refused(there: There) -> None:
     )
 
 
-def test_nobody_lets_us_in(there: There) -> None:
+def test_a_machine_that_refuses_our_key(there: There) -> None:
     text = "def test_host(native):\n    pass\n"
     said = there.pytest(text, "--vperf-on=ssh://root@127.0.0.1:1")
     assert "127.0.0.1:1: ssh cannot reach 127.0.0.1: " in said, said

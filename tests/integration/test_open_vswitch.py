@@ -149,7 +149,7 @@ def counted_by_the_switch(mirror: str) -> int:
     return found
 
 
-def test_what_a_killed_run_left_is_found_and_removed(runs_dir: Path) -> None:
+def test_leftovers_of_a_killed_run_are_found_and_removed(runs_dir: Path) -> None:
     process, run = victim(VICTIM)
     assert {f"vp{run}n0", f"vperf-{run}-other1"} <= {*left(run)}
     os.kill(process.pid, signal.SIGKILL)

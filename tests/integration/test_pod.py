@@ -183,7 +183,7 @@ def test_usage_is_that_of_qemu(pod):
     assert usage.memory > 50 << 20
 
 
-def test_what_one_pod_writes_no_other_sees(assets, run):
+def test_pods_do_not_see_each_others_writes(assets, run):
     with start(assets, run) as first:
         first.run(["sh", "-c", "echo mine > /etc/passwd"])
         assert first.run(["cat", "/etc/passwd"]).text == "mine\n"

@@ -128,7 +128,7 @@ def test_status_is_a_shells(remote: SshHost, argv: list[str], status: int) -> No
         remote.run(argv)
 
 
-def test_what_takes_too_long_is_ended_there(remote: SshHost) -> None:
+def test_commands_over_their_time_limit_are_ended_on_the_other_machine(remote: SshHost) -> None:
     with pytest.raises(
         TimedOut, match=r"sleep 612 did not end within 0\.5 s on other host \(ssh\)"
     ):

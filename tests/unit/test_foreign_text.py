@@ -44,7 +44,7 @@ def test_on_a_terminal_nothing_is_left_that_is_not_printable(text: str) -> None:
 
 
 @given(st.text(st.characters(categories=("L", "N", "P", "S")), max_size=60))
-def test_what_is_printable_stays(text: str) -> None:
+def test_printable_text_stays(text: str) -> None:
     assert foreign_text.line(text) == text
     assert foreign_text.lines(f"{text}\n  {text}") == f"{text}\n  {text}"
     assert json.loads(foreign_text.to_json(text)) == text
@@ -63,7 +63,7 @@ def test_what_is_printable_stays(text: str) -> None:
         ("\U000e0041", r"\U000e0041"),
     ],
 )
-def test_what_is_not_printable_is_shown_as_an_escape(text: str, shown: str) -> None:
+def test_unprintable_characters_are_shown_as_escapes(text: str, shown: str) -> None:
     assert foreign_text.lines(text) == shown
 
 

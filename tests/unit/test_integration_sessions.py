@@ -46,7 +46,7 @@ def test_a_file_and_a_folder_are_each_run_by_one_process(pytester: pytest.Pytest
     ]
 
 
-def test_what_a_killed_session_left_is_taken_away(
+def test_leftovers_of_a_killed_session_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path

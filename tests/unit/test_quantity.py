@@ -108,7 +108,7 @@ def test_reading_anything_like_a_quantity_gives_one_or_the_error(text: str) -> N
 
 
 @given(magnitudes, st.sampled_from([unit for kind in KINDS for unit in kind]))
-def test_what_is_printed_can_be_read(value: float, unit: str) -> None:
+def test_printed_quantities_can_be_parsed(value: float, unit: str) -> None:
     unit = "" if unit == "1" else unit
     again = Quantity.parse(str(Quantity(value, unit)))
     assert again.unit == unit
@@ -252,7 +252,7 @@ def test_a_parameter_in_another_unit() -> None:
     assert amount("rate", "100 Mbit/s", "bit/s", such_as="1 Gbit/s") == 1e8
 
 
-def test_what_is_beside_a_quantity_keeps_its_own_unit() -> None:
+def test_extra_figures_keep_their_own_unit() -> None:
     found = Quantity(2, "s").with_extra(p99=Quantity(9, "us"), lost=None, each=Series((1, 2), "s"))
     assert found.extra == (("p99", Series((9,), "us")), ("each", Series((1, 2), "s")))
     assert found.to("ms").extra == found.extra

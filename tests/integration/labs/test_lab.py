@@ -159,7 +159,7 @@ def test_port_is_open_on_loopback_only(host: LabHost) -> None:
     assert listening == [("127.0.0.1", found.port)]
 
 
-def test_what_really_runs_is_recorded(host: LabHost) -> None:
+def test_the_program_that_really_runs_is_recorded(host: LabHost) -> None:
     with state.control(host.ssh_config.parent) as qmp:
         accelerated = qmp.execute("query-kvm")["enabled"]
     assert host.accelerator == ("kvm" if accelerated else "tcg")

@@ -78,7 +78,7 @@ def test_a_mirror_of_the_switch_copies_what_goes_to_a_guest(
         network.close()
 
 
-def test_what_a_killed_run_has_there_goes_by_itself(
+def test_targets_of_a_killed_run_on_another_machine_end_by_themselves(
     shell: Target, session_run: Run, daemon_of: Callable[[str], Daemon]
 ) -> None:
     network = OvsNetwork(shell, session_run, daemon_of("kvm").connection.uri, 99)

@@ -65,7 +65,7 @@ def identity() -> str:
     return secrets.token_hex(4)
 
 
-def test_what_is_left_is_found(tmp_path: Path, identity: str) -> None:
+def test_leftovers_are_found(tmp_path: Path, identity: str) -> None:
     folder = tmp_path / f"run-{identity}"
     assert of_system(identity, folder) == []
     folder.mkdir()

@@ -53,7 +53,7 @@ def test_a_record_goes_on_with_the_rounds_that_were_not_played() -> None:
     assert first == again
 
 
-def test_what_appeared_is_left_and_what_went_is_told() -> None:
+def test_new_objects_are_left_and_vanished_ones_reported() -> None:
     assert found({"link lo", "mount /a"}, "link lo", "link vp0") == ["link vp0", "gone: mount /a"]
 
 

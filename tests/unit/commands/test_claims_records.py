@@ -144,7 +144,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_cannot_be_read_is_named_with_what_is_wrong(tmp_path: Path, name: str) -> None:
+def test_unreadable_records_are_named_with_the_reason(tmp_path: Path, name: str) -> None:
     text, kind, says = BAD[name]
     path = tmp_path / "bad.json"
     path.write_text(text)

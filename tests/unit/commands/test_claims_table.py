@@ -190,13 +190,13 @@ def test_a_claim_and_a_profile_can_be_chosen(vperf: Run) -> None:
         (["--tests=no"], "--tests: no does not exist"),
     ],
 )  # fmt: skip
-def test_what_is_not_there_is_said(vperf: Run, arguments: list[str], says: str) -> None:
+def test_missing_files_are_reported(vperf: Run, arguments: list[str], says: str) -> None:
     done = vperf(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     pytest.LineMatcher(done.stderr.splitlines()).fnmatch_lines([f"vperf claims: {says}"])
 
 
-def test_what_pytest_does_not_understand_ends_the_command(vperf: Run) -> None:
+def test_options_that_pytest_refuses_end_the_command(vperf: Run) -> None:
     done = vperf("--thresholds=no")
     assert (done.returncode, done.stdout) == (2, "")
     assert "--claims-thresholds: " in done.stderr

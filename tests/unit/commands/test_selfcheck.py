@@ -240,7 +240,7 @@ def test_few_decisions_conclude_nothing(
     assert not list(marks._folder().glob("*"))
 
 
-def test_what_cannot_be_measured(
+def test_claims_that_cannot_be_measured(
     vperf: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:
     done = vperf("pytest_vperf", "selfcheck", "copy.gone", "copy.broken")

@@ -190,7 +190,7 @@ def test_a_wish_refutes_no_claim(
         filling.close()
 
 
-def test_what_the_host_keeps_by_itself_is_a_limit(filled: Callable[..., Filling]) -> None:
+def test_memory_kept_by_the_host_is_a_limit(filled: Callable[..., Filling]) -> None:
     filling = filled(Bounds(floor=128 * MIB))
     try:
         assert filling.stop.kind in ("floor", "budget")
@@ -212,7 +212,7 @@ def test_a_group_that_is_full_may_refuse_what_the_kernel_needs(
         filling.close()
 
 
-def test_what_runs_after_its_end_is_told(
+def test_targets_that_outlive_the_filling_are_reported(
     filled: Callable[..., Filling], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An engine that cannot remove a container is quiet; that all have ended is looked at."""

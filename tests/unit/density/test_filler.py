@@ -100,7 +100,7 @@ def test_the_memory_that_they_may_take(host: Numbers) -> None:
     assert stop.why == "the host has lost 500 MiB to 5, of 500 MiB"
 
 
-def test_what_the_host_keeps(host: Numbers) -> None:
+def test_the_reserve_of_the_host(host: Numbers) -> None:
     stop = host.filler(floor=1 * GIB).fill()
     assert stop.kind == "floor"
     # The 11th would take of it, and nothing could end it while it starts.
@@ -209,14 +209,14 @@ def test_ctrl_c_ends_what_starts_and_what_runs(host: Numbers) -> None:
     assert host.free == 2 * GIB
 
 
-def test_what_comes_when_all_are_to_end_is_ended(host: Numbers) -> None:
+def test_targets_that_start_during_the_end_are_ended(host: Numbers) -> None:
     host.crowd.end()
     with pytest.raises(TargetError, match="thing: it came when all were to end"):
         host.start()
     assert host.ended == 1
 
 
-def test_what_ends_by_itself_is_no_density(host: Numbers) -> None:
+def test_targets_that_end_by_themselves_do_not_count(host: Numbers) -> None:
     filler = host.filler(most=4)
     filler.fill()
     gone = host.crowd.targets[0]
@@ -305,7 +305,7 @@ def test_a_process_that_was_gone_before_it_was_looked_for_is_dead(host: Numbers)
     assert host.ended == 3  # the trial is one of them
 
 
-def test_what_was_ended_with_those_that_started_is_no_target_that_ended_by_itself(
+def test_targets_ended_with_their_batch_did_not_end_by_themselves(
     host: Numbers,
 ) -> None:
     """It may have come up in the moment between the look and the signal."""

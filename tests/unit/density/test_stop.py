@@ -72,7 +72,7 @@ def test_a_thread_that_cannot_be_had_is_a_limit_of_the_host() -> None:
     )
 
 
-def test_what_says_nothing_of_the_host_is_an_error() -> None:
+def test_a_failure_that_says_nothing_about_the_host_is_an_error() -> None:
     assert of_error(CannotStart("pod tcg qboot: its container ended at once (false)")) is None
 
 
@@ -98,7 +98,7 @@ def test_a_machine_that_has_too_little_itself_says_nothing_of_its_host(said: str
     assert of_error(CannotStart(said)) is None
 
 
-def test_what_qemu_says_before_the_console_counts() -> None:
+def test_messages_of_qemu_before_the_console_count() -> None:
     said = "QEMU ended with status 1\nQEMU said: Cannot allocate memory\nits console ended with:\nhello"
     assert of_error(CannotStart(said)) == Stop("allocation", "QEMU said: Cannot allocate memory")
 

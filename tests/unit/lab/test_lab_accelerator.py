@@ -81,7 +81,7 @@ def test_broken_kvm_is_tried_again_after_an_hour(probe: Probe, tmp_path: Path) -
     assert start.choose_accelerator(XEN, None, probe.said.append) == ("kvm", "")
 
 
-def test_what_a_trial_needs_and_is_not_there_means_emulation(probe: Probe) -> None:
+def test_a_trial_without_its_requirements_means_emulation(probe: Probe) -> None:
     probe.answers.append(CannotStart("no\nbusybox"))
     assert start.choose_accelerator(XEN, None, probe.said.append) == (
         "tcg",

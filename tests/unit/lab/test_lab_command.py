@@ -41,7 +41,7 @@ def test_down_says_what_was_named_and_not_up(capsys: pytest.CaptureFixture[str])
         ([], "COMMAND"),
     ],
 )
-def test_what_is_not_understood_is_refused(
+def test_bad_arguments_are_refused(
     words: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:

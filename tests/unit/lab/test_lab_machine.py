@@ -89,7 +89,7 @@ def test_process_has_a_name_that_a_list_of_processes_shows_whole(kind: object) -
     assert len(machine.name) <= 15
 
 
-def test_what_qemu_opens_is_linked_from_the_image() -> None:
+def test_files_that_qemu_opens_are_linked_from_the_image() -> None:
     image = Path("/a, b/image")
     assert links(KVM, image) == {name: image / name for name in ("disk", "vmlinuz", "initramfs")}
     assert links(XEN, image) == {**links(KVM, image), "xen": image / "xen"}

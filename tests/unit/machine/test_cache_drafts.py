@@ -68,7 +68,7 @@ def test_a_killed_builder_s_draft_goes_with_the_next_build(builder):
     assert not draft.exists()
 
 
-def test_what_is_being_built_is_left_alone(builder):
+def test_entries_being_built_are_left_alone(builder):
     _, draft = builder
     assert leftovers.find() == []
     assert cache.discard(draft) == "it is being built"
@@ -86,7 +86,7 @@ def test_work_for_several_entries_has_the_lock_of_its_kind(tmp_path):
     assert not work.exists()
 
 
-def test_what_is_no_draft_is_not_taken(tmp_path):
+def test_only_drafts_are_removed(tmp_path):
     kept = [
         tmp_path / "cache" / "kind" / name
         for name in (".notes", "working", "0123456789abcdef", ".0123456789abcdef-x", ".a-ABCDEFGH")

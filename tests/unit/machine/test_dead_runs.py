@@ -177,7 +177,7 @@ def test_a_folder_of_another_user_is_not_ours(home: Path) -> None:
     assert leftovers.find() == []
 
 
-def test_what_is_half_removed_is_still_known_as_ours(
+def test_a_half_removed_run_is_still_recognised(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = home / "run-01234567"
@@ -244,7 +244,7 @@ def test_a_runs_folder_of_another_user_is_refused(home: Path) -> None:
     )
 
 
-def test_what_cannot_be_removed_is_said(home: Path) -> None:
+def test_leftovers_that_cannot_be_removed_are_reported(home: Path) -> None:
     stubborn = leftovers.Leftover("01234567", "mount", "mount /x", lambda: "target is busy")
     broken = leftovers.Leftover("01234567", "process", "process 1", _raise)
     assert leftovers.remove([stubborn, broken]) == [
@@ -280,7 +280,7 @@ def test_a_run_that_ends_takes_along_what_nobody_closed() -> None:
                 process.wait()
 
 
-def test_what_stays_is_found_by_the_next_run(home: Path) -> None:
+def test_remaining_leftovers_are_found_by_the_next_run(home: Path) -> None:
     run = Run.begin()
     (run.folder / "held").touch()
     run.close(keep=True)

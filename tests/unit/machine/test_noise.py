@@ -66,7 +66,7 @@ def test_a_window_is_what_the_counters_grew_by(root: Path, put: Put) -> None:
     }
 
 
-def test_what_is_not_there_is_left_out(tmp_path: Path) -> None:
+def test_missing_readings_are_left_out(tmp_path: Path) -> None:
     before = snapshot(tmp_path)
     found = evidence(before, replace(before, at=before.at + 1))
     assert found == {"window_s": 1.0}

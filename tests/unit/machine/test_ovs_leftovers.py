@@ -69,7 +69,7 @@ def folder_of_a_dead_run(home: Path) -> Path:
     return folder
 
 
-def test_what_a_killed_run_left_is_found_and_removed(home: Path, switch: Path) -> None:
+def test_leftovers_of_a_killed_run_are_found_and_removed(home: Path, switch: Path) -> None:
     folder = folder_of_a_dead_run(home)
     others = {"br0": {}, "vpfedcba98n0": {**labels(home, "fedcba98"), LABEL_PLACE: "elsewhere/0"}}
     with Run.begin() as alive:
@@ -136,6 +136,6 @@ def test_labels_are_read_as_they_are(bridges: dict[str, dict[str, str]]) -> None
 
 
 @pytest.mark.parametrize("printed", ["", "{}", '{"data": [["a"]]}', '{"data": [["a", 5]]}'])
-def test_what_is_not_understood_is_no_answer(printed: str) -> None:
+def test_unreadable_answers_are_not_taken_for_answers(printed: str) -> None:
     with pytest.raises(ValueError, match="what ovs-vsctl says is not understood: "):
         open_vswitch.labels_of(printed)

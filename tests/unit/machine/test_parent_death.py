@@ -94,7 +94,7 @@ def test_a_process_ends_with_ours_and_not_with_the_thread_that_asked_for_it() ->
         parent.communicate()
 
 
-def test_what_cannot_be_executed_is_the_callers_error() -> None:
+def test_a_program_that_cannot_be_executed_is_the_callers_error() -> None:
     with pytest.raises(FileNotFoundError, match="/no/such"):
         start_bound(["/no/such"], signal.SIGKILL)
     with start_bound([sys.executable, "-c", "print(1)"], signal.SIGKILL, stdout=-1) as process:

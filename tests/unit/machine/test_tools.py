@@ -81,7 +81,7 @@ def test_the_image_without_its_builder_then_buildable_then_planned(
     assert answers["netperf"].why == "comes with the tools image, where a package source has it"
 
 
-def test_what_only_an_ordinary_user_needs(
+def test_requirements_of_ordinary_users_only(
     path: Callable[[str, str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path("mmdebstrap", "exit 9")

@@ -78,7 +78,7 @@ def test_everything_is_changed_and_set_back(root: Path) -> None:
     assert not journal_path().exists()
 
 
-def test_what_does_more_than_make_noise_is_changed_only_if_asked_for(root: Path) -> None:
+def test_settings_with_other_effects_are_changed_only_if_asked_for(root: Path) -> None:
     with tuned(root, planned(root, "aslr", "smt")):
         now = states(root)
     assert now[f"{CPU}/smt/control"] == "off"
@@ -94,7 +94,7 @@ def test_processors_that_differed_differ_again(root: Path, put: Put) -> None:
     assert states(root)[f"{CPU}/cpufreq/policy0/scaling_governor"] == "powersave"
 
 
-def test_what_the_kernel_changes_along_is_set_back_too(root: Path, put: Put) -> None:
+def test_settings_that_the_kernel_changes_along_are_restored_too(root: Path, put: Put) -> None:
     before = states(root)
     with tuned(root, planned(root, "smt")):
         put(

@@ -86,7 +86,7 @@ def test_standard_output_is_written_to_where_it_stands(
 
 
 @pytest.mark.parametrize("kind", ["folder", "socket"])
-def test_what_cannot_be_written_to_is_refused(tmp_path: Path, kind: str) -> None:
+def test_places_that_cannot_be_written_to_are_refused(tmp_path: Path, kind: str) -> None:
     import socket
 
     path = tmp_path / "it"
@@ -142,9 +142,7 @@ def test_a_link_that_somebody_else_has_put_into_a_shared_folder_is_not_followed(
 
 @as_root
 @pytest.mark.parametrize("kind", ["file", "pipe"])
-def test_what_somebody_else_has_put_into_a_shared_folder_is_not_written_to(
-    shared: Path, kind: str
-) -> None:
+def test_files_of_others_in_a_shared_folder_are_not_written_to(shared: Path, kind: str) -> None:
     path = shared / "out.json"
     path.write_text("theirs") if kind == "file" else os.mkfifo(path)
     os.chown(path, NOBODY, NOBODY)
@@ -195,7 +193,7 @@ def test_the_file_and_its_name_reach_the_disk_in_this_order(
     assert done == ["file", "rename", "folder"]
 
 
-def test_what_cannot_be_written_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "out.json"
     path.write_text("old")
 

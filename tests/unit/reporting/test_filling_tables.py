@@ -57,7 +57,7 @@ def test_a_row_for_each_host_that_was_filled() -> None:
     assert " ".join(lines[2].split()) == row
 
 
-def test_what_one_further_takes_and_what_many_would() -> None:
+def test_the_cost_of_one_more_target_and_of_many() -> None:
     text = "\n".join(shown(record()))
     assert "218 [210, 225.5]" in text
     assert "1023 take, GiB" in text
@@ -122,7 +122,7 @@ def test_without_readings_there_is_no_curve() -> None:
     assert curves_table([empty]) is None
 
 
-def test_what_is_not_known_is_a_dash() -> None:
+def test_unknown_figures_are_dashes() -> None:
     few = record()
     few["process"], few["inside"], few["cost"], few["teardown_s"] = {}, {}, None, None
     few["held"], few["watched"] = False, "no root"

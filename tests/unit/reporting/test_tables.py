@@ -114,7 +114,7 @@ def sampled(arm: str, warm_up: bool = False, **beside: tuple[str, list[float]]) 
     }
 
 
-def test_what_is_beside_the_samples() -> None:
+def test_the_table_of_extra_figures() -> None:
     times = record(
         statistic="ratio",
         observations=[

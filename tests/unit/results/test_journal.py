@@ -201,7 +201,9 @@ HUGE = {
 
 
 @pytest.mark.parametrize("name", HUGE)
-def test_what_no_record_is_is_refused_before_it_fills_the_memory(tmp_path: Path, name: str) -> None:
+def test_files_that_are_not_records_are_refused_before_they_fill_the_memory(
+    tmp_path: Path, name: str
+) -> None:
     text, says = HUGE[name]
     path = tmp_path / "huge.json"
     path.write_text(text)

@@ -170,7 +170,7 @@ def test_a_record_that_json_refuses_becomes_an_error_record_and_the_rest_goes_on
     assert bad["warnings"] == [error.removeprefix("error: ")]
 
 
-def test_what_contains_itself_is_refused_without_end(tmp_path: Path) -> None:
+def test_a_value_that_contains_itself_is_refused(tmp_path: Path) -> None:
     plan: dict[str, object] = {}
     plan["plan"] = plan
     kept = RunRecord(tmp_path / "out.json").add(record(plan=plan))
@@ -230,7 +230,7 @@ def test_required_targets(
 @pytest.mark.parametrize(
     ("required", "missing"), [("pod", ["pod"]), ("container", []), ("all", ["all"])]
 )
-def test_what_was_not_measured_on_an_unknown_target_may_be_the_required_one(
+def test_a_claim_not_measured_on_an_unknown_target_counts_as_required(
     monkeypatch: pytest.MonkeyPatch, required: str, missing: list[str]
 ) -> None:
     monkeypatch.setenv("VPERF_REQUIRE", required)
@@ -238,7 +238,7 @@ def test_what_was_not_measured_on_an_unknown_target_may_be_the_required_one(
     assert unmet(records) == missing
 
 
-def test_what_may_be_required(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_targets_that_may_be_required(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VPERF_REQUIRE", "host, container runsc,pod,guest,domu,all")
     check()
     monkeypatch.setenv("VPERF_REQUIRE", "container,pods")

@@ -97,7 +97,7 @@ def test_one_end_of_an_interval_may_be_known(project: pytest.Pytester) -> None:
     assert "vperf.start.tail.high" not in properties
 
 
-def test_what_has_no_figure_to_be_held_against_is_told_by_its_median(
+def test_a_claim_without_a_figure_is_described_by_its_median(
     project: pytest.Pytester,
 ) -> None:
     project.makepyfile(

@@ -24,7 +24,7 @@ def modules(folder: Path, *options: str) -> set[str]:
     return set(done.stdout.splitlines()[-1].split()[1:])
 
 
-def test_what_is_imported_without_a_claim(tmp_path: Path) -> None:
+def test_modules_imported_without_a_claim(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text("def test_it(tmp_path): pass\n")
     found = modules(tmp_path) - modules(tmp_path, "-p", "no:vperf")
     assert found == {

@@ -127,7 +127,7 @@ def test_each_session_may_use_its_part_of_the_budget(project: pytest.Pytester) -
 
 
 @pytest.mark.usefixtures("clock")
-def test_what_a_session_leaves_of_its_part_the_later_ones_may_use(
+def test_later_sessions_may_use_the_budget_that_earlier_ones_left(
     project: pytest.Pytester,
 ) -> None:
     project.makepyfile(
@@ -326,7 +326,7 @@ TARGETS = """
 """
 
 
-def test_what_a_sample_started_is_ended_before_the_next(project: pytest.Pytester) -> None:
+def test_targets_of_a_sample_are_ended_before_the_next(project: pytest.Pytester) -> None:
     project.makepyfile(
         TARGETS
         + """

@@ -184,7 +184,7 @@ def test_the_point_itself_may_be_the_load(sweep: Any) -> None:
     assert found["sweep"]["knee"] == pytest.approx(10, rel=0.1)
 
 
-def test_what_has_no_figure_is_described(sweep: Any) -> None:
+def test_a_sweep_without_a_figure_is_described(sweep: Any) -> None:
     body = 'claim("copy.graph").saturates(lambda n: Quantity(min(n, 30), "ms"), over=[10, 20, 40, 80, 160])'
     found, _ = sweep(body)
     assert found["verdict"] == "not comparable"

@@ -306,7 +306,7 @@ def test_unavailable_outside_a_sampler_is_not_measured(project: pytest.Pytester)
 @pytest.mark.parametrize(
     ("required", "code"), [("pod", 1), ("pod kvm", 1), ("container", 0), ("all", 1)]
 )
-def test_what_is_required_must_be_measured(
+def test_a_required_target_must_be_measured(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, required: str, code: int
 ) -> None:
     monkeypatch.setenv("VPERF_REQUIRE", required)

@@ -47,7 +47,7 @@ def test_the_sessions_are_spread_over_the_run(project: pytest.Pytester) -> None:
     assert [session["n"] for session in record["sessions"]] == [1, 2, 3]
 
 
-def test_what_is_pending_is_visited_in_passes_in_the_users_order(
+def test_pending_tests_are_visited_in_passes_in_the_users_order(
     project: pytest.Pytester,
 ) -> None:
     project.makepyfile(
@@ -341,7 +341,7 @@ def test_a_failure_in_a_later_visit_stops_the_run_there(project: pytest.Pytester
 
 
 @pytest.mark.parametrize("option", ["--lf", "--ff", "--sw", "--nf"])
-def test_what_failed_last_is_known(project: pytest.Pytester, option: str) -> None:
+def test_pytest_knows_the_tests_that_failed_last(project: pytest.Pytester, option: str) -> None:
     project.makepyfile(
         """
         from samplers import around

@@ -54,7 +54,7 @@ OPEN = "open-to-others: mode 0777 lets every user write"
         ),
     ],
 )
-def test_what_lets_others_in_is_found(tmp_path: Path, code: str, words: str) -> None:
+def test_world_accessible_folders_are_found(tmp_path: Path, code: str, words: str) -> None:
     path = tmp_path / "module.py"
     path.write_text(code)
     assert check(path) == (1, [f"{path}:{words}"])

@@ -85,7 +85,9 @@ def test_a_run_that_measured(tmp_path: Path) -> None:
         ([POD, *OTHERS, NOT_MEASURED | {"reason": ""}], "has no samples and no reason"),
     ],
 )
-def test_a_run_that_did_not(tmp_path: Path, claims: list[dict[str, Any]], fault: str) -> None:
+def test_a_run_that_did_not_measure(
+    tmp_path: Path, claims: list[dict[str, Any]], fault: str
+) -> None:
     status, lines = _check(tmp_path, *claims)
     assert status == 1
     assert any(fault in line for line in lines)

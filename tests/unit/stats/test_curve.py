@@ -79,7 +79,7 @@ def test_where_all_is_flat_the_knee_is_not_known() -> None:
     assert curve.knee_low is None
 
 
-def test_what_falls_again_is_no_plateau() -> None:
+def test_a_curve_that_falls_again_has_no_plateau() -> None:
     curve = fitted(draw(lambda load: min(load, LEVEL * (LEVEL / load) ** 0.6), 4, rounds=10))
     assert curve.shape == "falls"
     assert curve.level.estimate == pytest.approx(LEVEL * (LEVEL / 100) ** 0.6, rel=0.03)
@@ -108,7 +108,7 @@ def test_the_interval_keeps_its_promise(heavy: bool, spread: float) -> None:
 
 @pytest.mark.parametrize("spread", [0.01, 0.1, 0.5])
 @pytest.mark.parametrize("power", [1.0, 0.5, 0.3])
-def test_what_rises_is_never_called_a_plateau(power: float, spread: float) -> None:
+def test_a_rising_curve_never_has_a_plateau(power: float, spread: float) -> None:
     shapes = [fitted(draw(lambda x: 7 * x**power, n, spread=spread)).shape for n in range(100)]
     assert shapes.count("plateau") == 0
     assert shapes.count("falls") == 0

@@ -98,7 +98,7 @@ def test_it_covers_where_what_others_take_changes_slowly() -> None:
 
 
 @given(st.integers(0, 119), st.floats(-1e9, 1e9))
-def test_what_somebody_takes_and_keeps_spoils_one_block(place: int, taken: float) -> None:
+def test_memory_that_others_take_for_good_spoils_one_block(place: int, taken: float) -> None:
     values = [70.0 * n + (taken if n > place else 0.0) for n in range(120)]
     found = growth(list(range(120)), values)
     assert found.estimate == pytest.approx(70, abs=1e-3)

@@ -183,7 +183,7 @@ def test_stopping_keeps_what_is_known() -> None:
     assert not rule.paused
 
 
-def test_what_comes_after_the_verdict_does_not_count() -> None:
+def test_samples_after_the_verdict_do_not_count() -> None:
     rule = LimitRule.at_most(100.0)
     run(rule, lambda arm, taken: 50.0 + taken)
     before = rule.state

@@ -134,7 +134,7 @@ def test_a_collapse_refutes_and_shows_the_peak() -> None:
     assert state.estimate == pytest.approx(100, rel=0.01)
 
 
-def test_what_the_sender_could_not_offer_says_nothing() -> None:
+def test_loads_that_the_sender_could_not_offer_do_not_count() -> None:
     rule = made()
     # All that is asked for beyond 60 the sender itself cannot do: a plateau of its own.
     run(rule, near(60), offered=lambda load: load <= 60)

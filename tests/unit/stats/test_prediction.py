@@ -115,7 +115,7 @@ def test_a_single_step_leaves_a_positive_limit() -> None:
         ([1.0, 2.0, math.nan], "a run's figure is nan, not a positive number"),
     ],
 )
-def test_what_no_limit_can_be_made_of(values: list[float], message: str) -> None:
+def test_figures_without_a_limit_are_refused(values: list[float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         predict(values, "at_most")
 
@@ -189,7 +189,7 @@ def test_nothing_is_refuted_in_twenty_runs_after_a_calibration(
     assert refuted == 0
 
 
-def test_what_has_become_twice_as_slow_is_refuted() -> None:
+def test_a_metric_that_became_twice_as_slow_is_refuted() -> None:
     machine = Machine(17, 0.03, 0.02, 0.05)
     limit = predict([machine.figure() for _ in range(5)], "at_most").limit
     assert limit < 160

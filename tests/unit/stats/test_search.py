@@ -115,7 +115,7 @@ def test_one_that_fails_above_one_that_works_is_told() -> None:
     assert (found.size, found.contradictions) == (100, ())
 
 
-def test_a_top_that_fails_is_no_result() -> None:
+def test_a_failing_top_has_no_result() -> None:
     with pytest.raises(NoSize, match=r"^512 fails already: panic at 512$") as caught:
         from_on(513)
     assert [each.size for each in caught.value.tries] == [512]

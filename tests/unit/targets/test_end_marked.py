@@ -23,7 +23,7 @@ def start(script: str, **variables: str) -> subprocess.Popen[bytes]:
     return process
 
 
-def test_what_carries_the_mark_is_killed_and_nothing_else() -> None:
+def test_only_marked_processes_are_killed() -> None:
     mark, other = secrets.token_hex(8), secrets.token_hex(8)
     marked = start("setsid sh -c 'echo up; exec sleep 60' & wait", VPERF_UNIT=mark)
     spared = [

@@ -110,7 +110,7 @@ def lay_out(folder: Path, files: dict[str, str]) -> None:
         (folder / name).write_text(f"{text}\n")
 
 
-def test_what_was_read_back_is_returned(tmp_path: Path) -> None:
+def test_limits_are_returned_as_read_back(tmp_path: Path) -> None:
     lay_out(tmp_path, {"cpuset.cpus": "0-1"})
     assert check(ALL.settings("cpuset", 1), tmp_path, "host") == {"cpuset": "0-1"}
     lines = "7:0 5\n7:3 1200"

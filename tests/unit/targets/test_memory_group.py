@@ -84,7 +84,7 @@ def test_the_newest_is_ended_first(group: MemoryGroup) -> None:
         assert old.wait(5) == -9
 
 
-def test_what_shares_it_does_not_end_it(group: MemoryGroup) -> None:
+def test_sharing_a_scope_does_not_end_it(group: MemoryGroup) -> None:
     member = group.member()
     assert dict(member.details) == {
         f"shared_{name}": value for name, value in group._group.details.items()
@@ -170,7 +170,7 @@ def test_an_old_kernel_is_told_to_hold_what_is_below(tmp_path: Path) -> None:
     assert switch.read_text() == "1"
 
 
-def test_what_a_killed_run_left_is_found(group: MemoryGroup, run: Run) -> None:
+def test_leftovers_of_a_killed_run_are_found(group: MemoryGroup, run: Run) -> None:
     found = [leftover.what for leftover in leftovers._of_run(run.folder)]
     assert any(group.path.lstrip("/") in what for what in found)
 

@@ -35,7 +35,7 @@ def test_live_things_are_kept() -> None:
     assert list(once.made) == [first]
 
 
-def test_what_died_is_ended_and_made_again() -> None:
+def test_a_dead_daemon_is_ended_and_started_again() -> None:
     once = shared()
     first = once()
     first.dead = True
@@ -47,7 +47,7 @@ def test_what_died_is_ended_and_made_again() -> None:
     assert list(once.made) == [second]
 
 
-def test_what_dies_again_and_again_is_given_up() -> None:
+def test_a_daemon_that_dies_repeatedly_is_given_up() -> None:
     once = shared()
     for _ in range(3):
         once().dead = True

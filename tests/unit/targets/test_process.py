@@ -51,7 +51,7 @@ def test_a_signal_is_128_and_its_number(number: int) -> None:
         (["true"], "/no/such/folder", 127, b"/no/such/folder: No such file or directory\n"),
     ],
 )
-def test_what_cannot_be_executed_has_a_shell_s_status(
+def test_programs_that_cannot_be_executed_have_a_shells_status(
     argv: list[str], cwd: str | None, status: int, words: bytes
 ) -> None:
     done = run_process(argv, env=ENV, cwd=cwd)

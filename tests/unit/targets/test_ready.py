@@ -15,7 +15,7 @@ from pytest_vperf.density.filling import many_files
 from pytest_vperf.targets.process import ready
 
 
-def test_what_can_be_read_and_written() -> None:
+def test_readable_and_writable_sockets() -> None:
     one, other = socket.socketpair()
     with one, other:
         assert ready([one], [], 0) == ([], [])
@@ -48,7 +48,7 @@ def test_with_more_files_than_select_knows() -> None:
         assert ready([one], [other], 5) == ([one], [other])
 
 
-def test_what_is_no_socket_can_be_waited_for() -> None:
+def test_files_other_than_sockets_can_be_waited_for() -> None:
     reader, writer = os.pipe()
     ended = os.pidfd_open(os.getpid())
     with Path(__file__).open() as file:

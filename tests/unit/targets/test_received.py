@@ -66,7 +66,7 @@ def test_who_got_away_and_prints_on_is_not_listened_to(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.tuples(st.booleans(), st.binary(max_size=20)), max_size=20), st.integers(0, 99))
-def test_what_is_kept_is_the_beginning(pieces: list[tuple[bool, bytes]], most: int) -> None:
+def test_the_beginning_of_the_output_is_kept(pieces: list[tuple[bool, bytes]], most: int) -> None:
     output = Output(most)
     for is_error, data in pieces:
         (output.take_stderr if is_error else output.take_stdout)(data)
@@ -135,7 +135,7 @@ def test_a_link_at_the_destination_is_replaced(tmp_path: Path) -> None:
     assert [(tmp_path / each).read_text() for each in ("got", "precious")] == ["new", "ours"]
 
 
-def test_what_is_no_file_at_the_destination_stays(tmp_path: Path) -> None:
+def test_a_destination_that_is_not_a_file_stays(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "got")
     (tmp_path / "source").write_text("new")
     with pytest.raises(TargetError, match="got cannot be written: it is not a regular file"):
@@ -143,7 +143,7 @@ def test_what_is_no_file_at_the_destination_stays(tmp_path: Path) -> None:
     assert stat.S_ISFIFO((tmp_path / "got").stat().st_mode)
 
 
-def test_what_is_not_whole_does_not_appear(tmp_path: Path) -> None:
+def test_an_incomplete_file_does_not_appear(tmp_path: Path) -> None:
     (tmp_path / "got").write_text("before")
     coming = received(tmp_path / "got", "pod tcg")
     draft = coming.__enter__()

@@ -190,7 +190,7 @@ def test_no_figure_is_invented() -> None:
 
 
 @pytest.mark.parametrize("name", LEDGERS)
-def test_what_is_only_a_graph_is_unknown(name: str) -> None:
+def test_claims_published_as_graphs_are_unknown(name: str) -> None:
     for graph in LEDGERS[name]["graphs"]:
         for reference in graph["in"]:
             profile, claim = reference.split()
@@ -271,7 +271,7 @@ NEARS = [case for case in CASES if isinstance(case[1].criterion, (Near, NearLimi
 
 
 @pytest.mark.parametrize(("name", "threshold", "source"), NEARS, ids=[case[0] for case in NEARS])
-def test_what_is_near_is_near_what_was_published(
+def test_near_criteria_are_near_published_figures(
     name: str, threshold: Threshold, source: Source
 ) -> None:
     criterion, figure = threshold.criterion, list(source.published.values())

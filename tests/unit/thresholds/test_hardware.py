@@ -147,7 +147,7 @@ def test_names_are_compared_without_case() -> None:
     )
 
 
-def test_what_is_not_known_does_not_fit() -> None:
+def test_an_unknown_property_does_not_fit() -> None:
     assert FULL.mismatches(replace(TYPE1, cpu_model="unknown", logical_cpus=None, memory=None)) == (
         "cpu_model is 'unknown', not 'E3-1240 v3'",
         "logical_cpus is unknown, not 8",

@@ -199,7 +199,7 @@ def test_every_percentile_is_a_quantile_between_its_neighbours(thousandths: int)
 
 
 @pytest.mark.parametrize("statistic", ["mean", "p0", "p100", "p", "p9.", "95", "p95 ", "P95"])
-def test_what_is_no_statistic_has_no_quantile(statistic: str) -> None:
+def test_unknown_statistics_have_no_quantile(statistic: str) -> None:
     with pytest.raises(ValueError, match="is not median or a percentile such as p95"):
         _ = Limit("at_most", Quantity(1, "ms"), statistic).quantile
 
@@ -284,7 +284,7 @@ def test_the_rule_of_a_file_makes_the_limits_that_do_not_have_one(tmp_path: Path
     assert str(found["a.least"].source) == "d (min 3 ms): the worst one"
 
 
-def test_what_is_published_beside_a_figure_may_measure_something_else(tmp_path: Path) -> None:
+def test_figures_published_beside_another_may_have_other_units(tmp_path: Path) -> None:
     claims = (
         "  a.b:\n    at_most: 4 s\n    source:\n      document: d\n"
         "      published: {value: 4 s}\n      also: {share: .996 dimensionless, rate: 25.0 MB/s}\n"

@@ -37,7 +37,7 @@ def test_server_of_iperf_says_what_arrived() -> None:
     assert found.loss.direction == "lower"
 
 
-def test_what_a_repeated_last_packet_begins_is_no_stream() -> None:
+def test_a_repeated_last_packet_begins_no_stream() -> None:
     # As a published log of a server of iperf 2.1 has it, whose answer to the last packet was lost.
     ghost = (
         "[  3] WARNING: ack of last datagram failed.\n"

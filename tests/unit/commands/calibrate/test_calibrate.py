@@ -99,7 +99,7 @@ claims:
     assert rate not in calibrated.read_text()
 
 
-def test_what_cannot_be_calibrated_is_refused_by_name_and_the_rest_is_written(
+def test_claims_that_cannot_be_calibrated_are_named_and_the_rest_is_written(
     vperf: Vperf,
 ) -> None:
     done = vperf("--hw=desk", "--runs=3", "-k", "not slow")

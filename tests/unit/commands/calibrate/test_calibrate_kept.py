@@ -219,7 +219,7 @@ def test_a_machine_that_becomes_noisy_between_two_runs_is_refused(
     assert "cpu pressure 40 %" in Path("thresholds/desk.calibrated.yaml").read_text()
 
 
-def test_what_an_interrupted_run_left_is_no_record(
+def test_an_unfinished_record_is_not_a_record(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("kept").mkdir()

@@ -74,7 +74,7 @@ def test_a_run_that_is_disturbed_ends_the_calibration(
         ),
     ],
 )
-def test_what_is_refused_before_anything_is_measured(
+def test_refusals_before_anything_is_measured(
     vperf: Vperf, arguments: list[str], message: str
 ) -> None:
     done = vperf(*arguments)

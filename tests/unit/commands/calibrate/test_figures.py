@@ -42,7 +42,7 @@ def test_samples_that_are_all_equal() -> None:
     assert (found.side, found.step, found.constant) == ("at_least", 0.0, True)
 
 
-def test_what_needs_no_limit() -> None:
+def test_claims_that_need_no_limit() -> None:
     alone = record(criterion="left alone", reason="a comparison", verdict="not measured")
     assert gather(runs([alone], [alone], [])).left_alone == {"a.b": "a comparison"}
 
@@ -76,7 +76,9 @@ def test_what_needs_no_limit() -> None:
         ),
     ],
 )
-def test_what_is_not_so_in_every_run_is_refused(third: list[dict[str, Any]], reason: str) -> None:
+def test_claims_that_differ_between_runs_are_refused(
+    third: list[dict[str, Any]], reason: str
+) -> None:
     assert gather(runs([record()], [record()], third)).refused == {"a.b": reason}
 
 
@@ -97,7 +99,7 @@ def test_what_is_not_so_in_every_run_is_refused(third: list[dict[str, Any]], rea
         ),
     ],
 )
-def test_what_no_limit_can_be_written_for(values: dict[str, Any], reason: str) -> None:
+def test_claims_that_no_limit_can_be_written_for(values: dict[str, Any], reason: str) -> None:
     assert list(gather(runs(*[[record(**values)]] * 3)).refused.values()) == [reason]
 
 
@@ -131,7 +133,7 @@ def disturbed(steal: float, throttled: int, window: float = 10.0) -> dict[str, A
     return {"claims": [{"noise": {"sessions": [session, {"window_s": 1.0}]}}]}
 
 
-def test_what_disturbed_a_run_from_outside() -> None:
+def test_disturbances_of_a_run_from_outside() -> None:
     assert noise_during(disturbed(0.009, 0)) == []
     assert noise_during(disturbed(0.5, 0, window=1.0)) == []  # ticks of 10 ms: too short to say
     assert noise_during(disturbed(0.021, 2)) == [

@@ -121,7 +121,7 @@ def test_a_link_stays_a_link(path: Path) -> None:
         ("claims: []\n", "c.d", "desk.calibrated.yaml:1:1: the key 'hardware' is missing"),
     ],
 )
-def test_what_is_refused_leaves_the_file_as_it_was(
+def test_a_refusal_leaves_the_file_as_it_was(
     path: Path, before: str, name: str, message: str
 ) -> None:
     path.parent.mkdir()

@@ -44,7 +44,7 @@ def test_a_length_beyond_the_limit_is_refused_before_it_is_awaited():
         Decoder().feed((MAX_PAYLOAD + 1).to_bytes(4, "little") + b"\x10\0\0\0")
 
 
-def test_what_the_socket_does_not_take_is_sent_later():
+def test_bytes_that_a_full_socket_refuses_are_sent_later():
     ours, theirs = socket.socketpair()
     with ours, theirs:
         wire = Wire(ours)
@@ -145,7 +145,7 @@ def test_without_a_window_nothing_is_waited_for():
         assert wire.backlog == 0
 
 
-def test_what_came_instead_of_a_frame_is_kept_for_the_message():
+def test_bytes_that_are_no_frame_are_kept_for_the_message():
     with pytest.raises(WireError) as caught:
         Decoder().feed(Frame(Type.READY, 0, b"6.1").encode() + b"Kernel panic - not syncing")
     assert caught.value.rest == b"Kernel panic - not syncing"

@@ -29,7 +29,7 @@ def test_frames_come_apart_however_they_are_cut(
     assert taken.stderr == b"".join(payload for output, payload in frames if output == 2)
 
 
-def test_what_came_of_half_a_frame_is_there() -> None:
+def test_the_received_half_of_a_frame_is_kept() -> None:
     taken = Output(1 << 20)
     Demultiplexer(taken).feed(frame(1, b"whole") + frame(1, b"half")[:10])
     assert taken.stdout == b"wholeha"

@@ -196,7 +196,7 @@ def test_a_card_that_leaves_nothing_undone() -> None:
     )
 
 
-def test_how_it_is_spoken_to() -> None:
+def test_requests_and_answers() -> None:
     assert attributes(GUEST, "devices/channel/target") == {
         "type": "virtio",
         "name": "org.qemu.guest_agent.0",

@@ -111,7 +111,7 @@ def test_a_kernel_is_fetched_and_unpacked(source):
     assert kernel.image.is_relative_to(Path(os.environ["VPERF_CACHE_DIR"]))
 
 
-def test_what_somebody_else_put_beside_the_kernel_is_not_unpacked(source, meanwhile, tmp_path):
+def test_packages_planted_beside_the_kernel_are_not_unpacked(source, meanwhile, tmp_path):
     planted = package(tmp_path, "planted", {"bin/owned": b"#!/bin/sh\n"})
     meanwhile(f"cp {planted} . && stat -c %a . > {tmp_path}/mode")
     kernel = guest_kernel.distribution_kernel()

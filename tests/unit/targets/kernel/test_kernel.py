@@ -87,7 +87,7 @@ def test_a_signature_is_cut_off(tmp_path):
     assert guest_kernel.collect_modules(tmp_path, ("a",)) == [("a.ko", module())]
 
 
-def test_what_is_built_in_is_left_out_and_what_is_missing_is_named(tmp_path):
+def test_built_in_modules_are_left_out_and_missing_ones_named(tmp_path):
     (tmp_path / "modules.builtin").write_text("kernel/fs/squashfs/squashfs.ko\n")
     assert guest_kernel.collect_modules(tmp_path, ("squashfs",)) == []
     with pytest.raises(CannotStart, match=r"module overlay is neither in .* nor built in"):

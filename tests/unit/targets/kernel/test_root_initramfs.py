@@ -111,7 +111,7 @@ def test_the_names_of_a_folder_come_before_it_is_filled(kernel: GuestKernel) -> 
         assert parent == "." or names.index(parent) < names.index(name)
 
 
-def test_what_is_built_in_is_not_loaded(kernel: GuestKernel) -> None:
+def test_built_in_modules_are_not_loaded(kernel: GuestKernel) -> None:
     found = members(build_root_initramfs(kernel, XEN).read_bytes())
     names = found["modules/order"][1].decode().split()
     assert names == ["crc32c_generic.ko", "mbcache.ko", "jbd2.ko", "ext4.ko"]
@@ -148,7 +148,7 @@ def test_the_same_is_built_once_and_another_is_another(kernel: GuestKernel) -> N
     assert build_root_initramfs(kernel, VIRTIO) != first
 
 
-def test_what_it_is_made_of_is_known_without_a_kernel() -> None:
+def test_the_content_of_an_initramfs_is_known_without_a_kernel() -> None:
     """By that the disk of a lab's host, which has one beside it, is found again or made anew."""
     source = Path(pytest_vperf.__file__).parent / "targets/kernel/first_root/init.c"
     for drivers in (VIRTIO, XEN):

@@ -24,7 +24,9 @@ from pytest_vperf.targets.libvirt import address
         ("xen+ssh://root@host", "xen", True, False),
     ],
 )
-def test_what_can_start_machines(uri: str, driver: str, remote: bool, session: bool) -> None:
+def test_programs_that_can_start_machines(
+    uri: str, driver: str, remote: bool, session: bool
+) -> None:
     assert address.check(uri) == uri
     assert address.driver(uri) == driver
     assert address.is_remote(uri) is remote

@@ -70,7 +70,7 @@ def test_a_program_that_the_address_names_is_called_as_it_is() -> None:
         assert keeping_to_itself(uri) == uri
 
 
-def test_nobody_listens(tmp_path: Path) -> None:
+def test_a_port_without_a_listener(tmp_path: Path) -> None:
     pytest.importorskip("libvirt", reason="libvirt-python is not installed")
     with pytest.raises(CannotConnect) as caught:
         Connection.open(f"qemu:///system?socket={tmp_path}/none")

@@ -25,7 +25,7 @@ def soon() -> float:
     return time.perf_counter() + 10
 
 
-def test_who_waits_is_told_of_the_agent() -> None:
+def test_waiting_for_the_agent_is_reported() -> None:
     watch = Watch()
     timer = later(lambda: watch.tell(agent=12.5))
     assert watch.wait(soon())

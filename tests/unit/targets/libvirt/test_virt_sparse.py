@@ -41,7 +41,7 @@ def send(path: Path, want: int = 1 << 18) -> tuple[bytes, int]:
     st.integers(0, 4 * BLOCK),
     st.integers(1, 1 << 18),
 )
-def test_what_arrives_is_the_file(pieces: list[tuple[int, bytes]], more: int, want: int) -> None:
+def test_the_file_arrives_whole(pieces: list[tuple[int, bytes]], more: int, want: int) -> None:
     """Pieces of data at any place, and a hole at the end."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "disk")

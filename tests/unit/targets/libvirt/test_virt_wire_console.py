@@ -161,7 +161,7 @@ def test_an_agent_is_heard_beside_as_many_machines_as_fill_a_host(
             speaker.wait(time.perf_counter() + 10)
 
 
-def test_what_came_before_the_connection_ended_is_heard(
+def test_frames_before_the_end_of_the_connection_are_heard(
     stream: Stream, speaker: ConsoleSpeaker, watch: Watch
 ) -> None:
     stream.say(WIRE_LINE, READY.encode())
@@ -200,7 +200,7 @@ def test_the_agent_is_heard_after_more_text_than_is_kept(
     assert frames(speaker, 1) == [READY]
 
 
-def test_what_is_said_to_the_agent(speaker: ConsoleSpeaker, stream: Stream) -> None:
+def test_requests_to_the_agent(speaker: ConsoleSpeaker, stream: Stream) -> None:
     """In pieces, as the stream takes them; without the byte that the kernel would take for itself."""
     frame = Frame(Type.INPUT, 0x0F10, bytes(range(256)) * 20)
     speaker.wire.send(frame)

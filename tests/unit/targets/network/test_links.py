@@ -46,7 +46,7 @@ def test_rate_is_read_as_bytes_per_second() -> None:
     st.text(max_size=80)
     | st.sampled_from(['[{"kind":"tbf"}]', "{}", "[1]", '[{"kind":"tbf","options":{"rate":"1"}}]'])
 )
-def test_what_tc_says_is_understood_or_refused(printed: str) -> None:
+def test_output_of_tc_is_parsed_or_refused(printed: str) -> None:
     rate = None
     with contextlib.suppress(TargetError):
         rate = tbf_rate(printed)

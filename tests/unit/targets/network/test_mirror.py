@@ -111,7 +111,7 @@ def test_a_switch_of_open_vswitch_s() -> None:
         ),
     ],
 )
-def test_what_the_machine_lacks_is_not_measured(
+def test_targets_that_a_machine_lacks_are_not_measured(
     by: Any, answers: dict[str, tuple[int, str]], said: str
 ) -> None:
     far = Far(answers)

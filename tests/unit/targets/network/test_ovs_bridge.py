@@ -151,7 +151,7 @@ def test_a_version_that_is_not_understood() -> None:
         open_vswitch.version(lambda *_: "hello")
 
 
-def test_what_our_dead_runs_left_there_is_taken_away(home: Path) -> None:
+def test_leftovers_of_our_dead_runs_on_another_machine_are_removed(home: Path) -> None:
     def row(name: str, **changes: str) -> list[object]:
         of = {
             LABEL_RUN: "01234567",

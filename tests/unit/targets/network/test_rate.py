@@ -82,7 +82,7 @@ def test_a_limit_that_fails_half_way_is_none(
         ("mount --make-shared /run/netns failed: Permission denied", "--privileged"),
     ],
 )
-def test_what_this_machine_lacks_is_not_measured(
+def test_targets_that_this_machine_lacks_are_not_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, remedy: str
 ) -> None:
     program = tmp_path / "ip"

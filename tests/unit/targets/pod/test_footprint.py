@@ -136,7 +136,7 @@ def test_the_faces_of_too_little_memory(error: TargetError, console: str, words:
         failed(127),
     ],
 )
-def test_what_says_nothing_about_a_size(error: TargetError) -> None:
+def test_archives_without_a_size(error: TargetError) -> None:
     assert too_little(error) is None
 
 

@@ -266,7 +266,7 @@ def test_the_engine_that_is_named_there_or_none(
         machine.close()
 
 
-def test_what_was_cut_off_is_sent_again(machine: RemoteMachine, run: Run, tmp_path: Path) -> None:
+def test_an_incomplete_file_is_sent_again(machine: RemoteMachine, run: Run, tmp_path: Path) -> None:
     source = tmp_path / "kernel"
     source.write_bytes(b"whole")
     there = Path(machine.sent.keep(source, "kernel"))

@@ -60,7 +60,7 @@ def test_each_frame_ends_its_phase() -> None:
     assert machine.frames(machine.deadline) == [OUTPUT]
 
 
-def test_what_came_with_the_frame_that_was_awaited_is_kept() -> None:
+def test_frames_that_arrive_with_the_awaited_one_are_kept() -> None:
     machine = booted([RUNNING, OUTPUT])
     machine.await_frame(Type.RUNNING, "container")
     assert machine.frames(machine.deadline) == [OUTPUT]

@@ -169,7 +169,7 @@ def test_limits_are_set_and_read_back(libvirt: ModuleType) -> None:
     assert scheduler.asked == {"weight": 128, "cap": 50}
 
 
-def test_what_was_not_asked_for_is_not_set(libvirt: ModuleType) -> None:
+def test_limits_that_were_not_requested_are_not_set(libvirt: ModuleType) -> None:
     scheduler = Scheduler(libvirt)
     assert set_limits(scheduler.domain, Limits(cpuset="0")) == {}
     assert set_limits(scheduler.domain, Limits(cpu_shares=1024)) == {"xen_weight": "256"}
