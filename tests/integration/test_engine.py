@@ -159,7 +159,9 @@ def test_a_daemon_that_does_not_start_says_why(run: Run, monkeypatch: pytest.Mon
 def test_a_daemon_that_is_never_ready(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(private_engine, "_START_TIMEOUT", 0.2)
     monkeypatch.setattr(private_engine, "knock", lambda path: FileNotFoundError())
-    with pytest.raises(CannotStart, match=r"was not ready within 0\.2 s; the last words of .*:\n"):
+    with pytest.raises(
+        CannotStart, match=r"was not ready within 0\.2 s; the end of the output of .*:\n"
+    ):
         PrivateEngine.start(run)
     assert_nothing_left(run)
 

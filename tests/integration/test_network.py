@@ -136,7 +136,7 @@ def test_facts_say_what_the_link_is(
     assert "network_rate" not in details
     if kind == "runsc":
         assert details["network_note"] == (
-            "the namespace is held by a container of runc, because runsc wants its link before it starts"
+            "the namespace is held by a container of runc, because runsc needs its link before it starts"
         )
 
 

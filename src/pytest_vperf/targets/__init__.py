@@ -1,1 +1,1 @@
-"""Where workloads run: one kind of target a file, all behind the Protocol in `base`."""
+"""Where workloads run: a folder for each kind of target, all behind the Protocol in `base`."""

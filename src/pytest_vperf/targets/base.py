@@ -1,21 +1,11 @@
-"""What every target is: a place where a command can be run, files put and fetched, and facts asked for.
+"""The Protocol of every target: run a command, copy files in and out, report facts and usage.
 
-A workload and a claim know a target by this Protocol alone. The errors tell four situations apart, because
-each asks something else of the reader: start it another way, look at the connection, read the command's
-output, or give it more time. A fifth, `Unavailable`, is not a failure at all: this machine cannot have such
-a target, and the claim is *not measured*.
+Workloads and claims only use this Protocol. The errors distinguish situations by what the reader has to do: start it
+differently, check the connection, read the command's output, or allow more time. `Unavailable` is not a failure: this
+machine cannot have such a target, and the claim is *not measured*.
 
-Ending a command where processes are seen from inside alone: by the mark that all it started carries.
-
-The end of a daemon's log, for the message that it did not start.
-
-The phases of a start as a quantity: borders between them, on one clock, become parts that add up.
-
-A program in a target: how it is called there, and which bytes it is.
-
-Adding a target's name to `Unavailable`.
-
-Something costly that many tests share: made when it is first wanted, and made again where it died.
+Also here is what several kinds of targets share: ending marked commands, reading logs, the phases of a start,
+programs, and expensive things that are made once.
 """
 
 from __future__ import annotations
@@ -34,7 +24,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-#: Again until nothing is found: a process may be made between the look and the signal. Any shell with grep will do.
+#: Repeated until none is found: a process may be created between search and signal. Needs a shell and grep.
 _SCRIPT = (
     "for turn in 1 2 3 4 5; do found=;"
     ' for e in /proc/[0-9]*/environ; do if grep -q "{variable}=$1" "$e" 2>/dev/null; then'
@@ -44,7 +34,7 @@ _SCRIPT = (
 
 
 def end_marked(variable: str, mark: str) -> list[str]:
-    """The command that kills every process with ``variable=mark`` in its environment; it must not have it itself.
+    """The command that kills every process with ``variable=mark`` in its environment; its own must not have it.
 
     Args:
         variable: its name.
@@ -53,12 +43,12 @@ def end_marked(variable: str, mark: str) -> list[str]:
     return ["sh", "-c", _SCRIPT.format(variable=variable), "sh", mark]
 
 
-#: Lines that are shown, and characters of each.
+#: Most lines to show, and characters of each.
 _COUNT, _WIDTH = 8, 400
 
 
 def last_lines(log: Path) -> str:
-    """The last lines of a log, long ones cut; ``(none)`` where it is empty.
+    """The last lines of a log, long ones truncated; ``(none)`` if it is empty.
 
     Raises:
         OSError: it cannot be read.
@@ -68,9 +58,10 @@ def last_lines(log: Path) -> str:
 
 
 def startup_quantity(began: float, marks: Mapping[str, float], phases: Iterable[str]) -> Quantity:
-    """The time of a start in ms, with its phases as parts, in order.
+    """The time of a start in ms, broken down by phases, in order.
 
-    A border that was not seen (a kernel that prints nothing at its start) joins two phases, e.g. ``firmware+kernel``.
+    If the end of a phase was not seen (a kernel that prints nothing), it is joined with the next:
+    ``firmware+kernel``.
 
     Args:
         began: the request, in seconds.
@@ -93,11 +84,11 @@ class Program:
     """A program as one target runs it. Made by `pytest_vperf.targets.base.Target.program`.
 
     Attributes:
-        name: as it was asked for, e.g. ``sysbench``.
-        argv: the words before its arguments. More than a path on the host, where a program of the image runs
-            through the image's own loader.
-        path: where the file is: in the image, e.g. ``/usr/bin/sysbench``; or, of an installed tool, on the host.
-        sha256: of the file, in hexadecimal; equal in two targets where both run the same bytes.
+        name: as requested, e.g. ``sysbench``.
+        argv: the command before its arguments. On the host more than a path, since the image's program runs through
+            the image's own loader.
+        path: of the file in the image, e.g. ``/usr/bin/sysbench``; or on the host, for an installed tool.
+        sha256: of the file, in hexadecimal; equal in two targets if both run the same bytes.
         origin: ``image``, or ``host`` for a tool that is installed there.
     """
 
@@ -125,7 +116,7 @@ class Unavailable(TargetError):
 
     Attributes:
         reason: what is missing or not usable.
-        remedy: the command or step that mends it; empty where nothing can.
+        remedy: the command or step that would help; empty if there is none.
     """
 
     def __init__(self, reason: str, *, remedy: str = "", target: str = "") -> None:
@@ -135,7 +126,7 @@ class Unavailable(TargetError):
 
 
 class CannotStart(TargetError):
-    """The target was asked to start and did not: the message ends with its last words."""
+    """The target did not start; the message has the end of its output."""
 
 
 class CannotConnect(TargetError):
@@ -160,10 +151,10 @@ class CommandFailed(TargetError):
 
 
 class _CutShort(TargetError):
-    """A command was ended before its end.
+    """A command was ended before it finished.
 
     Attributes:
-        stdout: what the command had printed until then.
+        stdout: its output until then.
         stderr: likewise.
     """
 
@@ -176,15 +167,14 @@ class _CutShort(TargetError):
 
 
 class TimedOut(_CutShort):
-    """A command, or a start, did not finish within its time limit; what it started has been ended."""
+    """A command or a start exceeded its time limit; all that it started has been ended."""
 
 
 class TooMuchOutput(_CutShort):
-    """A command printed, or a file has, more than the limit; the command was ended, the file is not there."""
+    """A command's output or a file exceeded its limit; the command was ended, or the file not copied."""
 
 
-#: Bytes that a command may print, and that a file may have which is fetched, where nobody says otherwise. The first
-#: are held in memory, the others are not.
+#: Default limits in bytes of a command's output, which is held in memory, and of a fetched file, which is not.
 MOST_OUTPUT, MOST_FILE = 64 << 20, 1 << 30
 
 
@@ -194,7 +184,7 @@ class Completed:
 
     Attributes:
         argv: the command.
-        returncode: its exit status; ``128 + N`` where signal N ended it, as a shell has it.
+        returncode: its exit status; ``128 + N`` if signal N ended it, as in a shell.
         stdout: what it printed, as bytes.
         stderr: likewise.
         duration: wall time on the *host's* monotonic clock, in seconds.
@@ -218,20 +208,20 @@ class Usage:
 
     Attributes:
         cpu_time: seconds of CPU time, user and system.
-        memory: bytes of the host's memory in use now; ``None`` where the host does not account for it.
+        memory: bytes of the host's memory in use now; ``None`` if the host does not account for it.
     """
 
     cpu_time: float
     memory: int | None
 
 
-#: The detail that names the machine a target is on, where that is not this one.
+#: The detail that names the machine of a target on another machine.
 ON = "on"
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a target really is, as asked of the system that runs it.
+    """What a target really is, as read back from the system that runs it.
 
     Attributes:
         kind: ``host``, ``container`` or ``pod``.
@@ -246,7 +236,7 @@ class Facts:
 
 @runtime_checkable
 class Target(Protocol):
-    """A place where a workload runs. Leaving its context ends it and removes everything it had."""
+    """A place where a workload runs. Leaving its context ends it and removes all that it had."""
 
     @property
     def name(self) -> str:
@@ -268,27 +258,27 @@ class Target(Protocol):
 
         Args:
             argv: the command and its arguments.
-            input: what the command reads on standard input.
+            input: its standard input.
             env: variables added to the target's environment.
             cwd: working folder in the target.
             timeout: seconds until the command is ended.
             check: raise `CommandFailed` for a status other than 0.
-            max_output: bytes that it may print on both outputs together.
+            max_output: limit in bytes of both outputs together.
 
         Raises:
-            CommandFailed: with ``check``, the command ended with another status than 0. A command that does
-                not exist or cannot be executed has status 127 or 126, as in a shell.
-            TimedOut: the time limit passed; the command was ended.
+            CommandFailed: with ``check``, the command ended with a status other than 0. A command that does not exist
+                or cannot be executed has status 127 or 126, as in a shell.
+            TimedOut: it exceeded its time limit and was ended.
             TooMuchOutput: it printed more than ``max_output``; it was ended.
             CannotConnect: the target is gone.
         """
         ...
 
     def program(self, name: str) -> Program:
-        """A program of the target's image: how it is called in the target, and which bytes it is.
+        """A program of the target's image: its command in the target, and the hash of its file.
 
-        Container and pod have the image as their root; the host runs the same files in place, through the image's
-        own loader and libraries, so that a comparison compares targets and not builds of a tool.
+        The image is the root of containers and pods; the host runs the same files in place, with the image's loader
+        and libraries, so that a comparison is between targets and not between builds of a tool.
 
         Raises:
             Unavailable: the image does not have it; or the host cannot run the image's programs.
@@ -296,34 +286,34 @@ class Target(Protocol):
         ...
 
     def put(self, source: Path, destination: str) -> None:
-        """Copy a file from the host to an absolute path in the target; its permission bits are kept.
+        """Copy a file from the host to an absolute path in the target, keeping its permission bits.
 
         Raises:
             CannotConnect: the target is gone.
-            TargetError: the destination cannot be written; the message says why.
+            TargetError: the destination cannot be written; says why.
         """
         ...
 
     def get(self, source: str, destination: Path, *, limit: int = MOST_FILE) -> None:
         """Copy a file from an absolute path in the target to the host.
 
-        It is there when it is whole: a file or link that had its name is replaced. Of its permission bits, where the
-        target tells them, it keeps at most 0755.
+        It appears once it is complete, and replaces a file or link of that name. It keeps its permission bits, at
+        most 0755, if the target reports them.
 
         Args:
             source: in the target; a link there is followed.
             destination: on the host.
-            limit: bytes that it may have.
+            limit: of its size in bytes.
 
         Raises:
-            TooMuchOutput: it has more.
+            TooMuchOutput: it is larger.
             CannotConnect: the target is gone.
-            TargetError: the source cannot be read; the message says why.
+            TargetError: the source cannot be read; says why.
         """
         ...
 
     def facts(self) -> Facts:
-        """What the target really is. May ask the target; never called within a measured time."""
+        """What the target really is. May run commands in it; never called while time is measured."""
         ...
 
     def usage(self) -> Usage:
@@ -331,7 +321,7 @@ class Target(Protocol):
         ...
 
     def close(self) -> None:
-        """End the target and remove what it had. Safe to repeat; never raises for a target already gone."""
+        """End the target and remove all that it had. Safe to repeat; no error if it is already gone."""
         ...
 
     def __enter__(self) -> Target: ...
@@ -346,7 +336,7 @@ class Target(Protocol):
 
 @dataclass(frozen=True)
 class Command:
-    """What a target is asked to run; the fields are the arguments of `Target.run`."""
+    """A command for a target; the fields are the arguments of `Target.run`."""
 
     argv: tuple[str, ...]
     input: bytes = b""
@@ -364,7 +354,7 @@ class Command:
 
 
 class RunsCommands:
-    """What `Target.run` and the context of a target are made of; a kind of target adds how it runs a command."""
+    """Implements `Target.run` and the context of a target; subclasses implement `_run`."""
 
     name: str
 
@@ -389,7 +379,7 @@ class RunsCommands:
         """Run a command to its end, whatever its status.
 
         Raises:
-            TargetError: as `Target.run`, but `CommandFailed`.
+            TargetError: as for `Target.run`, except `CommandFailed`.
         """
         raise NotImplementedError
 
@@ -405,7 +395,7 @@ class RunsCommands:
 
 
 class Link(Protocol):
-    """How a target is on a network. `pytest_vperf.targets.network.link` has the usual one."""
+    """A target's link to a network. `pytest_vperf.targets.network.link` has the usual one."""
 
     @property
     def kind(self) -> str:
@@ -414,7 +404,7 @@ class Link(Protocol):
 
     @property
     def ports(self) -> Sequence[int]:
-        """Where a server in the target can be reached; empty where every port can."""
+        """The ports at which a server in the target can be reached; empty if all can."""
         ...
 
     @property
@@ -423,19 +413,19 @@ class Link(Protocol):
         ...
 
     def address_for(self, client: Link) -> str:
-        """Where a client with another link reaches the target.
+        """The address by which a client with another link reaches the target.
 
         Raises:
-            Unavailable: there is no way between the two.
+            Unavailable: the two cannot reach each other.
         """
         ...
 
     def details(self) -> Mapping[str, str]:
-        """For the target's facts: what the link really is."""
+        """What the link really is, for the target's facts."""
         ...
 
     def close(self) -> None:
-        """Take the link away. Safe to repeat."""
+        """Remove the link. Safe to repeat."""
         ...
 
 
@@ -445,7 +435,7 @@ class Networked(Target, Protocol):
 
     @property
     def link(self) -> Link | None:
-        """How; ``None`` where it is on none."""
+        """Its link; ``None`` if it is on no network."""
         ...
 
 
@@ -453,7 +443,7 @@ def link_of(target: object) -> Link:
     """The link of a target.
 
     Raises:
-        TargetError: it has none; the message says how it gets one.
+        TargetError: it has none; says how to give it one.
     """
     link: Link | None = getattr(target, "link", None)
     if link is None:
@@ -472,7 +462,7 @@ class Started(Target, Protocol):
 
     @property
     def startup_time(self) -> Quantity:
-        """From the request until the container's process runs, in ms; its parts are the phases, in order.
+        """From the request until the container's process runs, in ms, broken down by phases, in order.
 
         The phases add up to the whole: each ends where the next begins, on the host's monotonic clock.
         """
@@ -481,8 +471,7 @@ class Started(Target, Protocol):
 
 @contextlib.contextmanager
 def named(target: str) -> Iterator[None]:
-    """Add the target's name to `Unavailable`: engine and image are shared, and do not know for which target they
-    failed."""
+    """Add the target's name to `Unavailable`: engine and image are shared, so their errors do not know the target."""
     try:
         yield
     except Unavailable as error:
@@ -492,21 +481,21 @@ def named(target: str) -> Iterator[None]:
 
 T = TypeVar("T")
 
-#: How often something is made in a run. What dies again and again has a cause that the next one has, too.
+#: Most times that a thing is made in a run: if it keeps dying, a new one would die, too.
 _MOST = 3
 
 
 class Once(Generic[T]):
     """A function that is called once; its result is kept, and so is a `TargetError`.
 
-    A second try at an engine that does not start, or a kernel that is unavailable, would take as long as the
-    first, for every claim. What was there and has died meanwhile is another matter: the claim under which it died has
-    its error, and for those that follow it is made again, see `renew`.
+    Trying again to start an engine that does not start would cost each claim as much time as the first. A thing that
+    worked and then died is different: the claim during which it died gets the error, and for later ones it is made
+    again, see `renew`.
 
     Args:
-        make: is called.
-        gone: whether what was made has died.
-        end: removes what is left of it, before another one is made.
+        make: makes the thing.
+        gone: whether it has died.
+        end: removes its remains before another one is made.
     """
 
     def __init__(
@@ -525,14 +514,14 @@ class Once(Generic[T]):
 
     @property
     def made(self) -> tuple[T, ...]:
-        """What was made, and was not let go of: one thing, or none."""
+        """The current thing, if any."""
         return tuple(self._made)
 
     def __call__(self) -> T:
         """The thing.
 
         Raises:
-            TargetError: it could not be made, or died too often; the same one each time.
+            TargetError: it could not be made, or died too often; the same error each time.
         """
         if self._error is not None:
             raise self._error
@@ -540,8 +529,8 @@ class Once(Generic[T]):
             try:
                 if self._times == _MOST:
                     raise CannotConnect(
-                        f"it died {_MOST} times in this run, and is not started once more; what it said is in the"
-                        " errors of the claims under which it died"
+                        f"it died {_MOST} times in this run, and is not started again; its output is in the errors"
+                        " of the claims during which it died"
                     )
                 self._times += 1
                 self._made.append(self._make())
@@ -551,8 +540,8 @@ class Once(Generic[T]):
         return self._made[0]
 
     def renew(self) -> None:
-        """Let go of what has died, so that the next call makes another one. Called between tests: under one, a new
-        one would hide that the old one died.
+        """Drop a thing that has died, so that the next call makes another one. Called between tests: during one, a
+        new thing would hide that the old one died.
         """
         if self._made and self._gone is not None and self._gone(self._made[0]):
             dead = self._made.pop()

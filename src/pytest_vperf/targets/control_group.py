@@ -1,17 +1,16 @@
-"""A control group of the run's own: what holds commands of the host, and the QEMU of a pod, to their limits.
+"""The run's control groups, which limit commands on the host and the QEMU of a pod.
 
-The group is ``vperf-RUN/NAME`` in each hierarchy that its limits need, of version 1 where the controller is in one,
-else of version 2. A process is put into it before it executes its program. Everything is read back.
+The group is ``vperf-RUN/NAME`` in each hierarchy that its limits need: of version 1 if the controller is in one, else
+of version 2. A process joins it before it executes its program. All limits are read back.
 
-A control group that many targets share, with one limit of memory for all of them.
+A group can be shared by many targets, with one memory limit for all. If they exceed it, the kernel ends one of
+*their* processes, and none of others. Each process's score (proc(5), ``oom_score_adj``) decides which: one that has
+just started before one that has settled, and any of them before all else on the host, should that run out of memory
+too.
 
-What they take beyond it is refused to them, and to nobody else: the kernel ends one of *their* processes. Which one
-is said beforehand, by the score that every process has (proc(5), ``oom_score_adj``): one that has just started before
-one that has settled, and each of them before everything else on the host, should that run out of memory too.
-
-The group is ``/vperf-RUN.densityN``, of version 1 or 2. libvirt, which makes groups for machines itself, takes it as
-a partition: the point in its name keeps libvirt from adding ``.partition`` to it, and it then has to be there in
-every hierarchy (https://libvirt.org/cgroups.html).
+A shared group is ``/vperf-RUN.densityN``, of version 1 or 2. libvirt, which makes the groups of machines itself, uses
+it as a partition: the dot in its name keeps libvirt from adding ``.partition``, and it has to exist in every
+hierarchy (https://libvirt.org/cgroups.html).
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ if TYPE_CHECKING:
 
 _numbers = itertools.count(1)
 
-#: Writes itself into each of the files that are named first, then becomes the command. A group is joined before the
-#: command's first instruction; the words of a group that refuses are the shell's.
+#: Writes its process ID to each of the files given first, then becomes the command, which so joins the groups before
+#: its first instruction. If a group refuses, the shell prints the error.
 _JOIN = (
     'n=$1; shift; while [ "$n" -gt 0 ]; do echo $$ >"$1" || exit 126; shift; n=$((n - 1)); done;'
     ' exec "$@"'
@@ -46,11 +45,11 @@ _JOIN = (
 
 
 class Group(Protocol):
-    """What holds a process to limits: a group of its own, or one that it shares with others."""
+    """A control group that limits a process: its own, or one shared with others."""
 
     @property
     def details(self) -> Mapping[str, str]:
-        """The limits as they were read back."""
+        """The limits, as read back."""
         ...
 
     def entered(self, argv: Sequence[str]) -> list[str]:
@@ -66,25 +65,25 @@ class Group(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of it; one of its own ends with that."""
+        """Leave it; a group of one's own is removed."""
         ...
 
 
 class ControlGroup:
-    """A group with limits, for as long as it is not closed.
+    """A group with limits; exists until closed.
 
     Args:
-        run: whose group it is below.
-        limits: what it holds its processes to; at least one.
-        target: for whom, in messages.
-        name: of the group, where it is not to be one of the run's group; it begins with that one's.
+        run: its group is the parent.
+        limits: at least one.
+        target: the target's name, for messages.
+        name: of a group beside the run's, whose name it begins with; empty for one below it.
 
     Attributes:
-        details: the limits as they were read back.
+        details: the limits, as read back.
 
     Raises:
         Unavailable: this user may not make control groups, or no hierarchy has the controller.
-        CannotStart: the system does not take a limit, or has another than was asked for.
+        CannotStart: the system rejects a limit, or a limit is not as requested.
     """
 
     def __init__(self, run: Run, limits: Limits, target: str, *, name: str = "") -> None:
@@ -103,7 +102,7 @@ class ControlGroup:
             self.details: Mapping[str, str] = self.read_back()
         except OSError as error:
             self.close()
-            # Root of a container is refused, too: its control groups are read-only, or belong to processes (EBUSY).
+            # Root in a container fails, too: its control groups are read-only, or contain processes (EBUSY).
             remedy = "in a container, run it with --privileged --cgroupns=host"
             raise Unavailable(
                 f"limits need a control group, and {error.filename} cannot be written: {error.strerror}",
@@ -131,7 +130,7 @@ class ControlGroup:
 
     @property
     def name(self) -> str:
-        """The group's, seen from the top of each hierarchy."""
+        """The group's path from the root of each hierarchy."""
         return self._name
 
     def place(self, controller: str) -> tuple[Path, int]:
@@ -140,10 +139,10 @@ class ControlGroup:
         return point / self._name, version
 
     def read_back(self) -> dict[str, str]:
-        """The limits, as the files have them now.
+        """The limits, as read back now.
 
         Raises:
-            CannotStart: one is not what was asked for.
+            CannotStart: one is not as requested.
         """
         found: dict[str, str] = {}
         for controller, (point, version) in self._places.items():
@@ -180,18 +179,18 @@ class ControlGroup:
                     )
 
     def close(self) -> None:
-        """End what is still in the group, remove it, and the run's if it is empty. Safe to repeat."""
+        """End the processes in the group and remove it, and the run's if that is empty. Safe to repeat."""
         for folder in self._folders:
             if folder.is_dir():
                 _end_members(folder)
                 cgroups.remove(folder)
         for folder in self._run_folders:
-            with contextlib.suppress(OSError):  # others of the run are in it, or it is gone
+            with contextlib.suppress(OSError):  # the run still uses it, or it is gone
                 folder.rmdir()
 
 
 def _end_members(folder: Path) -> None:
-    """Kill what is in a group: a process that dropped its environment is known as the run's by nothing else."""
+    """Kill the processes in a group: nothing else identifies one that dropped its environment as the run's."""
     for _ in range(10):  # a process may fork between the look and the signal
         try:
             members = cgroups.numbers((folder / "cgroup.procs").read_text())
@@ -209,7 +208,7 @@ def _old(controller: str) -> str:
 
 
 def _place(controller: str, target: str) -> tuple[Path, int]:
-    """Where the groups of a controller are, and their version."""
+    """The mount point of a controller's hierarchy, and its version."""
     found = cgroups.hierarchies()
     if _old(controller) in found:
         return found[_old(controller)], 1
@@ -225,7 +224,7 @@ def _place(controller: str, target: str) -> tuple[Path, int]:
 
 
 def _make(point: Path, name: str, controller: str, version: int) -> None:
-    """Make a group and those above it, and let it have the controller."""
+    """Create a group and its parents, and enable the controller in it."""
     folder = point
     for part in name.split("/"):
         if version == 2:
@@ -236,31 +235,31 @@ def _make(point: Path, name: str, controller: str, version: int) -> None:
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder)  # noqa: PTH102 - its error has the path, as writing has
         if controller == "cpuset" and version == 1:
-            # A new group has no CPUs and no memory nodes, and takes no process then (admin-guide/cgroup-v1/cpusets).
+            # A new group has no CPUs and memory nodes, so no process can join it (admin-guide/cgroup-v1/cpusets).
             for file in ("cpuset.cpus", "cpuset.mems"):
                 if not (folder / file).read_text().strip():
                     (folder / file).write_text((folder.parent / file).read_text())
 
 
 _memory_group_numbers = itertools.count(1)
-#: The scores of processes (proc(5)): from -1000, never chosen, to 1000, before all others.
+#: Scores of processes (proc(5)), from -1000, never chosen, to 1000, chosen first.
 STARTING, SETTLED = 1000, 500
 
 
 class MemoryGroup:
-    """A shared group, for as long as it is not closed.
+    """A shared group; exists until closed.
 
     Args:
-        run: whose group it is.
+        run: owns it.
         limit: bytes, without swap.
-        target: for whom, in messages.
+        target: the targets' name, for messages.
 
     Attributes:
         limit: bytes.
 
     Raises:
-        Unavailable: this user may not make control groups, or no hierarchy has memory.
-        CannotStart: the system has another limit than was asked for.
+        Unavailable: this user may not create control groups, or no hierarchy has the memory controller.
+        CannotStart: the limit is not as requested.
     """
 
     def __init__(self, run: Run, limit: int, target: str) -> None:
@@ -279,26 +278,26 @@ class MemoryGroup:
 
     @property
     def path(self) -> str:
-        """Its path in the hierarchy, as engines want the parent of a container's group."""
+        """Its path in the hierarchy, for engines, as the parent of a container's group."""
         return f"/{self._group.name}"
 
     @property
     def details(self) -> Mapping[str, str]:
-        """The limit as it was read back, by a name that tells it from a limit of one target."""
+        """The limit, as read back, under another name than a target's own limit."""
         return {f"shared_{name}": value for name, value in self._group.details.items()}
 
     def everywhere(self) -> str:
-        """Make it in the other hierarchies, too, without limits there; its path, as libvirt wants a partition.
+        """Create it in the other hierarchies, too, without limits; return its path, for libvirt, as a partition.
 
         Raises:
-            CannotStart: one of them refuses.
+            CannotStart: it cannot be created in one of them.
         """
         for controller, point in cgroups.hierarchies().items():
             folder = point / self._group.name
             try:
                 folder.mkdir(exist_ok=True)
-                # A new group of version 1 has neither, and takes no process then (cgroup-v1/cpusets). It may have
-                # been made for another controller of the same hierarchy.
+                # A new group of version 1 has neither, so no process can join it (cgroup-v1/cpusets). It may already
+                # exist, for another controller of the same hierarchy.
                 for file in ("cpuset.cpus", "cpuset.mems") if controller == "cpuset" else ():
                     if not (folder / file).read_text().strip():
                         (folder / file).write_text((point / file).read_text())
@@ -317,12 +316,12 @@ class MemoryGroup:
         self._group.check_member(pid)
 
     def member(self) -> Member:
-        """The group as one of those has it that share it."""
+        """The group, as given to one of the targets that share it."""
         return Member(self)
 
     @property
     def used(self) -> int:
-        """Bytes that its processes have of memory, files in the page cache included.
+        """Bytes of memory of its processes, including the page cache.
 
         Raises:
             OSError: it cannot be read.
@@ -331,12 +330,12 @@ class MemoryGroup:
         return int((self._folder / name).read_text())
 
     def _listen(self) -> None:
-        """Have the kernel tell each time that the group's memory is full (cgroup-v1/memory, "OOM Control").
+        """Have the kernel signal each time that the group runs out of memory (cgroup-v1/memory, "OOM Control").
 
-        It tells the group that has the limit, whichever process below it then ends.
+        The group with the limit is notified, whichever process below it is then ended.
         """
         self._events = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        # A kernel that tells no more still counts, if only as long as the group is there whose process was ended.
+        # Without notification there are still the counters, as long as the group of the ended process exists.
         with contextlib.suppress(OSError), (self._folder / "memory.oom_control").open() as control:
             line = f"{self._events} {control.fileno()}"
             (self._folder / "cgroup.event_control").write_text(line)
@@ -345,9 +344,9 @@ class MemoryGroup:
     def kills(self) -> int:
         """How many processes in it, and below, the OOM killer has ended.
 
-        ``oom_kill`` in ``memory.events`` of version 2, which counts what is below, too. Version 1 counts it in the
-        group of the process that was ended (``memory.oom_control``, since Linux 4.13), and a machine's goes with the
-        machine: there the kernel tells the group whose memory was full.
+        Version 2 has ``oom_kill`` in ``memory.events``, which includes groups below. Version 1 counts in the group of
+        the ended process (``memory.oom_control``, since Linux 4.13), and a machine's group is removed with it: so
+        there we count the kernel's notifications to the group that was full.
         """
         if self._version == 2:
             return _number_in(self._folder / "memory.events", "oom_kill")
@@ -363,7 +362,7 @@ class MemoryGroup:
         """The processes in it and below."""
         found: list[int] = []
         for folder, _, _ in os.walk(self._folder):
-            # A group may go while it is looked at.
+            # A group may vanish while it is read.
             found += cgroups.numbers(content(Path(folder) / "cgroup.procs") or "")
         return found
 
@@ -374,7 +373,7 @@ class MemoryGroup:
                 os.kill(pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """End what is still in it, and remove it. Safe to repeat."""
+        """End the processes in it, and remove it. Safe to repeat."""
         for _ in range(10):  # a process may fork between the look and the signal
             left = self.processes
             if not left:
@@ -384,13 +383,13 @@ class MemoryGroup:
             os.close(self._events)
             self._events = -1
         self._group.close()
-        # Runtimes and libvirt have it, and what they made below it, in other hierarchies, too.
+        # Runtimes and libvirt create it, and groups below it, in other hierarchies, too.
         for point in dict.fromkeys(cgroups.hierarchies().values()):
             cgroups.remove(point / self._group.name)
 
 
 class Member:
-    """A shared group, for one of those that share it: its end does not end the group.
+    """A shared group, as given to one of the targets that share it: closing it does not remove the group.
 
     Args:
         group: the shared one.
@@ -413,23 +412,23 @@ class Member:
         self._group.check_member(pid)
 
     def close(self) -> None:
-        """Others are still in it."""
+        """Do nothing: others may still be in it."""
 
 
 def set_score(pid: int, score: int) -> None:
-    """Set a process's OOM score adjustment; ignored where it is gone, or another user's."""
+    """Set a process's OOM score adjustment; ignored if it is gone or another user's."""
     with contextlib.suppress(OSError):
         Path(f"/proc/{pid}/oom_score_adj").write_text(str(score))
 
 
 def _hold_below(folder: Path, target: str) -> None:
-    """Have a group of version 1 hold what is in the groups below it, too.
+    """Have the limit of a group of version 1 include the groups below it.
 
-    Linux does since 5.11; before, only where the group was told to (cgroup-v1/memory, "Hierarchy support"), as
-    systemd does for all.
+    Linux always does since 5.11; older versions only on request (cgroup-v1/memory, "Hierarchy support"), which
+    systemd makes for all groups.
 
     Raises:
-        CannotStart: it cannot be told.
+        CannotStart: it cannot be set.
     """
     switch = folder / "memory.use_hierarchy"
     if (content(switch) or "").strip() != "0":

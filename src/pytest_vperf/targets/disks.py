@@ -1,11 +1,11 @@
-"""Disks of the run: block devices on files of the run's folder, for workloads that measure storage.
+"""Disks of the run: block devices on files in the run's folder, for workloads that measure storage.
 
-A disk is a loop device, so that it can be written over, capped and thrown away. Its file is written through once,
-because blocks that were only allocated are read as zeros without asking the disk below. The loop device does direct
-I/O where the file system below lets it (loop(4), LO_FLAGS_DIRECT_IO), which leaves the page cache out; the facts
-say whether it does. Caps are the target's, not the disk's: see `Disk.capped`.
+A disk is a loop device, so that it can be overwritten, capped and discarded. Its file is filled once, because blocks
+that are only allocated are read as zeros without any access to the disk below. The loop device uses direct I/O if the
+file system below supports it (loop(4), LO_FLAGS_DIRECT_IO), which bypasses the page cache; the facts say whether it
+does. Caps belong to the target, not the disk: see `Disk.capped`.
 
-Disks are made on this machine, or by commands on the machine that whole machines run on.
+Disks are made on this machine, or by commands on the machine that targets run on.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ if TYPE_CHECKING:
 
 
 _CONTROL = Path("/dev/loop-control")
-#: Without lazy initialisation: the kernel would write in the background while something is measured.
+#: No lazy initialisation: the kernel would write in the background during measurements.
 _FORMAT = ("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0")
 #: Each program with its package.
 _PROGRAMS = {"losetup": "mount", "mount": "mount", "umount": "mount", _FORMAT[0]: "e2fsprogs"}
-#: What root is told in a container, who is not the machine's.
+#: Errors that root gets in a container.
 _NOT_ALLOWED = re.compile("permission denied|not permitted", re.IGNORECASE)
 
 
 def check(*, formatted: bool) -> None:
-    """Make sure that disks can be made here, as far as can be seen without doing it.
+    """Make sure that disks can be made here, as far as it can be told without making one.
 
     Args:
-        formatted: with a file system.
+        formatted: whether with a file system.
 
     Raises:
-        Unavailable: this user may not, the kernel cannot, or a program is missing; says what mends it.
+        Unavailable: this user may not, the kernel cannot, or a program is missing; with a remedy.
     """
     if os.geteuid() != 0:
         why = "a disk of the run is a loop device, which needs root"
@@ -80,14 +80,14 @@ def call(*argv: str) -> None:
 
     Raises:
         Unavailable: this user may not do that here.
-        CannotStart: it failed; with its words.
+        CannotStart: it failed; with its message.
         OSError: it cannot be executed.
     """
-    # By its path: root's search path may lack /usr/sbin, where `su` was called without "-".
+    # By its path: root's search path may lack /usr/sbin after `su` without "-".
     program = find_program(argv[0]) or argv[0]
     done = subprocess.run(
         [program, *argv[1:]],
-        env={**os.environ, "LC_ALL": "C"},  # its words are read
+        env={**os.environ, "LC_ALL": "C"},  # its messages are parsed
         capture_output=True,
         text=True,
         check=False,
@@ -97,7 +97,7 @@ def call(*argv: str) -> None:
 
 
 def refusal(why: str) -> TargetError:
-    """What a failure is, by its words: this machine cannot have disks, or this one cannot be made."""
+    """The error for a failure, by its message: this machine cannot have disks, or this one cannot be made."""
     if _NOT_ALLOWED.search(why):
         remedy = "run as the machine's root; in a container, run it with --privileged"
         return Unavailable(why, remedy=remedy)
@@ -112,9 +112,9 @@ class Disk:
 
     Args:
         place: the machine that it is on.
-        folder: of its file, there.
-        direct_io: whether the loop device does direct I/O.
-        below: the kind of file system that its file is in.
+        folder: its file's, there.
+        direct_io: whether the loop device uses direct I/O.
+        below: the type of file system that its file is in.
 
     Attributes:
         name: ``disk0``, the same on every target.
@@ -122,7 +122,7 @@ class Disk:
         number: its device number, e.g. ``7:3``.
         size: bytes.
         format: its file system, ``ext4``; empty for a raw disk.
-        details: file, allocation, and whether the loop device does direct I/O.
+        details: file, allocation, and whether the loop device uses direct I/O.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class Disk:
 
     @property
     def inside(self) -> str:
-        """Its path in containers and pods: of the device, or of the mounted file system's root."""
+        """Its path in containers and pods: that of the device, or of the mounted file system's root."""
         return f"/vperf-{self.name}" if self.format else f"/dev/vperf-{self.name}"
 
     def where(self, target: Target) -> str:
@@ -193,11 +193,11 @@ class Disk:
         return self.inside
 
     def mounted(self) -> PurePath:
-        """Where its file system is mounted on the host; mounted at the first call.
+        """Where its file system is mounted on the host; mounted on the first call.
 
         Raises:
-            CannotStart: a virtual machine has it, whose kernel would not see what this one writes; or it has no
-                file system.
+            CannotStart: it has no file system; or a virtual machine uses it, whose kernel would not notice our
+                writes.
         """
         if not self.format:
             raise CannotStart(f"{self.name} is a raw disk: there is nothing to mount")
@@ -209,7 +209,7 @@ class Disk:
         return self._place.mount(self._folder, self.device, self.format)
 
     def lend(self, machine: str) -> None:
-        """Leave it to one virtual machine, until `give_back`.
+        """Reserve it for one virtual machine, until `give_back`.
 
         Raises:
             CannotStart: it is mounted on the host, or another machine has it.
@@ -224,7 +224,7 @@ class Disk:
         self._used_by_machine = machine
 
     def give_back(self) -> None:
-        """The machine has ended."""
+        """End the reservation, once the machine has ended."""
         self._used_by_machine = ""
 
     def capped(
@@ -244,14 +244,14 @@ class Disk:
             write_rate: likewise.
 
         Raises:
-            ValueError: a cap is none, or less than 1 a second.
+            ValueError: a cap is invalid, or less than 1 a second.
         """
         rates = {
             name: None if rate is None else round(amount(name, rate, "byte/s", such_as="19.2 MB/s"))
             for name, rate in (("read_rate", read_rate), ("write_rate", write_rate))
         }
         for name, cap in {"read_iops": read_iops, "write_iops": write_iops, **rates}.items():
-            # To the kernel 0 is no cap at all.
+            # 0 means no cap to the kernel.
             if cap is not None and (isinstance(cap, bool) or not isinstance(cap, int) or cap < 1):
                 raise ValueError(
                     f"{name} is {cap!r}: a cap is a whole number, and the smallest is 1 a second"
@@ -260,20 +260,20 @@ class Disk:
         return CappedDisk(self, caps)
 
     def close(self) -> None:
-        """Unmount it, take the loop device away, and remove the file. Safe to repeat; quiet if its host is gone."""
+        """Unmount it, detach the loop device, and remove the file. Safe to repeat; no error if its host is gone."""
         self._place.remove(self._folder, self.device)
 
 
 @dataclass(frozen=True)
 class CappedDisk:
-    """A disk with what one target may do with it."""
+    """A disk with one target's caps."""
 
     disk: Disk
     caps: DiskCaps
 
 
 def attached(disks: Iterable[Disk | CappedDisk]) -> tuple[tuple[Disk, ...], tuple[DiskCaps, ...]]:
-    """The disks themselves, and the caps of those that have some."""
+    """The disks themselves, and the caps of the capped ones."""
     listed = list(disks)
     return (
         tuple(each.disk if isinstance(each, CappedDisk) else each for each in listed),
@@ -306,13 +306,13 @@ class Disks:
             size: e.g. ``256 MiB``.
             format: ``ext4``, or nothing for a raw disk.
             below: where its file is: on the ``disk`` of the run's folder, or in ``memory``, which is steadier: for
-                what is said about caps and not about a disk. On another machine it is on the disk.
+                claims about caps rather than a disk. On another machine, only on the disk.
 
         Raises:
-            Unavailable: this user may not make loop devices, a program is missing, or the memory is another
-                machine's.
+            Unavailable: this user may not make loop devices, a program is missing, or ``memory`` is requested on
+                another machine.
             CannotStart: there is no room, or a program failed.
-            ValueError: a size, format or place that there is not.
+            ValueError: the size, format or ``below`` is invalid.
         """
         if format not in ("", "ext4"):
             raise ValueError(f"format is {format!r}, not 'ext4', or '' for a raw disk")
@@ -330,7 +330,7 @@ class Disks:
 
 
 class Here:
-    """This machine as the place of a run's disks, each in a folder of its own."""
+    """Makes disks on this machine, each in its own folder."""
 
     host = None
 
@@ -374,20 +374,20 @@ class Here:
         return os.path.ismount(f"{folder}/mounted")
 
     def mount(self, folder: str, device: str, format: str) -> PurePath:
-        """Mount a disk, unless it is; where it is mounted then."""
+        """Mount a disk unless it is mounted; return the mount point."""
         point = Path(folder, "mounted")
         if not self.is_mounted(folder):
             point.mkdir(exist_ok=True)
-            # A machine that had the disk may have made set-user-ID programs on it, and devices.
+            # A machine that had the disk may have put set-user-ID programs and devices on it.
             call("mount", "-o", "nosuid,nodev", "-t", format, device, str(point))
         return point
 
     def remove(self, folder: str, device: str) -> None:
-        """Unmount a disk, take its loop device away, and remove its file. Safe to repeat."""
+        """Unmount a disk, detach its loop device, and remove its file. Safe to repeat."""
         point = Path(folder, "mounted")
         deadline = time.monotonic() + 5
         while self.is_mounted(folder):
-            # A container that ended a moment ago may still hold it; then it is detached lazily.
+            # A container that has just ended may still use it; then it is unmounted lazily.
             try:
                 call("umount", str(point))
             except (CannotStart, Unavailable, OSError):
@@ -401,10 +401,11 @@ class Here:
 
 
 def _write(path: Path, length: int) -> None:
-    """A file whose blocks are all written, on the disk and not only in memory."""
-    chunk = os.urandom(_CHUNK)  # not zeros, which a disk below may leave out
+    """Write all blocks of a file, through to the disk."""
+    chunk = os.urandom(_CHUNK)  # not zeros, which a disk below may not store
     with path.open("wb") as stream:
-        with contextlib.suppress(OSError):  # not every file system can; it only saves fragments
+        # Optional: it reduces fragmentation, and some file systems cannot.
+        with contextlib.suppress(OSError):
             os.posix_fallocate(stream.fileno(), 0, length)
         for start in range(0, length, _CHUNK):
             stream.write(chunk[: length - start])
@@ -414,18 +415,18 @@ def _write(path: Path, length: int) -> None:
 
 def _remove(folder: Path) -> None:
     if os.path.ismount(folder):
-        mounts.unmount(folder)  # lazily: a loop device that is still in use holds its file
+        mounts.unmount(folder)  # lazily: a loop device in use keeps its file open
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def _file_system(folder: Path) -> str:
-    """The kind of file system that a folder is in."""
+    """The type of file system that a folder is in."""
     found = [each for each in mounts.mounts() if folder.is_relative_to(each.point)]
     return max(found, key=lambda each: len(each.point.parts)).kind if found else "unknown"
 
 
-#: Written through once, because blocks that were only allocated are read as zeros without asking the disk below; with
-#: what a disk below may not leave out. Words: folder, MiB. Prints the device, its number, and the file system below.
+#: Fills the file with random data, see above. Arguments: folder, MiB. Prints the device, its number, whether it uses
+#: direct I/O, and the file system below.
 _MAKE_THERE = """
 set -e
 trap 'rm -rf -- "$1"' EXIT
@@ -442,18 +443,18 @@ losetup --detach "$2" 2>/dev/null
 rm -rf -- "$1"
 """
 _MOUNT_THERE = 'mkdir -p "$1" && mount -o nosuid,nodev -t "$2" "$3" "$1"'
-#: Seconds: an emulated host draws some tens of MB of random numbers in one.
+#: Seconds: an emulated host generates some tens of MB of random data in one.
 _TIMEOUT = 600.0
 _MADE = re.compile(r"(/dev/loop\d+) (\d+:\d+) ([01])\n(\S+)")
 _numbers = itertools.count()
 
 
 class There:
-    """Another machine as the place of disks: the one that whole machines run on, or that the tests are about.
+    """Makes disks on another machine, the host of the tests' targets.
 
     Args:
         host: that machine.
-        folder: in which there the disks' own are.
+        folder: the parent folder of the disks, there.
     """
 
     def __init__(self, host: Target, folder: str) -> None:
@@ -462,7 +463,7 @@ class There:
         self._mounted: set[str] = set()
 
     def make(self, length: int, format: Format, *, in_memory: bool) -> Disk:
-        """See `Disks.make`; of whole MiB, rounded up."""
+        """See `Disks.make`; the size is rounded up to whole MiB."""
         if in_memory:
             raise Unavailable(
                 "a disk in memory can only be made on this machine", target=self.host.name
@@ -499,7 +500,7 @@ class There:
         return PurePosixPath(point)
 
     def remove(self, folder: str, device: str) -> None:
-        """As of `Here`; quiet if the machine is gone."""
+        """See `Here.remove`; no error if the machine is gone."""
         argv = ["sh", "-c", _REMOVE_THERE, "sh", folder, device]
         with contextlib.suppress(TargetError):
             self.host.run(argv, check=False, timeout=60.0)
@@ -521,7 +522,7 @@ class There:
 
 
 def lend(disks: Sequence[Disk], target: str) -> ExitStack:
-    """Leave disks to a machine; what is returned gives them back when it is closed.
+    """Reserve disks for a machine; closing the returned stack gives them back.
 
     Raises:
         CannotStart: one is in use.
@@ -534,15 +535,15 @@ def lend(disks: Sequence[Disk], target: str) -> ExitStack:
 
 
 def put_disks(target: Target, script: str, disks: Iterable[tuple[Disk, str]]) -> None:
-    """Make the disks' paths in a machine.
+    """Create the disks' paths in a machine.
 
     Args:
         target: the machine.
-        script: makes one. Words: how the machine knows the disk, path, file system.
-        disks: each with how the machine knows it.
+        script: creates one. Arguments: the machine's name for the disk, path, file system.
+        disks: each with the machine's name for it.
 
     Raises:
-        CannotStart: one is not there, or cannot be mounted; with the machine's words.
+        CannotStart: one is missing or cannot be mounted; with the machine's message.
     """
     for disk, known in disks:
         try:

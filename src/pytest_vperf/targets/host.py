@@ -1,10 +1,8 @@
-"""The host target: this machine, without anything between.
+"""The host target: this machine itself; and the embedded other host, the far end of a network test.
 
-Another host: where a server, or the client that loads one, runs apart from what is measured.
-
-By default it is *embedded*: a network namespace of its own on this machine, on the run's own switch. It has an
-address and links of its own, and shares this machine's CPUs and memory; the record says so. A machine reached by SSH
-is in `pytest_vperf.targets.remote.ssh`.
+By default the other host is *embedded*: a network namespace on this machine, on the run's own switch. It has its own
+address and links, but shares this machine's CPUs and memory; the record says so. A machine reached by SSH is in
+`pytest_vperf.targets.remote.ssh`.
 """
 
 from __future__ import annotations
@@ -52,19 +50,19 @@ class Host(RunsCommands):
     """This machine as a target.
 
     Args:
-        run: whose marks the processes carry, so that what a killed run left can be found.
-        rootfs: gives the image whose programs are run in place; called when the first one is wanted.
-        tools: whose programs `program` gives: the image's, or those that are installed on the host.
+        run: the processes carry its marks, so that leftovers of a killed run can be found.
+        rootfs: returns the image whose programs are run in place; called when the first one is needed.
+        tools: whether `program` returns the image's programs, or those installed on the host.
 
     Attributes:
-        link: how it is on the run's own network, if it is.
+        link: its link to the run's own network, if any.
     """
 
     name = "host"
     link: Link | None = None
     _group: ControlGroup | None = None
     _made_of_it: tuple[Host, ...] = ()
-    #: What goes before each command.
+    #: A prefix to each command.
     _entering: Sequence[str] = ()
 
     def __init__(
@@ -79,7 +77,7 @@ class Host(RunsCommands):
         self._tools = tools
         self._used: list[
             Rootfs
-        ] = []  # the image, once a program of it was wanted; shared by `limited`
+        ] = []  # the image, once one of its programs was used; shared by `limited`
         self._mark = f"{os.getpid()}-{next(_numbers)}"
         self._cpu_time = 0.0
 
@@ -92,18 +90,18 @@ class Host(RunsCommands):
         memory: int | str | None = None,
         disks: Sequence[Disk | CappedDisk] = (),
     ) -> Host:
-        """This machine, with commands held to limits by a control group of the run; it ends with this target.
+        """This machine, with commands limited by a control group of the run; it ends with this target.
 
         Args:
-            cpus: how many CPUs' time they may use together, e.g. 0.5.
+            cpus: CPU time they may use together, in CPUs, e.g. 0.5.
             cpuset: the CPUs they may run on, e.g. ``0-1``.
-            cpu_shares: their weight against others; 1024 is the usual one.
-            memory: what they may have together, without swap: bytes, or e.g. ``200 MiB``.
-            disks: with ``disk.capped(…)``, what they may do with it.
+            cpu_shares: their weight against others; the default is 1024.
+            memory: their limit together, without swap: bytes, or e.g. ``200 MiB``.
+            disks: capped ones, from ``disk.capped(…)``.
 
         Raises:
             Unavailable: this user may not make control groups.
-            CannotStart: the system does not take a limit, or has another than was asked for.
+            CannotStart: the system rejects a limit, or a limit is not as requested.
         """
         from pytest_vperf.targets.control_group import ControlGroup
         from pytest_vperf.targets.disks import attached
@@ -123,7 +121,7 @@ class Host(RunsCommands):
         return made
 
     def _run(self, command: Command) -> Completed:
-        """Run a command; at the time limit its whole session is killed, children that hold its output included."""
+        """Run a command; at its time limit the whole session is killed, including children that hold its output."""
         base = self._owner.environment if self._owner else dict(os.environ)
         entered: Sequence[str] = (*self._entering, *command.argv)
         if self._group:
@@ -175,7 +173,7 @@ class Host(RunsCommands):
         return found
 
     def put(self, source: Path, destination: str) -> None:
-        """Copy a file to an absolute path, its permission bits kept."""
+        """Copy a file to an absolute path, keeping its permission bits."""
         self._require_absolute(destination)
         try:
             shutil.copyfile(source, destination)
@@ -190,7 +188,7 @@ class Host(RunsCommands):
         """Copy a file from an absolute path; see `pytest_vperf.targets.base.Target.get`."""
         self._require_absolute(source)
         try:
-            # Not blocking: a named pipe that nobody writes to would be waited for without end.
+            # Non-blocking: opening a named pipe without a writer would wait for ever.
             opened = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
             raise self._unread(source, destination, error.strerror) from error
@@ -199,7 +197,7 @@ class Host(RunsCommands):
             os.close(opened)
             raise self._unread(source, destination, "it is not a regular file")
         with os.fdopen(opened, "rb") as stream, received(destination, self.name) as draft:
-            left = limit + 1  # somebody may be writing to it, without end
+            left = limit + 1  # it may grow endlessly
             while left and (piece := stream.read(min(left, _PIECE))):
                 draft.file.write(piece)
                 left -= len(piece)
@@ -215,7 +213,7 @@ class Host(RunsCommands):
             raise TargetError(f"{path} is not an absolute path", target=self.name)
 
     def facts(self) -> Facts:
-        """Kernel, architecture and usable CPUs of this machine; the image, once a program of it was wanted."""
+        """Kernel, architecture and usable CPUs of this machine; the image, once one of its programs was used."""
         system = os.uname()
         return Facts(
             kind="host",
@@ -232,15 +230,15 @@ class Host(RunsCommands):
 
     @property
     def scratch(self) -> str:
-        """A folder for what a command leaves: the run's, which goes with it."""
+        """A folder for files of commands: the run's, removed with it."""
         return str(self._owner.folder) if self._owner else "/tmp"  # noqa: S108 - only where no run owns it # nosec B108
 
     def usage(self) -> Usage:
-        """CPU time of the commands run so far, their waited-for children included; no memory."""
+        """CPU time of the commands run so far, including their waited-for children; no memory."""
         return Usage(cpu_time=self._cpu_time, memory=None)
 
     def close(self) -> None:
-        """End what commands left running in the background."""
+        """End background processes that commands left."""
         from pytest_vperf.machine.processes import end, marked
 
         for made in self._made_of_it:
@@ -258,9 +256,9 @@ class EmbeddedHost(Host):
     """A network namespace of this machine as a target.
 
     Args:
-        namespace: where its commands run; it goes with this target.
+        namespace: where its commands run; removed with this target.
         link: its link to the switch.
-        run: as of `Host`, like the rest.
+        run: as for `Host`, like the rest.
     """
 
     name = "other host (embedded)"
@@ -280,7 +278,7 @@ class EmbeddedHost(Host):
         self._entering = entering(namespace.path)
 
     def facts(self) -> Facts:
-        """As of the host; that it is no machine of its own is said."""
+        """Those of `Host`, and that it is a network namespace."""
         found = super().facts()
         return Facts(
             "host",
@@ -289,10 +287,9 @@ class EmbeddedHost(Host):
         )
 
     def close(self) -> None:
-        """End what commands left running, and take link and namespace away."""
+        """End background processes that commands left, and remove link and namespace."""
         super().close()
-        if (
-            self._group is None and self.link is not None
-        ):  # a limited one is in the namespace of this one
+        # One from `limited` shares this one's namespace.
+        if self._group is None and self.link is not None:
             self.link.close()
             self._namespace.delete()

@@ -1,13 +1,8 @@
-"""Resource control, by one set of names on every kind of target: what of it is in which file of a control group.
+"""Limits, by the same names on every kind of target, and the files of control groups that they are in.
 
-A limit that was asked for is read back before the target is used. Files and their
-meaning: kernel documentation, admin-guide/cgroup-v1 (cpusets, memory, blkio-controller, pids), scheduler/sched-bwc,
-admin-guide/cgroup-v2.
-
-One file of a control group: what is written to it, and whether what it then says is what was asked for.
-
-A limit is read back before the target is used (design rule 11): the engine of a container, and even a kernel, may
-take a request and not enforce it.
+A limit is read back before the target is used (design rule 11): a container's engine, and even a kernel, may accept a
+request and not enforce it. Files and their meaning: kernel documentation, admin-guide/cgroup-v1 (cpusets, memory,
+blkio-controller, pids), scheduler/sched-bwc, admin-guide/cgroup-v2.
 """
 
 from __future__ import annotations
@@ -34,12 +29,12 @@ class Setting:
     """One file of a control group.
 
     Attributes:
-        name: under which it is found in a target's facts.
-        file: its name.
-        value: what is written.
-        same: whether what was read back is what was asked for.
-        optional: the file need not be there.
-        written: whether the file is written to, and not only read back.
+        name: the setting's name in a target's facts.
+        file: the file's name.
+        value: to be written.
+        same: whether a text read back is as requested.
+        optional: whether the file may be missing.
+        written: whether the file is written to, or only read back.
     """
 
     name: str
@@ -51,12 +46,13 @@ class Setting:
 
 
 def exact(name: str, file: str, value: str) -> Setting:
-    """A file that has one value, and has to say it as it was written."""
+    """A file with one value, which reads back exactly as written."""
     return Setting(name, file, value, lambda found: found == value)
 
 
 def among_lines(name: str, file: str, line: str, words: set[str]) -> Setting:
-    """A file with a line for each disk: one of them has to be, or to have, the words."""
+    """A file with a line for each disk, one of which must contain all ``words``, each between spaces or as the
+    line."""
     return Setting(
         name,
         file,
@@ -76,17 +72,17 @@ def check(
     """Read settings back from a control group.
 
     Args:
-        settings: what was asked for.
+        settings: the requested ones.
         folder: the group's, of one controller.
         target: the target's name, for messages.
-        unenforced: added to the message, where it is known why a setting may not be there.
-        read: reads the files of the machine that the group is on.
+        unenforced: added to the message if it is known why a setting may be missing.
+        read: reads files on the group's machine.
 
     Returns:
         Setting → the text of its file.
 
     Raises:
-        CannotStart: a file has something else than was asked for, or cannot be read; with both values.
+        CannotStart: a file has another value than requested, or cannot be read; with both values.
     """
     found = {}
     for setting in settings:
@@ -103,29 +99,29 @@ def check(
                 f" in {path}{unenforced}",
                 target=target,
             )
-        if setting.written:  # else it says again what another file says
+        if setting.written:  # otherwise it repeats another file
             found[setting.name] = _line(value, setting.value)
     return found
 
 
 def _line(text: str, asked: str) -> str:
-    """Of a file with a line for each disk, the disk's own."""
+    """The line for one disk in a file with a line for each."""
     number = asked.partition(" ")[0]
     if ":" not in number:
         return text
     return next(line for line in text.splitlines() if line.partition(" ")[0] == number)
 
 
-#: The period of a CPU quota in µs: what engines use, and the kernel's default.
+#: The period of a CPU quota in µs, the default of engines and the kernel.
 PERIOD = 100_000
 _PAGE = resource.getpagesize()
-#: Of a CPU; Linux has at most 8192 (NR_CPUS).
+#: Greatest number of a CPU; Linux has at most 8192 (NR_CPUS).
 _NUMBER = re.compile("[0-9]{1,5}")
 
 
 @dataclass(frozen=True)
 class DiskCaps:
-    """What a target may do with one disk in a second; ``None`` is no cap.
+    """A target's caps for one disk, per second; ``None`` for no cap.
 
     Attributes:
         device: its path on the host.
@@ -155,14 +151,14 @@ CAPS = {
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits as they were asked for; ``None`` is none.
+    """Requested limits; ``None`` for no limit.
 
     Attributes:
-        cpus: how many CPUs' time it may use (a quota), e.g. 0.5.
+        cpus: CPU time in CPUs (a quota), e.g. 0.5.
         cpuset: which CPUs it may run on (pinning), e.g. ``0-1``.
-        cpu_shares: its weight against others that want the same CPU; 1024 is the usual one.
+        cpu_shares: its weight against others that compete for a CPU; the default is 1024.
         memory: bytes, without swap.
-        disks: caps, one for each disk that has some.
+        disks: the caps of each capped disk.
         pids: processes and threads at a time.
     """
 
@@ -192,7 +188,7 @@ class Limits:
         return self != Limits()
 
     def settings(self, controller: str, version: int) -> list[Setting]:
-        """The files of one controller (``cpu``, ``cpuset``, ``memory``, ``io``, ``pids``) that they are written to.
+        """The limits as files of one controller (``cpu``, ``cpuset``, ``memory``, ``io``, ``pids``).
 
         Args:
             controller: by its name in version 2; ``io`` is ``blkio`` in version 1.
@@ -209,12 +205,12 @@ class Limits:
 
     @property
     def quota(self) -> int | None:
-        """The CPU time of one `PERIOD`, in µs; ``None`` is no quota."""
+        """The CPU time per `PERIOD`, in µs; ``None`` for no quota."""
         return None if self.cpus is None else round(self.cpus * PERIOD)
 
     @property
     def controllers(self) -> tuple[str, ...]:
-        """The controllers that are needed, by their names in version 2."""
+        """The controllers needed, by their names in version 2."""
         every = ("cpu", "cpuset", "memory", "io", "pids")
         return tuple(name for name in every if self.settings(name, 1))
 
@@ -251,8 +247,8 @@ class Limits:
             except ValueError:  # an empty file, or none
                 return False
 
-        # What is written need not be in force: version 2 takes CPUs that the group above does not have, and the
-        # group then runs on others (admin-guide/cgroup-v2, "cpuset.cpus.effective").
+        # The written value need not be in effect: version 2 accepts CPUs that the parent group lacks, and then uses
+        # others (admin-guide/cgroup-v2, "cpuset.cpus.effective").
         force = "cpuset.effective_cpus" if version == 1 else "cpuset.cpus.effective"
         return [
             Setting("cpuset", "cpuset.cpus", self.cpuset, same),
@@ -273,7 +269,7 @@ class Limits:
         if version == 1:
             return [
                 Setting("memory", "memory.limit_in_bytes", text, same),
-                # Memory and swap together: the kernel counts swap only where it was told to at its start.
+                # Memory and swap together: the kernel accounts for swap only if enabled at boot.
                 Setting(
                     "memory_and_swap", "memory.memsw.limit_in_bytes", text, same, optional=True
                 ),
@@ -301,9 +297,9 @@ class Limits:
 
 
 def weights(shares: int) -> list[int]:
-    """The weights of version 2 that shares of version 1 may become, the one that we write first.
+    """The weights of version 2 that shares of version 1 may be converted to; the one that we write comes first.
 
-    Ours keeps ratios (1024 is 100, the default of each). runc until 1.3 maps both ranges linearly; newer ones by a
+    Ours keeps ratios (1024 is 100, the default of each). runc until 1.3 maps the ranges linearly; newer versions by a
     curve through both defaults (opencontainers/cgroups, ConvertCPUSharesToCgroupV2Value).
     """
     ours = min(10_000, max(1, round(shares * 100 / 1024)))
@@ -314,10 +310,10 @@ def weights(shares: int) -> list[int]:
 
 
 def cpus_of(text: str) -> set[int]:
-    """The CPUs of a list as the kernel writes it: ``0-2,4``.
+    """The CPUs of a list in the kernel's format: ``0-2,4``.
 
     Raises:
-        ValueError: it is no such list, or empty.
+        ValueError: it is not such a list, or empty.
     """
     found: set[int] = set()
     for part in text.strip().split(","):
@@ -332,10 +328,10 @@ def cpus_of(text: str) -> set[int]:
 
 
 def bytes_of(memory: int | str | None) -> int | None:
-    """Bytes, of a number of them or of a text such as ``200 MiB``.
+    """The bytes of a number or a text such as ``200 MiB``.
 
     Raises:
-        QuantityError: the text is no size.
+        QuantityError: the text is not a size.
     """
     if not isinstance(memory, str):
         return memory
@@ -343,7 +339,7 @@ def bytes_of(memory: int | str | None) -> int | None:
 
 
 def names(limits: Limits) -> Sequence[str]:
-    """The names of the settings that were asked for, for messages."""
+    """The names of the requested settings, for messages."""
     return [
         setting.name
         for controller in limits.controllers

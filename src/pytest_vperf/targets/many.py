@@ -1,4 +1,4 @@
-"""Many targets of one kind: started several at a time, and ended several at a time."""
+"""Many targets of one kind: started and ended several at a time."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: At most so many starts or ends at a time: an engine does not get through with more any sooner.
+#: Most starts or ends at a time: more would not make an engine faster.
 _MOST_AT_A_TIME = 8
-#: The share of the memory which is available that many machines may take: what else runs needs some, too.
+#: The share of the available memory that many machines may take; other processes need some, too.
 SHARE = 0.5
-#: MiB that a machine with the tools needs.
+#: Least MiB for a machine with the tools.
 _LEAST = 256
 
 
 def start_many(start: Callable[[], T], count: int, scope: Scope) -> list[T]:
-    """Start a target so many times, several at a time once the first one runs.
+    """Start ``count`` targets, several at a time once the first one runs.
 
-    The first one alone makes what all are started from: engine, image, kernel, a probe of the accelerator.
+    The first one, alone, prepares what all need: engine, image, kernel, a probe of the accelerator.
 
     Args:
         start: starts one, owned by the scope.
         count: how many.
-        scope: of the test; they are ended with it, several at a time.
+        scope: the test's; they are ended with it, several at a time.
 
     Raises:
-        what a start raises: those that wait for their turn are not begun, those under way are waited for and,
-            like all others, ended by the scope. Ctrl-C does the same.
+        the error of a start: further ones are not begun, running ones are waited for, and the scope ends them all.
+        Ctrl-C has the same effect.
     """
     if count < 1:
         raise ValueError(f"count is {count}, less than 1")
@@ -68,7 +68,7 @@ class _Ends:
         self._targets = targets
 
     def close(self) -> None:
-        """Close all; the first error is raised when all were tried."""
+        """Close all, then raise the first error, if any."""
         with ThreadPoolExecutor(at_a_time(), "end") as pool:
             ends = [pool.submit(target.close) for target in self._targets]
         errors = [error for error in (end.exception() for end in ends) if error is not None]
@@ -82,40 +82,40 @@ def at_a_time() -> int:
 
 
 def fitting(host: Target, each: int, asked: int) -> int:
-    """How many machines fit into the memory of their host, at most as many as were asked for.
+    """How many machines fit into the memory of their host, at most ``asked``.
 
     Args:
         host: where they run.
-        each: bytes that one takes at most, its hypervisor's part included.
-        asked: how many are wanted.
+        each: most bytes that one takes, including its hypervisor's.
+        asked: the requested number.
 
     Raises:
-        TargetError: the host does not say what memory it has available.
+        TargetError: the host does not report its available memory.
     """
     return max(0, min(asked, int(SHARE * available(host) / each)))
 
 
 def memory_each(host: Target, machines: int, most: str) -> str:
-    """The memory that each of some machines can have on a host, such as ``512 MiB``; see `share_of_memory`.
+    """The memory that each of some machines can have on a host, e.g. ``512 MiB``; see `share_of_memory`.
 
     Raises:
         Unavailable: there is too little.
-        TargetError: the host does not say what memory it has available.
+        TargetError: the host does not report its available memory.
     """
     return share_of_memory(SHARE * available(host), machines, most, host.name)
 
 
 def share_of_memory(memory: float, machines: int, most: str, name: str) -> str:
-    """An even part of a memory in whole steps of 64 MiB, at most ``most``.
+    """An equal share of memory, in multiples of 64 MiB and at most ``most``.
 
     Args:
         memory: bytes.
-        machines: how many there are.
-        most: what one wants, e.g. ``1 GiB``.
-        name: of the host, for messages.
+        machines: their number.
+        most: the upper limit, e.g. ``1 GiB``.
+        name: the host's, for messages.
 
     Raises:
-        Unavailable: a part is less than 256 MiB, which no machine with the tools boots with.
+        Unavailable: a share is less than 256 MiB, with which no machine with the tools boots.
     """
     wanted = amount("memory", most, "MiB", such_as="1 GiB")
     each = min(wanted, memory / machines / 2**20) // 64 * 64
@@ -128,10 +128,10 @@ def share_of_memory(memory: float, machines: int, most: str, name: str) -> str:
 
 
 def available(host: Target) -> int:
-    """Bytes of memory that new programs on a host can have: ``MemAvailable`` of proc(5).
+    """Bytes of memory available to new programs on a host: ``MemAvailable`` of proc(5).
 
     Raises:
-        TargetError: it does not say.
+        TargetError: the host does not report it.
     """
     text = host.run(["cat", "/proc/meminfo"]).text
     found = re.search(r"^MemAvailable: +(\d+) kB$", text, re.MULTILINE)

@@ -1,10 +1,9 @@
-"""A process of the host, run to its end within a time limit, with everything that it started.
+"""Processes on the host, run to their end within limits of time and output, and data received from targets.
 
-Waits for sockets and files, however many the process has open.
+`ready` waits for sockets and files, however many the process has open.
 
-What a target sends: a command's output, and a file. Neither may fill this machine's memory or its disk.
-
-Who prints or sends without end is ended as soon as there is more than was asked for, and not when the time is up.
+A command that prints, or a target that sends, more than its limit is stopped at once, before it can fill this
+machine's memory or disk, and not only when its time is up.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     import psutil
 
 
-#: Milliseconds that poll(2) takes: an int.
+#: Greatest timeout of poll(2) in milliseconds: an int.
 _LONGEST = (1 << 31) - 1
 #: What can be waited for: a descriptor, or what has one.
 Waitable = TypeVar("Waitable", bound="int | HasDescriptor")
@@ -75,34 +74,34 @@ def ready(
     )
 
 
-#: Bits of its mode that a file may bring: it is ours now, so nobody else writes to it, and it gives no privilege.
+#: Permission bits that a received file may keep: only we may write to it, and no set-user-ID bit.
 _MODE = 0o755
 
 
 class Output:
-    """What a command prints, until it is too much.
+    """A command's output, up to a limit.
 
     Args:
-        most: bytes that are kept of both outputs together; what comes after them is dropped.
+        most: limit in bytes of both outputs together; the rest is dropped.
         stdout: where standard output goes instead of into memory.
 
     Attributes:
-        is_full: more came than is kept.
+        is_full: whether the limit was exceeded.
     """
 
     def __init__(self, most: int, stdout: BinaryIO | None = None) -> None:
-        # Of a BytesIO, the whole is had without a copy.
+        # A BytesIO returns all of it without a copy.
         self._stdout = stdout or io.BytesIO()
         self._stderr = io.BytesIO()
         self._room = most
         self.is_full = False
 
     def take_stdout(self, data: bytes) -> None:
-        """Keep what came of it, as far as there is room."""
+        """Store standard output, as far as the limit allows."""
         self._take(self._stdout, data)
 
     def take_stderr(self, data: bytes) -> None:
-        """Likewise."""
+        """Store standard error, likewise."""
         self._take(self._stderr, data)
 
     def _take(self, stream: BinaryIO, data: bytes) -> None:
@@ -113,16 +112,16 @@ class Output:
 
     @property
     def stdout(self) -> bytes:
-        """What is kept of it; nothing where it went somewhere else."""
+        """The stored standard output; empty if it went elsewhere."""
         return self._stdout.getvalue() if isinstance(self._stdout, io.BytesIO) else b""
 
     @property
     def stderr(self) -> bytes:
-        """Likewise."""
+        """The stored standard error."""
         return self._stderr.getvalue()
 
     def too_much(self, argv: Sequence[str], most: int, target: str) -> TooMuchOutput:
-        """The error of a command that printed more, and was ended."""
+        """The error for a command that printed more and was ended."""
         return TooMuchOutput(
             f"{' '.join(argv)} printed more than {size(most)} in {target}, and was ended: let it write to a file"
             " and get() that, or give run() a larger max_output",
@@ -133,7 +132,7 @@ class Output:
 
 
 def too_large(source: str, most: int, target: str) -> TooMuchOutput:
-    """The error of a file that has more bytes than was said."""
+    """The error for a file that exceeds its limit."""
     return TooMuchOutput(
         f"{source} in {target} has more than {size(most)}: give get() a larger limit", target=target
     )
@@ -149,11 +148,11 @@ def size(count: int) -> str:
 
 @dataclass
 class Draft:
-    """A file that is being filled.
+    """A file that is being received.
 
     Attributes:
-        file: its content goes there.
-        mode: that it will have, as far as a foreign file may have it.
+        file: to write its content to.
+        mode: its final mode, before masking.
     """
 
     file: BinaryIO
@@ -162,16 +161,16 @@ class Draft:
 
 @contextlib.contextmanager
 def received(destination: Path, target: str) -> Iterator[Draft]:
-    """A file of this machine that a target sends: there under its name when it is whole, and else not at all.
+    """Receive a file from a target: it appears under its name only once it is complete.
 
-    A file or a link that has the name is replaced, and the link is not followed.
+    An existing file or link of that name is replaced; the link is not followed.
 
     Args:
         destination: its path.
-        target: that sends it, for messages.
+        target: the sender's name, for messages.
 
     Raises:
-        TargetError: it cannot be written; or something has its name that is no file.
+        TargetError: it cannot be written; or the name is taken by something other than a file.
     """
     draft = destination.with_name(f".{secrets.token_hex(8)}")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -201,7 +200,7 @@ def received(destination: Path, target: str) -> Iterator[Draft]:
 
 
 _CHUNK = 1 << 16
-#: Bytes that pipes may still hold of a process that is gone: more comes from one that got away, and goes on.
+#: Most bytes left in the pipes of an ended process: more comes from a process that escaped and still prints.
 _IN_PIPES = 1 << 20
 
 
@@ -210,12 +209,11 @@ class Finished:
     """A process that ended.
 
     Attributes:
-        returncode: its exit status; ``128 + N`` where signal N ended it; 127 or 126 where it could
-            not be executed, as in a shell.
+        returncode: its exit status; ``128 + N`` if signal N ended it; 127 or 126 if it could not be executed, as in a
+            shell.
         stdout: what it printed.
         stderr: likewise.
-        duration: wall time in seconds, from before it was made until it had ended and its output
-            was read.
+        duration: wall time in seconds, from before its creation until it had ended and its output was read.
         cpu_time: seconds of CPU time, user and system, of it and of the children it waited for.
     """
 
@@ -227,10 +225,10 @@ class Finished:
 
 
 class Stopped(Exception):
-    """A limit was passed; the process and everything of its session was killed.
+    """A limit was exceeded; the process and its whole session were killed.
 
     Attributes:
-        output: what had been printed until then.
+        output: the output until then.
         cpu_time: as in `Finished`.
     """
 
@@ -241,11 +239,11 @@ class Stopped(Exception):
 
 
 class OutOfTime(Stopped):
-    """The time limit passed."""
+    """It exceeded its time limit."""
 
 
 class OutOfRoom(Stopped):
-    """It printed more than it may."""
+    """It exceeded its output limit."""
 
 
 def run_process(
@@ -263,17 +261,17 @@ def run_process(
     Args:
         argv: the command; no shell is involved.
         env: its whole environment.
-        input: what it reads on standard input.
+        input: its standard input.
         cwd: its working folder.
         timeout: seconds until it, and all it started, is killed.
-        max_output: bytes that it may print.
+        max_output: limit of its output in bytes.
         stdout: where standard output goes instead of into memory.
 
     Raises:
-        OutOfTime: the limit passed. A child that lives on and holds the pipes counts as not ended.
+        OutOfTime: it exceeded its time limit. A surviving child that holds the pipes counts as not ended.
         OutOfRoom: it printed more.
         ValueError: ``argv`` is empty.
-        OSError: the host cannot make another process.
+        OSError: the host cannot create another process.
     """
     if not argv:
         raise ValueError("a command has at least one word")
@@ -298,7 +296,7 @@ def run_process(
     finally:
         if not ended:
             end_session(process.pid)
-        # Reaped only now: until then the process's number cannot be given to another one.
+        # Reaped only now: until then its process ID cannot be reused.
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         full = output.is_full
@@ -318,7 +316,7 @@ def run_process(
 
 
 def _refusal(error: OSError, command: str, cwd: str | None) -> tuple[int, str]:
-    """The status and words of a shell for a command that could not be executed."""
+    """The status and message of a shell for a command that could not be executed."""
     if cwd is not None and error.filename == cwd:
         return 127, f"{cwd}: {error.strerror}\n"
     if error.errno == errno.ENOENT:
@@ -329,7 +327,7 @@ def _refusal(error: OSError, command: str, cwd: str | None) -> tuple[int, str]:
 
 
 def _pump(process: subprocess.Popen[bytes], input: bytes, output: Output, deadline: float) -> bool:
-    """Move bytes until the process has ended and its pipes are closed; false at the deadline, and of too many."""
+    """Pump input and output until the process has ended and its pipes are closed; false if a limit was exceeded."""
     take = {"stdout": output.take_stdout, "stderr": output.take_stderr}
     left = memoryview(input)
     with selectors.DefaultSelector() as selector:
@@ -338,7 +336,7 @@ def _pump(process: subprocess.Popen[bytes], input: bytes, output: Output, deadli
         if process.stdin is not None:
             os.set_blocking(process.stdin.fileno(), False)
             selector.register(process.stdin, selectors.EVENT_WRITE, "stdin")
-        # A file descriptor of the process itself: its end is pushed, not polled for.
+        # A file descriptor of the process itself, so that its end need not be polled for.
         ended = os.pidfd_open(process.pid)
         selector.register(ended, selectors.EVENT_READ, "end")
         try:
@@ -377,12 +375,12 @@ def _feed(descriptor: int, left: memoryview) -> memoryview:
         return left[os.write(descriptor, left[:_CHUNK]) :]
     except BlockingIOError:
         return left
-    except BrokenPipeError:  # it does not want to read, which is its right
+    except BrokenPipeError:  # a process need not read its input
         return left[:0]
 
 
 def _drain(process: subprocess.Popen[bytes], output: Output) -> None:
-    """What is still in the pipes, without waiting for their end."""
+    """Read what is left in the pipes, without waiting for their end."""
     for take, stream in (
         (output.take_stdout, process.stdout),
         (output.take_stderr, process.stderr),
@@ -399,12 +397,12 @@ def _drain(process: subprocess.Popen[bytes], output: Output) -> None:
 def end_session(leader: int) -> None:
     """Kill a session's leader, every process of its session, and its descendants in other sessions.
 
-    The leader must not have been reaped yet, or its number may mean another process.
+    The leader must not have been reaped yet, or its ID may belong to another process.
     """
     import psutil
 
     dying: set[psutil.Process] = set()
-    for _ in range(10):  # a process may fork between the look and the signal
+    for _ in range(10):  # a process may fork between search and signal
         family = {leader}
         with contextlib.suppress(psutil.Error):
             family.update(child.pid for child in psutil.Process(leader).children(recursive=True))
@@ -413,7 +411,7 @@ def end_session(leader: int) -> None:
         dying.update(process for process in killed if process.pid != leader)
         if not killed:
             break
-    psutil.wait_procs(dying, timeout=5)  # a signal is sent at once, and takes effect soon
+    psutil.wait_procs(dying, timeout=5)  # signals take a moment to take effect
 
 
 def _session(pid: int) -> int:
@@ -424,7 +422,7 @@ def _session(pid: int) -> int:
 
 
 def _kill(pids: Iterable[int]) -> list[psutil.Process]:
-    """Kill what lives; what still did."""
+    """Kill these processes; return those that still existed."""
     import psutil
 
     alive = []

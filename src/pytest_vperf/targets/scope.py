@@ -1,7 +1,7 @@
-"""Who owns a started target, and until when.
+"""The ownership of started targets.
 
-Everything a test starts belongs to its scope. A claim closes what one sample started before the next one is
-taken, outside the measured time; the end of the test closes the rest.
+Everything that a test starts belongs to its scope. A claim closes what a sample started before it takes the next one,
+outside the measured time; the end of the test closes the rest.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class ToolUse:
 
     Attributes:
         target: the target's name.
-        program: which bytes.
-        version: as the tool says.
+        program: its command and hash.
+        version: as the tool reports it.
     """
 
     target: str
@@ -34,7 +34,7 @@ class ToolUse:
 
 
 class Closes(Protocol):
-    """What can be ended."""
+    """An object that can be closed."""
 
     def close(self) -> None:
         """End it."""
@@ -55,7 +55,7 @@ class Scope:
         self._look_again(target)
 
     def _look_again(self, name: str) -> None:
-        """The host knows its image once a program of it is wanted; what others are is known from their start."""
+        """Read the host's facts again: its image is known only once one of its programs is used."""
         for place, (target, before) in enumerate(self._open):
             if before is None or (before.kind, before.name) != ("host", name):
                 continue
@@ -65,7 +65,7 @@ class Scope:
                 self._facts = [now if facts == before else facts for facts in self._facts]
 
     def take_tools(self) -> list[ToolUse]:
-        """The tools noted since this was last asked, in order."""
+        """The tools noted since the last call, in order."""
         taken, self._uses = self._uses, []
         return taken
 
@@ -82,11 +82,11 @@ class Scope:
         return target
 
     def keep(self, thing: Closes) -> None:
-        """Take over what is no target, such as a disk: closed with the scope, after the targets started later."""
+        """Take over another object, such as a disk: closed with the scope, after targets started later."""
         self._open.append((thing, None))
 
     def note_facts(self, facts: Facts) -> None:
-        """Note for the record what is no target but decides what was measured, such as a load."""
+        """Note facts for the record that are not a target's but affect the measurement, such as those of a load."""
         if facts not in self._facts:
             self._facts.append(facts)
 
@@ -97,7 +97,7 @@ class Scope:
 
     @property
     def mark(self) -> int:
-        """A position to hand to `close_since`."""
+        """The current position, for `close_since`."""
         return len(self._open)
 
     def facts_since(self, mark: int) -> tuple[Facts, ...]:
@@ -105,7 +105,7 @@ class Scope:
         return tuple(facts for _, facts in self._open[mark:] if facts is not None)
 
     def close_since(self, mark: int = 0) -> None:
-        """Close the targets owned since ``mark``, the last one first; all are tried, the first error is raised."""
+        """Close the targets owned since ``mark``, the last one first; then raise the first error, if any."""
         first: Exception | None = None
         while len(self._open) > mark:
             target, _ = self._open.pop()
@@ -118,10 +118,10 @@ class Scope:
 
 
 class Starter:
-    """What starts targets of one kind, for one owner."""
+    """Starts targets of one kind, for one owner."""
 
     def _like(self, **changes: Any) -> Self:
-        """A starter of the same targets with other attributes, such as another scope."""
+        """A copy of this starter with other attributes, such as another scope."""
         other = copy.copy(self)
         vars(other).update(changes)
         return other

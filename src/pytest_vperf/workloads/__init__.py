@@ -1,1 +1,1 @@
-"""The field's own tools, one file or folder each: command line, parser, and what a test calls."""
+"""The field's own tools, one file or folder each: command line, parser, and the interface for tests."""

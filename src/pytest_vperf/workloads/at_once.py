@@ -1,21 +1,14 @@
-"""One workload on many targets at the same time, behind one barrier.
+"""The same workload on two or on many targets at the same time.
 
-To ask an engine for a hundred commands takes seconds, in which the first ones would have the machine to themselves.
-So every command is asked for with a shell before it, which sleeps in the target until one moment and then becomes the
-command: nothing but sleepers is there until the barrier opens. The moment is one of the host's clock. A shell knows
-it by ``/proc/uptime`` of its own kernel: in containers that is the host's; of a machine of its own it is read
-beforehand, between two readings of the host's clock, and nothing is set or synchronised. Each shell says when it came
-and when it went on, so that how far apart they began is measured.
+Such runs were once synchronised by a clock (NTP) and a job queue (``at``) in each target. Here one process starts all
+commands by one clock, the host's, and how far apart they began is part of the result. `together` requests two
+commands at the same instant.
 
-A stand-in for a target that only runs commands in another way.
-
-The same work on two targets, started at the same instant, to measure weights and shares.
-
-A clock in each target (NTP) and a job queue (``at``) are how such runs were once synchronised. Here both commands are
-begun by one process on one clock, the host's, and how far apart they began is part of the result. For many targets,
-where asking for a hundred commands takes longer than one runs, there is `Starter`.
-
-Two targets that do the same work at the same instant, as the two arms of a claim.
+That does not scale: requesting a hundred commands from an engine takes seconds, in which the first ones would have
+the machine to themselves. So `Starter` wraps each command in a shell, which sleeps in the target until a given
+moment, the opening of the barrier, and then becomes the command. The shell reads ``/proc/uptime``, which is the
+host's in containers; that of a machine with its own kernel is read beforehand, between two readings of the host's
+clock, so that nothing needs to be set or synchronised. Each shell reports when it arrived and when it went on.
 """
 
 from __future__ import annotations
@@ -39,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class StandIn:
-    """Stands in for a target, whose other attributes it passes on.
+    """A proxy for a target that only runs commands differently.
 
     Args:
         target: the real one.
@@ -55,7 +48,7 @@ class StandIn:
         return hash(self._target)
 
     def __eq__(self, other: object) -> bool:
-        """A target is the same whoever stands in for it."""
+        """A proxy equals its target, and other proxies of it."""
         return other is self or other is self._target
 
 
@@ -69,8 +62,8 @@ class Together(Generic[R]):
     Attributes:
         results: of the first target, and of the second.
         durations: of the two commands on the host's clock, in s, from request to end.
-        start_offset: how much later the second was requested than the first, in ms; may be negative. What a target
-            takes from the request until its process runs is in its duration.
+        start_offset: how much later the second was requested than the first, in ms; may be negative. A target's time
+            from the request until its process runs is part of its duration.
     """
 
     results: tuple[R, R]
@@ -79,7 +72,7 @@ class Together(Generic[R]):
 
 
 class _Gate(StandIn):
-    """A target whose next command waits for the other target's to be ready.
+    """A target whose next command waits until the other target's is ready.
 
     Args:
         target: runs it.
@@ -103,16 +96,16 @@ class _Gate(StandIn):
 def together(bench: Bench, work: Workload[R], first: Target, second: Target) -> Together[R]:
     """Run a workload on two targets at the same instant, and wait for both.
 
-    Everything else, such as looking the tool up and asking for its version, is done before.
+    All else, such as finding the tool and its version, is done beforehand.
 
     Args:
         bench: runs them.
         work: what each does.
         first: a target.
-        second: another one; they share no connection that one command would keep the other from.
+        second: another one; they must not share a connection that runs one command at a time.
 
     Raises:
-        Whatever `Bench.run` raises for one of the two; the other one is waited for.
+        the error of `Bench.run` for one of the two; the other one is waited for.
     """
     targets = (first, second)
     for target in targets:
@@ -128,7 +121,7 @@ def together(bench: Bench, work: Workload[R], first: Target, second: Target) -> 
             results[place] = bench.run(cast("Target", gates[place]), work)
         except BaseException as error:
             errors[place] = error
-            barrier.abort()  # the other one does not wait for what will not come
+            barrier.abort()  # so that the other one does not wait in vain
 
     threads = [threading.Thread(target=run, args=(place,)) for place in range(2)]
     for thread in threads:
@@ -136,7 +129,7 @@ def together(bench: Bench, work: Workload[R], first: Target, second: Target) -> 
     for thread in threads:
         thread.join()
     if errors:
-        # The one that failed says more than the one that waited in vain.
+        # The error of the one that failed says more than that of the one that waited in vain.
         causes = sorted(
             errors.values(), key=lambda error: isinstance(error, threading.BrokenBarrierError)
         )
@@ -153,10 +146,10 @@ def _seconds(value: float) -> Quantity:
 
 
 class Race(Generic[R]):
-    """Runs a workload in two targets at once, and gives either one's figure when it is asked for.
+    """Runs a workload in two targets at once, as the two arms of a claim.
 
-    A claim samples its two arms one after the other, in an order that a coin decides. One run of both serves the two
-    samples of a pair: the arm that is asked for first begins it, the other one has its figure already.
+    A claim samples its arms one after the other, in random order. One run of both provides the two samples of a pair:
+    sampling the first arm starts it, and the other arm then returns its figure.
 
     Args:
         bench: runs the workload.
@@ -190,7 +183,7 @@ class Race(Generic[R]):
         return self._sample(1)
 
     def _sample(self, arm: int) -> Quantity:
-        """The figure kept for this arm, else that of a new run; each is used once."""
+        """The figure stored for this arm, else that of a new run; each is used once."""
         value = self._waiting[arm]
         if value is None:
             results = together(self._bench, self._work, *self._targets).results
@@ -203,8 +196,8 @@ class Race(Generic[R]):
 
 T = TypeVar("T")
 
-#: Sleeps until its kernel has been up for $1 hundredths of a second, says when it came and went, becomes the rest.
-#: Of 0.09 seconds 009 would be no number to a shell: it has a zero before, and is no octal one.
+#: Sleeps until its kernel has been up for $1 hundredths of a second, reports when it arrived and went on, and becomes
+#: the rest. The added 100 avoids leading zeros, with which a shell would take 009 for an invalid octal number.
 _WAIT = """
 go=$1; shift
 read -r came _ </proc/uptime
@@ -219,9 +212,9 @@ echo "vperf-barrier $came $went" >&2
 exec "$@"
 """
 _SAID = re.compile(rb"^vperf-barrier (\d+\.\d\d) (\d+\.\d\d)\n", re.MULTILINE)
-#: How much longer than the last time, in which all came to the barrier, it stays shut; and seconds besides.
+#: The barrier opens after the time that all took to arrive last time, multiplied by the first, plus seconds.
 _SLACK, _MARGIN = 1.25, 0.5
-#: Readings of a machine's own clock, of which the quickest counts.
+#: Readings of a machine's own clock, of which the fastest counts.
 _READINGS = 3
 
 
@@ -232,9 +225,9 @@ class AtOnce(Generic[R]):
     Attributes:
         results: of each, in the order of the targets.
         began: of each, seconds on the host's clock after the first one began.
-        spread: from the first one's beginning to the last one's, in ms. ``/proc/uptime`` has hundredths of a second;
-            a machine's own clock is known to half the time that its quickest reading took.
-        late: how many came to the barrier when it was open, and began at once.
+        spread: from the first start to the last, in ms. ``/proc/uptime`` has hundredths of a second; a machine's own
+            clock is known to within half the duration of its fastest reading.
+        late: how many arrived after the barrier had opened, and began at once.
     """
 
     results: tuple[R, ...]
@@ -249,7 +242,7 @@ class _Waiting(StandIn):
     Args:
         target: runs it.
         opens: the moment, in seconds of the target's uptime.
-        patience: seconds that this takes at most, which do not count for the command's time limit.
+        patience: longest wait in seconds, which is added to the command's time limit.
     """
 
     def __init__(self, target: Target, opens: float, patience: float) -> None:
@@ -271,7 +264,7 @@ class _Waiting(StandIn):
             raise CommandFailed(mine, target=self.name)
         if said is None:
             raise TargetError(
-                f"{self.name} does not say when it passed the barrier: {done.stderr[:200]!r}",
+                f"{self.name} does not report when it passed the barrier: {done.stderr[:200]!r}",
                 target=self.name,
             )
         self.came, self.went = float(said[1]), float(said[2])
@@ -287,20 +280,20 @@ class Starter:
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
-        # Whether a target has the kernel of this process, by target; asked once.
+        # Whether a target has the kernel of this process, by target; checked once.
         self._shared: dict[Target, bool] = {}
-        # Seconds from asking for all commands until the last one was at the barrier.
+        # Seconds from requesting all commands until the last one reached the barrier.
         self._gathering = 0.0
 
     def run(self, works: Sequence[tuple[Target, Workload[R]]]) -> AtOnce[R]:
-        """Run each workload in its target, all begun at the same moment, and wait for all.
+        """Run each workload in its target, all started at the same moment, and wait for all.
 
-        Tools, versions and clocks are checked before. A target may be there several times, if it runs several
+        Tools, versions and clocks are checked beforehand. A target may occur several times if it can run several
         commands at once.
 
         Raises:
             TargetError: there was no moment at which all of them ran.
-            Whatever `Bench.run` raises for one of them; the others are waited for.
+            the error of `Bench.run` for one of them; the others are waited for.
         """
         targets = [target for target, _ in works]
         for target, work in works:
@@ -308,7 +301,7 @@ class Starter:
         different = list(dict.fromkeys(targets))
         in_threads([partial(self._bench.check_clock, target) for target in different])
         if not self._shared:
-            # All are asked at once, as they will be asked to run: how long that takes is learned, too.
+            # All at once, as in the run itself, which also measures how long the requests take.
             asked = time.monotonic()
             same = in_threads([partial(_has_our_clock, target) for target in targets])
             self._gathering = time.monotonic() - asked
@@ -342,7 +335,7 @@ class Starter:
         return AtOnce(tuple(results), tuple(moment - first for moment in began), spread, late)
 
     def _clock(self, target: Target) -> float:
-        """A target's uptime less the host's monotonic clock."""
+        """A target's uptime minus the host's monotonic clock."""
         if target not in self._shared:
             self._shared[target] = _has_our_clock(target)
         if self._shared[target]:
@@ -351,9 +344,9 @@ class Starter:
 
 
 def _has_our_clock(target: Target) -> bool:
-    """Whether a target's uptime is that of this process's kernel: it then lies between two readings of this one's.
+    """Whether a target's uptime is that of this process's kernel: it is then between two readings of ours.
 
-    clock_gettime(2): the uptime is CLOCK_BOOTTIME; it is shown in hundredths of a second, cut off.
+    The uptime is CLOCK_BOOTTIME (clock_gettime(2)), truncated to hundredths of a second.
     """
     before = time.clock_gettime(time.CLOCK_BOOTTIME)
     uptime = _uptime(target)
@@ -361,7 +354,7 @@ def _has_our_clock(target: Target) -> bool:
 
 
 def _own_offset(target: Target) -> float:
-    """The uptime of a machine of its own less the host's monotonic clock, by the quickest of some readings."""
+    """The uptime of a machine with its own kernel minus the host's clock, by the fastest of some readings."""
     readings = []
     for _ in range(_READINGS):
         before = time.monotonic()
@@ -382,10 +375,10 @@ def _uptime(target: Target) -> float:
 
 
 def in_threads(calls: Sequence[Callable[[], T]]) -> list[T]:
-    """The results of all calls, each in a thread of its own; waits for all.
+    """Run each call in its own thread, wait for all, and return their results.
 
     Raises:
-        whatever the first call that fails raises.
+        the error of the first call that fails.
     """
     results: dict[int, T] = {}
     errors: dict[int, BaseException] = {}
@@ -396,7 +389,7 @@ def in_threads(calls: Sequence[Callable[[], T]]) -> list[T]:
         except BaseException as error:
             errors[place] = error
 
-    # An interrupted run does not wait for them: its targets end, and their commands with them.
+    # If interrupted, we do not wait for them: the targets are ended, and their commands with them.
     threads = [
         threading.Thread(target=make, args=(place,), daemon=True) for place in range(len(calls))
     ]

@@ -1,15 +1,15 @@
 """Workloads: the parameters of one run of a tool, its command line, and its parser.
 
-A workload is a frozen dataclass: its fields are the tool's parameters. It starts nothing. `Bench` runs it in a
-target; the parser can be given any text, from any version of the tool and from hostile hands: it returns a result
-whose every figure was in the text, or raises `ParseError` (design rule 4).
+A workload is a frozen dataclass: its fields are the tool's parameters. It starts nothing; `Bench` runs it in a
+target. The parser accepts any text, from any version of the tool and from hostile sources: it returns a result whose
+figures all were in the text, or raises `ParseError` (design rule 4).
 
-What the parameters of workloads have in common: numbers and addresses are checked before a tool sees them.
+Parameters are checked before a tool gets them. Figures are read strictly: whatever is not certainly the number that
+the tool meant is a `ParseError`.
 
-Strict reading of a tool's figures: what is not surely the number that the tool meant is a `ParseError`.
-
-Python's `float()` reads ``inf``, ``nan``, ``1_000``, `` 7 `` and digits of every script, and rounds ``1e-400`` to a
-silent zero; a pattern that finds the first of two blocks hides that two runs were mixed. None of that happens here.
+Python's `float()` accepts ``inf``, ``nan``, ``1_000``, `` 7 `` and digits of any script, and silently rounds
+``1e-400`` to zero; a pattern that finds the first of two blocks hides that two runs were mixed. None of that happens
+here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.base import Completed
 
 
-#: Names, IPv4 and IPv6 addresses, with a zone; nothing that a tool could take for an option.
+#: Names, and IPv4 and IPv6 addresses, with a zone; nothing that a tool could mistake for an option.
 _ADDRESS = re.compile(r"[0-9A-Za-z.:_%-]+")
 
 
@@ -60,14 +60,14 @@ def check_address(name: str, value: str) -> None:
 
 
 def release(version: str) -> tuple[int, int]:
-    """The first two numbers of a version; a version without any, as of a build from a repository, counts as new."""
+    """The first two numbers of a version; one without numbers, as of a build from a repository, counts as new."""
     match = re.match(r"([0-9]+)\.([0-9]+)", version)
     return (int(match[1]), int(match[2])) if match else (99, 0)
 
 
 R_co = TypeVar("R_co", covariant=True)
 
-#: How much of an output an error shows.
+#: Most characters of an output to show in an error.
 _LINES, _WIDTH = 6, 160
 
 
@@ -78,7 +78,7 @@ class Output:
     Attributes:
         stdout: as text; bytes that are not UTF-8 are replaced.
         stderr: likewise.
-        version: the tool's own, e.g. ``1.0.20``; empty where it was not asked.
+        version: the tool's own, e.g. ``1.0.20``; empty if it was not requested.
     """
 
     stdout: str
@@ -96,12 +96,12 @@ class Output:
 
 
 class ParseError(Exception):
-    """An output lacks a figure, or has one that makes no sense.
+    """An output lacks a figure, or has an invalid one.
 
     Attributes:
         tool: which tool, e.g. ``sysbench``.
-        version: its version; empty where it was not asked.
-        problem: what is missing or makes no sense.
+        version: its version; empty if it was not requested.
+        problem: what is missing or invalid.
     """
 
     def __init__(self, tool: str, problem: str, output: Output) -> None:
@@ -121,19 +121,18 @@ def _excerpt(output: Output) -> str:
 
 
 class Unsupported(Exception):
-    """The installed tool cannot do what was asked; the message says why, usually its version."""
+    """The installed tool cannot do what was requested; says why, usually because of its version."""
 
 
 class Workload(Protocol[R_co]):
     """One run of a tool, as a frozen dataclass of its parameters.
 
-    The constructor refuses parameters that make no sense with a `ValueError` that names the parameter.
-
-    One that times nothing says so in a class variable, ``times = False``: the target's clock is not checked for it.
+    The constructor rejects invalid parameters with a `ValueError` that names the parameter. A workload that times
+    nothing has the class variable ``times = False``: the target's clock is then not checked for it.
 
     Attributes:
-        tool: the program, as it is called in the image.
-        version_argv: what makes the program print its version.
+        tool: the program's name in the image.
+        version_argv: arguments that make it print its version.
     """
 
     tool: ClassVar[str]
@@ -143,7 +142,7 @@ class Workload(Protocol[R_co]):
         """The arguments after the program.
 
         Args:
-            version: of the tool that will run, as `version_of` has it.
+            version: of the tool that will run, as returned by `version_of`.
 
         Raises:
             Unsupported: this version cannot do it.
@@ -152,7 +151,7 @@ class Workload(Protocol[R_co]):
 
     @property
     def timeout(self) -> float:
-        """Seconds after which the run has failed: several times what it should take, and at least a minute."""
+        """Seconds after which the run has failed: several times its expected duration, and at least a minute."""
         ...
 
     def parse(self, output: Output) -> R_co:
@@ -163,7 +162,7 @@ class Workload(Protocol[R_co]):
             in fields whose docstring says which versions do not print them.
 
         Raises:
-            ParseError: the output does not have what it should, or a figure is negative, infinite or absurd.
+            ParseError: the output is incomplete, or a figure is negative, infinite or absurd.
         """
         ...
 
@@ -180,40 +179,40 @@ class Workload(Protocol[R_co]):
 #: One decimal number, as C's printf("%d"), ("%f"), ("%e") and ("%g") print it in the C locale.
 NUMBER = r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?"
 
-#: What stands where a number should: taken whole, so that ``1,5`` and ``12x`` are seen and refused.
+#: The text in the place of a number: matched as a whole, so that ``1,5`` and ``12x`` are rejected.
 TOKEN = r"\S+"  # noqa: S105 - no password # nosec B105
 
 _NUMBER = re.compile(NUMBER)
 _SIGNED = re.compile(rf"-{NUMBER}|-?(?:inf|infinity|nan)", re.IGNORECASE)
 
-#: No computer has 10^18 of anything these tools count or measure in a second; a figure beyond is a broken one.
+#: No computer reaches 10^18 of anything these tools count or measure in a second; a greater figure is broken.
 ABSURD = 1e18
 
 Direction = Literal["lower", "higher", ""]
 
 
 class Reader:
-    """Reads figures out of one output, and raises `ParseError` with the tool's name for what is not there.
+    """Reads figures from one output, and raises `ParseError` with the tool's name if one is missing.
 
     Args:
-        tool: the tool's name, as errors show it.
-        output: what it printed.
+        tool: the tool's name, for errors.
+        output: the tool's output.
     """
 
     def __init__(self, tool: str, output: Output) -> None:
         self.tool, self.output = tool, output
 
     def error(self, problem: str) -> ParseError:
-        """The error to raise, with the output's first lines."""
+        """An error to raise, with the output's first lines."""
         return ParseError(self.tool, problem, self.output)
 
     def find(self, pattern: str, what: str) -> re.Match[str] | None:
-        """The only match of a pattern in standard output; ``None`` where there is none.
+        """The only match of a pattern in standard output; ``None`` if there is none.
 
-        The pattern is read with ``re.MULTILINE`` and ``re.ASCII``: ``^`` and ``$`` are a line's ends.
+        The pattern has the flags ``re.MULTILINE`` and ``re.ASCII``: ``^`` and ``$`` match at a line's ends.
 
         Raises:
-            ParseError: it is there more than once: the output is of two runs, or is not what it seems.
+            ParseError: there are several: the output is of two runs, or is not what it seems.
         """
         found = list(re.finditer(pattern, self.text, re.MULTILINE | re.ASCII))
         if len(found) > 1:
@@ -221,10 +220,10 @@ class Reader:
         return found[0] if found else None
 
     def need(self, pattern: str, what: str) -> re.Match[str]:
-        """Like `find`, for what every output has.
+        """Like `find`, for text that every output has.
 
         Raises:
-            ParseError: it is not there, or more than once.
+            ParseError: it is missing, or occurs more than once.
         """
         match = self.find(pattern, what)
         if match is None:
@@ -233,16 +232,16 @@ class Reader:
 
     @property
     def text(self) -> str:
-        """Standard output, with the line ends of Unix."""
+        """Standard output, with Unix line ends."""
         return self.output.stdout.replace("\r\n", "\n")
 
     def number(self, text: str, what: str, *, positive: bool = False) -> float:
-        """A text that is one decimal number, all of it.
+        """The value of a text that is one decimal number.
 
         Args:
             text: the characters of the number.
             what: its name, for the error.
-            positive: zero would make no sense either.
+            positive: whether zero is invalid, too.
 
         Raises:
             ParseError: it is something else; or negative, infinite, too large or too small to be true.
@@ -259,29 +258,29 @@ class Reader:
         return self.checked(value, what, positive=positive)
 
     def whole(self, text: str, what: str, *, positive: bool = False) -> int:
-        """A text that is one whole number of ASCII digits.
+        """The value of a text that is one whole number of ASCII digits.
 
         Raises:
-            ParseError: as `number`.
+            ParseError: as for `number`.
         """
         value = self.number(text, what, positive=positive)
         if not text.isdigit():
             raise self.error(f"{what} is {text[:40]}, which is not a whole number")
-        # Up to 2^53 a float is exact; above, the digits are read once more.
+        # A float is exact up to 2^53; beyond, the digits are read again.
         return int(text) if value >= 2**53 else int(value)
 
     def quantity(
         self, text: str, what: str, unit: str, direction: Direction = "", *, positive: bool = False
     ) -> Quantity:
-        """A number with the unit that the tool's format has at this place.
+        """A number with the unit that the tool's format has in this place.
 
         Raises:
-            ParseError: as `number`.
+            ParseError: as for `number`.
         """
         return Quantity(self.number(text, what, positive=positive), unit, direction=direction)
 
     def checked(self, value: float, what: str, *, positive: bool = False) -> float:
-        """A figure computed from others, or read from JSON: finite, not negative, not absurd.
+        """A figure computed from others, or read from JSON, if it is finite, not negative, and not absurd.
 
         Raises:
             ParseError: it is something else.
@@ -293,10 +292,10 @@ class Reader:
         return value
 
     def json_number(self, value: object, what: str, *, positive: bool = False) -> float:
-        """A number out of a JSON document (see `json_document`); ``true`` and ``"1"`` are none.
+        """A number from a JSON document (see `json_document`); ``true`` and ``"1"`` are not numbers.
 
         Raises:
-            ParseError: it is something else; as `number`.
+            ParseError: it is something else; or as for `number`.
         """
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise self.error(f"{what} is {json.dumps(value)[:40]}, which is not a number")
@@ -305,8 +304,7 @@ class Reader:
         return self.checked(float(value), what, positive=positive)
 
     def json_document(self, text: str) -> Mapping[str, Any]:
-        """A JSON object; refuses what Python's reader lets through: NaN, Infinity, numbers beyond a float,
-        a key that is there twice.
+        """A JSON object; unlike Python's reader, rejects NaN, Infinity, numbers beyond a float, and duplicate keys.
 
         Raises:
             ParseError: it is not such an object.

@@ -1,9 +1,8 @@
-"""Runs a workload in a target, and notes with which bytes it did.
+"""Running a workload in a target, after a check of the target's clock, and recording which program did it.
 
-Whether a machine's own clock may be believed: the tools in it time themselves (design rule 7).
-
-An emulated or badly paravirtualised clock can run slow while the machine is busy or halted, and every rate measured
-with it is then wrong by as much. The clock is held against the host's monotonic one before the first tool runs.
+Tools time themselves by the machine's own clock (design rule 7). An emulated or badly paravirtualised clock can run
+slow while the machine is busy or halted, which makes every rate measured with it wrong by as much. So it is compared
+with the host's monotonic clock before the first tool runs.
 """
 
 from __future__ import annotations
@@ -19,35 +18,35 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.scope import Scope
 
 
-#: Kinds of targets with a clock of their own; containers have the host's.
+#: Kinds of targets with their own clock; containers use the host's.
 CLOCK_KINDS = frozenset({"pod", "guest", "domu"})
-#: How far a machine's clock may be off: the least tolerance that claims are judged with.
+#: How far a machine's clock may be off: the smallest tolerance that claims are judged with.
 TOLERANCE = 0.02
-#: Seconds between two readings. A reading is uncertain by as long as it takes, some 20 ms in an emulated machine.
+#: Seconds between two readings. A reading is uncertain by its duration, some 20 ms in an emulated machine.
 _SPAN = 2.0
-# Keeps the machine's processor busy between the readings: an idle one shows no ticks lost under load. Then prints
+# Keeps the machine's processor busy between the readings, because some clocks only lose ticks under load. Then prints
 # nanoseconds since 1970 (GNU date).
 _BUSY = "end=$(($(date +%s%N) + {nanoseconds})); while [ $(date +%s%N) -lt $end ]; do :; done; date +%s%N"
 
 
 class WrongClock(TargetError):
-    """A machine's clock runs at another rate than the host's: what is timed in it is not believed."""
+    """A machine's clock runs at another rate than the host's: times measured in it cannot be trusted."""
 
 
 def compare_clocks(target: Target) -> float:
-    """Hold a machine's clock against the host's.
+    """Compare a machine's clock with the host's.
 
     Returns:
-        the rate of the machine's clock: seconds in it for one second on the host, with the uncertainty of a reading.
+        The rate of the machine's clock: seconds in it for one second on the host, with the uncertainty of a reading.
 
     Raises:
-        WrongClock: it is off by more than `TOLERANCE`, also after what the readings may be wrong by.
+        WrongClock: it is off by more than `TOLERANCE` and the readings' uncertainty.
         CommandFailed: the machine has no ``sh`` or ``date``.
     """
     first, early = _read(target)
     target.run(["sh", "-c", _BUSY.format(nanoseconds=round(_SPAN * 1e9))], timeout=60.0)
     second, late = _read(target)
-    # Each reading was taken somewhere between its request and its answer.
+    # Each reading was taken at some moment between its request and its answer.
     least, most = late[0] - early[1], late[1] - early[0]
     inside = second - first
     low, high = inside / most, inside / least
@@ -61,7 +60,7 @@ def compare_clocks(target: Target) -> float:
 
 
 def _read(target: Target) -> tuple[float, tuple[float, float]]:
-    """Seconds by the machine's clock, and between which two readings of the host's that was."""
+    """Seconds by the machine's clock, and the host's clock before and after."""
     before = time.monotonic()
     text = target.run(["date", "+%s%N"], timeout=30.0).text.strip()
     after = time.monotonic()
@@ -74,7 +73,7 @@ def _read(target: Target) -> tuple[float, tuple[float, float]]:
 
 R = TypeVar("R")
 
-#: Numbers are printed with a point, and messages in English, whatever the machine's language is.
+#: Decimal points and English messages, whatever the machine's language.
 ENVIRONMENT = {"LC_ALL": "C", "LANG": "C", "TZ": "UTC"}
 
 
@@ -82,7 +81,7 @@ class Bench:
     """Runs workloads in the targets of one test.
 
     Args:
-        scope: the test's; it keeps which tool ran where, for the record and for comparisons.
+        scope: the test's; notes which tool ran where, for the record and for comparisons.
     """
 
     def __init__(self, scope: Scope) -> None:
@@ -91,14 +90,14 @@ class Bench:
         self._checked: dict[Target, float] = {}
 
     def run(self, target: Target, workload: Workload[R]) -> R:
-        """Run a workload to its end and read what it printed.
+        """Run a workload to its end and parse its output.
 
         Raises:
-            Unavailable: the target does not have the tool, or not in a version that can do it.
-            CommandFailed: the tool ended with a status other than 0; with its words.
-            ParseError: it printed something else than it should.
+            Unavailable: the target does not have the tool, or its version cannot do this.
+            CommandFailed: the tool ended with a status other than 0; with its output.
+            ParseError: its output is invalid.
             TimedOut: it took longer than `Workload.timeout`.
-            WrongClock: the target has a clock of its own that cannot be believed.
+            WrongClock: the target's own clock cannot be trusted.
         """
         program = target.program(workload.tool)
         version = self.version(target, program, workload)
@@ -114,7 +113,7 @@ class Bench:
         return workload.parse(Output.of(completed, version))
 
     def check_clock(self, target: Target) -> None:
-        """Hold the clock of a machine against the host's, once.
+        """Compare a machine's clock with the host's, once.
 
         Raises:
             WrongClock: it is off.
@@ -123,7 +122,7 @@ class Bench:
             self._checked[target] = compare_clocks(target)
 
     def version(self, target: Target, program: Program, workload: Workload[R]) -> str:
-        """The tool's version; asked once for the same bytes, and noted with them for the target."""
+        """The tool's version; requested once per program file, and noted for the target."""
         if program.sha256 not in self._versions:
             # Some tools end with an error status when asked for their version.
             asked = target.run(

@@ -1,9 +1,9 @@
-"""stress-ng as a load in the background of a target, while something else is measured there or elsewhere.
+"""stress-ng as a background load in a target, while something else is measured there or elsewhere.
 
-`Target.run` runs a command to its end, and a pod runs one command at a time, so the load is put into the background
-by the target's own shell, in a session of its own. It counts as a load only when the kernel of the target shows that
-every worker uses CPU time; it is ended by its session, and what is left of that is looked for. stress-ng's own
-``--timeout`` ends it where nobody else can, and a target that ends takes it along.
+`Target.run` runs a command to its end, and a pod runs one command at a time, so the target's own shell puts the load
+into the background, in its own session. It counts as a load only once the target's kernel shows that every worker
+uses CPU time. Its session is killed to end it, and searched for survivors. If nobody can do that, stress-ng's own
+``--timeout`` ends it, or the end of the target.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from pytest_vperf.workloads.bench import Bench
 
 _START = 'log=$1; shift; setsid "$@" >"$log" 2>&1 </dev/null & echo $!'
-#: Processes come and go while they are listed.
+#: Ignores errors, since processes come and go meanwhile.
 _LIST = "cat /proc/[0-9]*/stat 2>/dev/null; true"
 _END = 'kill -9 -"$1" 2>/dev/null; shift; [ $# -eq 0 ] || kill -9 "$@" 2>/dev/null; true'
 
-#: Seconds in which every worker has to have used CPU time: emulated machines are slow, and CPUs may be shared.
+#: Seconds within which every worker must have used CPU time: emulated machines are slow, and CPUs may be shared.
 LOADED_WITHIN = 30.0
 
 #: CPU time in seconds that the load has to have used before it counts as one: ten ticks of the clock.
 _PROOF = 0.1
 
-#: How long a load goes on at most, where nothing ends it.
+#: Longest duration of a load that nothing ends, in seconds.
 _LONGEST = 3600.0
 
 
@@ -63,7 +63,7 @@ class StressCpu:
             raise ValueError(f"time is {self.time!r}, not seconds from 1 to 86400")
 
     def argv(self, version: str) -> tuple[str, ...]:
-        """See `Workload.argv`. One method of computing, which never waits: the load is even."""
+        """See `Workload.argv`. A single method of computing, which never waits, for an even load."""
         return (
             "--cpu",
             str(self.workers),
@@ -80,9 +80,8 @@ class StressCpu:
         return 60.0 + 2 * self.time
 
     def parse(self, output: Output) -> Quantity:
-        """The CPU time that a run which ended by itself says it used, in s.
-
-        stress-ng 0.05 and later print ``… cpu  BOGO-OPS  REAL  USR  SYS  …`` with ``--metrics-brief``, to standard
+        """The CPU time in s that a run reports if it ended by itself. stress-ng 0.05 and later print ``… cpu
+        BOGO-OPS  REAL  USR  SYS  …`` with ``--metrics-brief``, to standard
         error or standard output by version, behind ``info:  [PID]`` or ``metrc: [PID]``.
         """
         reader = Reader(self.tool, Output(output.stderr + output.stdout, "", output.version))
@@ -107,27 +106,27 @@ class StressCpu:
 
 
 class Load:
-    """A load that runs.
+    """A running load.
 
     Args:
-        target: where.
-        session: its session's number in the target.
-        workers: how many processes compute.
-        log: the file in the target with what it prints.
+        target: where it runs.
+        session: its session's ID in the target.
+        workers: number of computing processes.
+        log: the file in the target with its output.
     """
 
     def __init__(self, target: Target, session: int, workers: int, log: str) -> None:
         self._target, self._session, self._workers, self._log = target, session, workers, log
 
     def cpu_time(self) -> Quantity:
-        """CPU time that its workers have used until now, in s, as the kernel of the target counts it."""
+        """CPU time that its workers have used so far, in s, by the account of the target's kernel."""
         return Quantity(sum(worker.cpu_time for worker in self._workers_now()), "s")
 
     def _all(self) -> list[ThreadStat]:
         text = self._target.run(["sh", "-c", _LIST], timeout=60.0).text
         found = []
         for line in text.splitlines(keepends=True):
-            # A process that ends while it is read leaves half a line.
+            # A process that ends during the read leaves half a line.
             with contextlib.suppress(ParseError):
                 found.append(StatFile().parse(Output(line)))
         return [process for process in found if process.session == self._session]
@@ -139,7 +138,7 @@ class Load:
         """Wait until every worker has used CPU time.
 
         Raises:
-            CannotStart: they have not within `LOADED_WITHIN`, or the load ended; with what it said.
+            CannotStart: they have not within `LOADED_WITHIN`, or the load ended; with its output.
         """
         until = time.monotonic() + LOADED_WITHIN
         while True:
@@ -156,10 +155,10 @@ class Load:
             time.sleep(0.1)
 
     def check_running(self) -> None:
-        """Make sure that it still is a load.
+        """Make sure that all workers still run.
 
         Raises:
-            TargetError: workers are missing, so that what was measured was not, or not always, under load.
+            TargetError: workers are missing, so not all of the measurement was under load.
         """
         there = len(self._workers_now())
         if there < self._workers:
@@ -170,14 +169,14 @@ class Load:
             )
 
     def end(self) -> None:
-        """End it, and whatever of its session is left. Safe to repeat.
+        """End it, and all processes of its session. Safe to repeat.
 
         Raises:
-            TargetError: something of it cannot be ended.
+            TargetError: a process cannot be ended.
         """
         self._target.run(["sh", "-c", _END, "sh", str(self._session)], timeout=60.0)
         for _ in range(100):
-            # What has ended and is not waited for by the target's first process takes nothing.
+            # Zombies that the target's first process does not reap use no CPU time.
             left = [process for process in self._all() if process.state != "Z"]
             if not left:
                 self._target.run(["rm", "-f", self._log], timeout=60.0)
@@ -196,10 +195,10 @@ class Load:
 
 
 class CpuHog:
-    """A load on a target's processors, as a test asks for it.
+    """A load on a target's processors, for the fixture ``cpuhog``.
 
     Args:
-        bench: what keeps the tool's version.
+        bench: notes the tool's version.
     """
 
     def __init__(self, bench: Bench) -> None:
@@ -213,16 +212,15 @@ class CpuHog:
 
         Args:
             target: where; it can run other commands meanwhile.
-            workers: how many processes compute, each at most one processor's time.
-            longest: seconds after which it ends by itself, if it is left behind.
+            workers: number of computing processes, each using at most one processor.
+            longest: seconds after which it ends by itself, in case it is left behind.
 
-        Yields:
-            The load, every worker of which has been seen to use CPU time.
+        Yields: The load, once every worker has used CPU time.
 
         Raises:
             Unavailable: the target does not have stress-ng.
             CannotStart: it does not load the target.
-            TargetError: the load was no longer whole when the context ended, or cannot be ended.
+            TargetError: workers were missing when the context ended, or the load cannot be ended.
         """
         work = StressCpu(workers, longest)
         program = target.program(work.tool)

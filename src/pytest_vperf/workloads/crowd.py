@@ -1,4 +1,4 @@
-"""Many targets that run one workload at once, as one arm of a claim: a figure of all, and of each beside it."""
+"""Many targets that run one workload at once, as one arm of a claim: a figure of all, with those of each."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ T = TypeVar("T", bound="Target")
 
 
 class Crowd(Generic[T]):
-    """Targets that work together. Made by `Crowds`.
+    """Targets that work at the same time. Made by `Crowds`.
 
     Args:
         bench: runs their work.
-        members: the targets; one that runs several commands at once may be there several times.
+        members: the targets; one that can run several commands at once may occur several times.
     """
 
     def __init__(self, bench: Bench, members: Sequence[T]) -> None:
@@ -41,13 +41,13 @@ class Crowd(Generic[T]):
     def serving(
         self, serve: Callable[[T], contextlib.AbstractContextManager[Server]]
     ) -> Iterator[list[Server]]:
-        """A server in every member, in their order, started and ended all at once; ended with the block.
+        """Run a server in every member during the block; return them in order. All are started and ended at once.
 
         Args:
-            serve: of a tool, e.g. ``iperf3.serve``.
+            serve: a tool's, e.g. ``iperf3.serve``.
 
         Raises:
-            as ``serve``; what has started then ends with its target.
+            the errors of ``serve``; servers already started then end with their targets.
         """
         every = [serve(member) for member in self.members]
         servers = in_threads([each.__enter__ for each in every])
@@ -66,15 +66,15 @@ class Crowd(Generic[T]):
         """Have all members work at once.
 
         Args:
-            work: what each does; or for each what it does.
-            figure: which figure of a result counts, e.g. ``lambda result: result.total_time``; it has a direction.
+            work: the same workload for all, or one for each.
+            figure: returns the figure of a result, e.g. ``lambda result: result.total_time``; it has a direction.
             of_all: a time is the mean of all, a throughput their sum.
 
         Returns:
-            The mean or sum. Beside it: ``each``, in the order of the members; ``fairness``, Jain's index of what each
-            did in a second; how many were left behind (``stragglers``), and how far the worst one was
-            (``worst_over_median``); how far apart they began (``start_spread``), and how many came ``late`` to the
-            barrier. `pytest_vperf.stats.spread` defines them.
+            The mean or sum. With it: ``each``, in the order of the members; ``fairness``, Jain's index of their
+            rates; how many were left behind (``stragglers``), and how far the worst one was (``worst_over_median``);
+            how far apart they began (``start_spread``), and how many were ``late`` at the barrier.
+            `pytest_vperf.stats.spread` defines them.
 
         Raises:
             ValueError: the figure has no direction, or there is not one workload for each member.
@@ -85,7 +85,7 @@ class Crowd(Generic[T]):
         figures = [figure(result) for result in ran.results]
         first = figures[0]
         if not first.direction:
-            raise ValueError(f"{first} has no direction: nobody can say who is left behind")
+            raise ValueError(f"{first} has no direction, so it cannot tell who is left behind")
         values = [each.to(first.unit).value for each in figures]
         whole = math.fsum(values) / (len(values) if of_all == "mean" else 1)
         shares = values if first.direction == "higher" else [1 / value for value in values]
@@ -111,11 +111,11 @@ def _for_each(work: Workload[R] | Sequence[Workload[R]], count: int) -> list[Wor
 
 
 class Crowds:
-    """Crowds of targets, as a test asks for them.
+    """Crowds of targets, for the fixture ``crowds``.
 
     Args:
         bench: runs their work.
-        scope: owns what is started.
+        scope: owns the targets started.
         count: how many targets a crowd has; ``--scale-count``.
     """
 
@@ -135,7 +135,7 @@ class Crowds:
         return self.of(start_many(start, wanted, self._scope))
 
     def of(self, members: Sequence[T]) -> Crowd[T]:
-        """A crowd of targets that run."""
+        """A crowd of running targets."""
         return Crowd(self._bench, members)
 
     def fitting(self, host: Target, *, each: int) -> int:

@@ -1,11 +1,12 @@
-"""Dhrystone: integers, texts, calls and assignments, in the mix that R. P. Weicker found in programs.
+"""Dhrystone: integers, strings, calls and assignments, in the mix that R.
 
-CACM 27(10), 1984; version 2.1 in SIGPLAN Notices 23(8), 1988. DMIPS are Dhrystones per second divided by the 1757 of
+P. Weicker found in programs. CACM 27(10), 1984; version 2.1 in SIGPLAN Notices 23(8), 1988. DMIPS are Dhrystones per
+second divided by the 1757 of
 a VAX 11/780, which was called a machine of one MIPS (e.g. Texas Instruments, SPRAC21A, "Dhrystone"; netlib's program
 prints the same as "VAX MIPS rating").
 
-Compilers and C libraries decide much of the figure, so a result says which build of the program it is from, and
-figures of two builds are not comparable.
+The figure depends much on compiler and C library, so a result names the build of the program, and figures of two
+builds are not comparable.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ VAX = 1757.0
 
 @dataclass(frozen=True)
 class DhrystoneResult:
-    """What a run measured.
+    """The result of a run.
 
     Attributes:
         implementation: the program with its version, such as ``vperf-dhrystone 1.1``.
-        dhrystones_per_second: turns of the loop in a second.
-        dmips: the same by 1757.
+        dhrystones_per_second: passes of the loop per second.
+        dmips: the same divided by 1757.
     """
 
     implementation: str
@@ -48,7 +49,7 @@ def _result(reader: Reader, implementation: str, rate: float) -> DhrystoneResult
 
 @dataclass(frozen=True)
 class VperfDhrystone(own_program.TimedProgram):
-    """The program of ours; see `TimedProgram` for its parameters."""
+    """Our program; see `TimedProgram` for its parameters."""
 
     tool: ClassVar[str] = "vperf-dhrystone"
     longest: ClassVar[float] = 60
@@ -67,6 +68,6 @@ class VperfDhrystone(own_program.TimedProgram):
 
 
 class Dhrystone(TimedTool[DhrystoneResult]):
-    """Dhrystone, as a test asks for it."""
+    """Dhrystone, for the fixture ``dhrystone``."""
 
     workload = VperfDhrystone

@@ -1,18 +1,14 @@
-"""fio: how many blocks, and bytes, a disk moves in a second, and how long one block takes. Versions 2.1 to 3.x.
+"""fio: blocks and bytes that a disk transfers per second, and the latency of one block.
 
-A job is described by parameters and given on the command line, never by a file. It runs for a time, of which the
-first seconds (``ramp_time``) are not counted: a cache fills then, and a throttle with a burst lets more through.
-With direct I/O, the default, the caches of the kernel that runs fio are left out.
-
-What a job of fio measured, out of its JSON.
+Versions 2.1 to 3.x. A job is given by options on the command line, not by a job file. It runs for a time, of which
+the first seconds (``ramp_time``) are not counted: a cache fills then, and a throttle with a burst lets more through.
+Direct I/O, the default, bypasses the caches of the kernel that runs fio.
 
 Formats (stat.c of the versions named, and HOWTO): until 2.x latencies are in microseconds (``lat``, ``clat``), since
-3.0 in nanoseconds (``lat_ns``, ``clat_ns``); ``bw`` is KiB/s in all of them, also where a report says "KB/s" (2.x
-wrote KB for 1024 bytes), and ``bw_bytes`` stands beside it since 3.4. 2.0 and 2.1 cut ``iops`` to a whole number and
-do not count blocks (``total_ios``). Until 3.1 the list of percentiles ends with several keys ``0.00``. fio may print
+3.0 in nanoseconds (``lat_ns``, ``clat_ns``); ``bw`` is KiB/s in all of them, even if a report says "KB/s" (2.x wrote
+KB for 1024 bytes), with ``bw_bytes`` in addition since 3.4. 2.0 and 2.1 truncate ``iops`` to a whole number and do
+not count blocks (``total_ios``). Until 3.1 the list of percentiles ends with several keys ``0.00``. fio may print
 notes before and after the JSON.
-
-A job of fio: its parameters, and its command line.
 """
 
 from __future__ import annotations
@@ -46,8 +42,8 @@ __all__ = [
 ]
 
 
-#: What fio was told, which is not read: an option that may be given again, such as filename, is a key that is there
-#: again (issue 1571 of fio).
+#: fio's own options, which are removed: one that was given several times, such as filename, is a duplicate key (issue
+#: 1571 of fio).
 _OPTIONS = re.compile(r'("(?:global|job) options" : )\{(?:[^{}"]|"(?:[^"\\]|\\.)*")*\}')
 
 Direction = Literal["read", "write"]
@@ -61,9 +57,9 @@ class Latency:
     """How long one block took, in µs.
 
     Attributes:
-        mean: from its submission to its completion, queues of the kernel included.
-        p50: half of the blocks completed within this time; as the other percentiles from the moment that the
-            kernel had taken the block (fio's "clat"), and from a histogram whose steps are below 2 %.
+        mean: from its submission to its completion, including the kernel's queues.
+        p50: half of the blocks completed within this time. Like the other percentiles, it counts from the kernel's
+            acceptance of the block (fio's "clat"), and is from a histogram with steps below 2 %.
         p95: 95 % did.
         p99: 99 % did.
         p99_9: 99.9 % did.
@@ -78,13 +74,13 @@ class Latency:
 
 @dataclass(frozen=True)
 class Transfer:
-    """What a job moved in one direction, after its ramp.
+    """A job's transfers in one direction, after its ramp.
 
     Attributes:
-        iops: blocks per second, in operation/s; fio 2.0 and 2.1 cut it to a whole number.
+        iops: blocks per second, in operation/s; fio 2.0 and 2.1 truncate it to a whole number.
         bandwidth: in KiB/s, 1024 bytes, as fio's ``bw``.
         latency: of one block.
-        blocks: how many were counted; ``None`` from fio 2.0 and 2.1, which do not print it.
+        blocks: their number; ``None`` from fio 2.0 and 2.1, which do not print it.
     """
 
     iops: Quantity
@@ -95,7 +91,7 @@ class Transfer:
 
 @dataclass(frozen=True)
 class FioResult:
-    """What a job measured.
+    """The result of a job.
 
     Attributes:
         read: ``None`` for a job that only writes.
@@ -126,14 +122,14 @@ def result(reader: Reader, directions: Sequence[Direction]) -> FioResult:
 
 
 def _document(reader: Reader) -> Mapping[str, Any]:
-    """The JSON document; notes of fio around it are passed over, within it they break it."""
+    """The JSON document; fio's messages before and after it are ignored, but one inside breaks it."""
     start = reader.need(r'^\{\s*"fio version"', "JSON of fio").start()
     text = reader.text[start:]
     try:
         _, end = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError) as error:
         raise reader.error(f"its JSON cannot be read: {error or 'too deep'}") from None
-    # Until 3.1 the unused places of the list of percentiles are printed too, all as "0.00" (json.c, stat.c).
+    # Until 3.1 the unused entries of the list of percentiles are printed too, all as "0.00" (json.c, stat.c).
     text = re.sub(r',\s*"0\.00" : 0(?=\s*[,}])', "", text[:end])
     return reader.json_document(_OPTIONS.sub(r"\1{}", text))
 
@@ -169,7 +165,7 @@ def _latency(reader: Reader, part: Mapping[str, Any], name: str) -> Latency:
         number = reader.json_number(value, f"{name} {what}", positive=positive)
         return Quantity(number * factor, "us", direction="lower")
 
-    # It is 0 where fio was told not to measure it (disable_lat). A percentile of fio 2 may be: it is in whole µs.
+    # It is 0 if fio was told not to measure it (disable_lat). A percentile of fio 2 may be 0: it is in whole µs.
     mean = time(whole.get("mean"), "mean latency", positive=True)
     p50, p95, p99, p99_9 = (
         time(percentiles.get(f"{float(each):.6f}"), f"percentile {each}", positive=factor < 1)
@@ -189,10 +185,11 @@ def _object(reader: Reader, parent: Mapping[str, Any], key: str, of: str) -> Map
 
 Mode = Literal["read", "write", "randread", "randwrite", "readwrite", "randrw"]
 
-#: The version whose ``--runtime`` surely takes milliseconds, and the first with JSON in its manual (HOWTO 2.1).
+#: The first version whose ``--runtime`` certainly takes milliseconds, and the first with JSON in its manual (HOWTO
+#: 2.1).
 _MILLISECONDS, _JSON = (3, 0), (2, 1)
 
-#: Bytes per second at which a file is surely laid out before the job begins.
+#: Least bytes per second at which a file is laid out before the job begins.
 _SLOWEST_LAYOUT = 5 * 2**20
 
 
@@ -205,16 +202,16 @@ class FioJob:
         filename: a block device, or a file; or
         directory: where a file of ``size`` is made; one of the two.
         block_size: bytes of one block.
-        size: bytes that it works on; ``None`` is all of a device.
-        iodepth: how many blocks are on their way at once; engines that wait for each (psync) have 1.
+        size: bytes that it works on; ``None`` for a whole device.
+        iodepth: number of blocks in flight; 1 for synchronous engines (psync).
         engine: fio's ioengine, e.g. ``libaio``, ``psync``.
-        direct: past the page cache (O_DIRECT).
+        direct: whether to bypass the page cache (O_DIRECT).
         runtime: counted seconds.
         ramp_time: seconds before, which are not counted.
         jobs: processes that do the same at once; their figures are added up.
 
     Raises:
-        ValueError: a parameter makes no sense; the text names it.
+        ValueError: a parameter is invalid; the message names it.
     """
 
     rw: Mode = "randread"
@@ -286,7 +283,8 @@ class FioJob:
             "--time_based",
             f"--runtime={times[0]}",
             f"--ramp_time={times[1]}",
-            # Another order of blocks in each run, and no map of those done: fio's own defaults repeat one order.
+            # A different order of blocks in each run, since fio's default repeats one order; and no map of those
+            # done.
             "--randrepeat=0",
             "--norandommap",
             f"--percentile_list={':'.join(PERCENTILES)}",
@@ -301,7 +299,7 @@ class FioJob:
 
     @property
     def directions(self) -> tuple[Direction, ...]:
-        """What the job does."""
+        """The job's directions: read, write or both."""
         if self.rw in ("readwrite", "randrw"):
             return ("read", "write")
         return ("read",) if self.rw.endswith("read") else ("write",)
@@ -335,7 +333,7 @@ def _escaped(path: str) -> str:
 
 
 class Disk(Protocol):
-    """Where a job works: a disk of the run (`pytest_vperf.targets.disks.Disk`), or anything with these."""
+    """What a job needs of a disk, such as one of the run's (`pytest_vperf.targets.disks.Disk`)."""
 
     @property
     def formatted(self) -> bool:
@@ -350,7 +348,7 @@ class Disk(Protocol):
 class Fio:
     """fio for tests: ``fio.randread(container, disk, block_size="4 KiB").iops``.
 
-    A job works on the whole of a raw disk, and on a file of ``size`` on a formatted one.
+    A job works on all of a raw disk, and on a file of ``size`` on a formatted one.
 
     Args:
         bench: runs it.
@@ -364,7 +362,7 @@ class Fio:
         return self._one(target, disk, "read", "read", parameters)
 
     def write(self, target: Target, disk: Disk | str, **parameters: Any) -> Transfer:
-        """Write in order, over what is there; see `job`."""
+        """Overwrite in order; see `job`."""
         return self._one(target, disk, "write", "write", parameters)
 
     def randread(self, target: Target, disk: Disk | str, **parameters: Any) -> Transfer:
@@ -372,7 +370,7 @@ class Fio:
         return self._one(target, disk, "randread", "read", parameters)
 
     def randwrite(self, target: Target, disk: Disk | str, **parameters: Any) -> Transfer:
-        """Write blocks in random order, over what is there; see `job`."""
+        """Overwrite blocks in random order; see `job`."""
         return self._one(target, disk, "randwrite", "write", parameters)
 
     def _one(
@@ -385,7 +383,7 @@ class Fio:
     ) -> Transfer:
         result = self.job(target, disk, rw=rw, **parameters)
         transfer = result.read if direction == "read" else result.write
-        assert transfer is not None  # the parser refuses an output without it
+        assert transfer is not None  # the parser rejects an output without it
         return transfer
 
     def job(
@@ -411,18 +409,18 @@ class Fio:
                 with ``size``), or of a folder (ending in ``/``, with ``size``).
             rw: what it does.
             block_size: e.g. ``128 KiB``.
-            size: how much of the disk it works on; all of a raw one, 64 MiB of a formatted one where not said.
-            iodepth: blocks on their way at once.
+            size: how much of the disk it works on; by default all of a raw one, 64 MiB of a formatted one.
+            iodepth: number of blocks in flight.
             engine: fio's ioengine.
-            direct: past the page cache.
+            direct: whether to bypass the page cache.
             runtime: counted time.
             ramp_time: time before, which is not counted.
             jobs: processes at once.
 
         Raises:
-            ValueError: a parameter makes no sense.
-            CommandFailed: fio failed: its words say why, e.g. where direct I/O is refused.
-            ParseError: it printed something else than it should.
+            ValueError: a parameter is invalid.
+            CommandFailed: fio failed; with its output, e.g. that direct I/O is not supported.
+            ParseError: its output is invalid.
             Unavailable: the target has no fio, or one that is too old.
         """
         path = disk if isinstance(disk, str) else disk.where(target)

@@ -1,18 +1,15 @@
-"""iperf 2: how many UDP packets arrive in a second. Versions 2.0.4 to 2.1.x, by the text that they print.
+"""iperf 2: how many UDP packets arrive per second.
 
-The client prints what it sent, and then, for each stream, the server's report of what arrived; that report is one UDP
-packet itself and may be lost, so that a test reads the figures of arrival from what the server printed (`Iperf.udp`).
-
-What iperf's client and server print of a test of UDP.
+Versions 2.0.4 to 2.1.x, by their text output. The client prints what it sent and, for each stream, the server's
+report of what arrived; that report is itself one UDP packet and may be lost, so `Iperf.udp` reads those figures from
+the server's own output.
 
 Formats (ReportDefault.c and Locale.c of 2.0.x, Reporter output of 2.1.x): ``[ 3] Sent 893 datagrams``; the server's
 lines ``[ 3] 0.0-10.0 sec 1.25 MBytes 1.05 Mbits/sec 0.013 ms 0/ 893 (0%)``, in 2.1 with four decimals of the
 interval; late packets in a line of their own (``1 datagrams received out-of-order``). ``-P`` adds ``[SUM]`` lines, of
-which those with ``Sent`` are ``[SUM-2]`` in 2.1; they are passed over, since the streams' own lines say more. 2.1
-prints a header line between a report's title and its figures. ``-e`` adds writes, errors and packets per second to
-the client's line, and more behind the server's.
-
-iperf's test of UDP: its parameters, and its command line.
+which those with ``Sent`` are ``[SUM-2]`` in 2.1; they are ignored, since the streams' own lines say more. 2.1 prints
+a header line between a report's title and its figures. ``-e`` adds writes, errors and packets per second to the
+client's line, and more after the server's.
 """
 
 from __future__ import annotations
@@ -58,36 +55,36 @@ __all__ = [
 _STREAM = r"^\[ *([0-9]+)\] "
 _INTERVAL = rf" *0[.,]0+ *- *({TOKEN}) sec +"
 _SENT = rf"{_STREAM}Sent ({TOKEN}) datagrams$"
-#: Since 2.2 time-outs stand behind writes and errors.
+#: Since 2.2 time-outs follow writes and errors.
 _ENHANCED = r"(?: +[0-9]+/[0-9]+(?:/[0-9]+)? +[0-9]+ pps.*)?"
 _SENDING = rf"{_STREAM}{_INTERVAL}({TOKEN}) [KMGT]?Bytes +({TOKEN}) ([KMGT]?)bits/sec{_ENHANCED} *$"
 _ARRIVED = (
     rf"{_STREAM}{_INTERVAL}({TOKEN}) [KMGT]?Bytes +({TOKEN}) ([KMGT]?)bits/sec +({TOKEN}) ms +"
     rf"({TOKEN})/ *({TOKEN}) \(({TOKEN})%\)"
 )
-#: Only the client's: a server says how much it would take.
+#: Only the client's: a server prints how much it would accept.
 _LENGTH = rf"^Sending ({TOKEN}) byte datagrams"
 _LATE = rf"{_STREAM}{_INTERVAL}({TOKEN}) datagrams received out-of-order$"
 
 _PREFIXES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-#: How far the rate that is printed, in three digits and maybe by 1024, may be from that of the packets.
+#: Tolerance between the printed rate, which has three digits and may be in steps of 1024, and that of the packets.
 _ROUNDING = 0.1
-#: A report that lasts no more than this share of its stream's longest is of an interval: half of a test of 2 s with a
-#: report every second, three quarters of one of 4 s with a report every 3 s.
+#: A report is of an interval if it covers at most this share of its stream's longest: half for a test of 2 s with a
+#: report every second, three quarters for one of 4 s with a report every 3 s.
 _PART = 0.75
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """What the server saw of all streams.
+    """What the server received, over all streams.
 
     Attributes:
         packets: packets that arrived, in packet/s.
         throughput: their payload, in bit/s.
         loss: share of the packets sent that did not arrive, in %.
         jitter: mean change of the time between packets (RFC 1889), in ms; of the worst stream.
-        out_of_order: packets that came before an earlier one; ``None`` where no stream has a line of them, which
-            iperf prints only for those that have any, in all versions.
+        out_of_order: packets that overtook an earlier one; ``None`` if no stream has a line about them, which all
+            versions only print if there are any.
     """
 
     packets: Quantity
@@ -104,7 +101,7 @@ class UdpResult:
     Attributes:
         sent: packets that the client sent, in packet/s, all streams together.
         datagrams: how many it sent.
-        arrival: ``None`` where the client did not get the server's report of every stream, with any version.
+        arrival: ``None`` if the client did not get the server's report of every stream, with any version.
     """
 
     sent: Quantity
@@ -134,12 +131,12 @@ class UdpResult:
 
 @dataclass(frozen=True)
 class Report:
-    """What was printed of one test.
+    """The output of one test.
 
     Attributes:
-        reader: of the text.
-        time: seconds that the test was to last.
-        streams: how many it has.
+        reader: for the text.
+        time: requested seconds.
+        streams: their number.
         length: bytes of payload of one packet.
     """
 
@@ -149,10 +146,10 @@ class Report:
     length: int
 
     def client(self) -> UdpResult:
-        """What was sent, and what arrived if that is there, in what a client printed.
+        """What was sent and, if reported, what arrived, from a client's output.
 
         Raises:
-            ParseError: a stream is missing or is there twice, or a figure makes no sense.
+            ParseError: a stream is missing or occurs twice, or a figure is invalid.
         """
         reader = self.reader
         length = reader.find(_LENGTH, "length of packets")
@@ -169,7 +166,7 @@ class Report:
         for stream, line in lines.items():
             times[stream] = reader.number(line[2], "the interval", positive=True)
             self._long_enough(times[stream])
-            # 2.0 is known to say "Sent 2 datagrams" of hundreds, on a Raspberry Pi.
+            # 2.0 is known to print "Sent 2 datagrams" for hundreds, on a Raspberry Pi.
             self._check_rate(line, sent[stream], times[stream])
         rate = sum(count / times[stream] for stream, count in sent.items())
         reports = len(self._found(_ARRIVED))
@@ -177,14 +174,14 @@ class Report:
         return UdpResult(Quantity(rate, "packet/s"), sum(sent.values()), arrival)
 
     def server(self) -> Arrival:
-        """The server's figures, in what a server printed for one test, or in what the client shows of it.
+        """The server's figures, from a server's output for one test, or from the client's copy of it.
 
         Raises:
-            ParseError: a stream is missing or is there twice, nothing arrived, or a figure makes no sense.
+            ParseError: a stream is missing or occurs twice, nothing arrived, or a figure is invalid.
         """
         reader = self.reader
         lines = self._lines(_ARRIVED, "report")
-        # A last packet that is sent again, since the answer to it was lost, may begin another "stream" of an instant.
+        # If the answer to the last packet is lost, it is sent again, which may begin another, very short "stream".
         whole = [line for line in lines if reader.number(line[2], "the interval") >= self.time / 2]
         if len(whole) == self.streams:
             lines = whole
@@ -224,12 +221,12 @@ class Report:
         return list(re.finditer(pattern, self.reader.text, re.MULTILINE | re.ASCII))
 
     def _lines(self, pattern: str, what: str) -> list[re.Match[str]]:
-        """The lines of a pattern, one for each stream: of the whole test, where reports of intervals precede it."""
+        """The lines of a pattern, one for each stream, without reports of intervals."""
         lasted: dict[str, list[tuple[float, re.Match[str]]]] = {}
         for match in self._found(pattern):
             seconds = self.reader.number(match[2], "the interval", positive=True)
             lasted.setdefault(match[1], []).append((seconds, match))
-        # Two that last about as long as each other are of two tests: neither is a part of the other.
+        # Two of about the same duration are from two tests: neither is part of the other.
         kept = [
             match
             for lines in lasted.values()
@@ -246,7 +243,7 @@ class Report:
     def _check_rate(self, line: re.Match[str], packets: int, seconds: float) -> None:
         said = self.reader.number(line[4], "the bandwidth") * _PREFIXES[line[5]]
         moved = packets * self.length * 8
-        # A last packet may be in one of the counts only.
+        # The last packet may be in only one of the counts.
         if abs(moved - said * seconds) > _ROUNDING * moved + 2 * self.length * 8:
             raise self.reader.error(
                 f"{packets} packets of {self.length} bytes in {seconds:g} s are not {said:g} bits per second"
@@ -267,13 +264,13 @@ class IperfUdp:
     Attributes:
         server: the address of the server.
         port: its port.
-        rate: bit/s of payload that each stream is to send.
+        rate: bit/s of payload for each stream to send.
         time: seconds.
         streams: how many at once (``-P``).
         length: bytes of payload of one packet.
 
     Raises:
-        ValueError: a parameter makes no sense; the text names it.
+        ValueError: a parameter is invalid; the message names it.
     """
 
     server: str
@@ -308,29 +305,29 @@ class IperfUdp:
             raise Unsupported("iperf before 2.0 prints other figures")
         return (
             *("-c", self.server, "-p", str(self.port), "-u"),
-            # A whole number: what "1G" is, 10^9 or 2^30, differs between versions.
+            # A whole number: "1G" is 10^9 or 2^30, depending on the version.
             *("-b", str(self.rate), "-t", str(self.time)),
             *("-P", str(self.streams), "-l", str(self.length)),
         )
 
     @property
     def timeout(self) -> float:
-        """Seconds for the test three times over, and a minute: a server that is gone is asked ten times."""
+        """Three times the seconds of the test, and a minute, since a server that is gone is asked ten times."""
         return 60.0 + 3 * self.time
 
     def parse(self, output: Output) -> UdpResult:
-        """Read what the client printed.
+        """Read the client's output.
 
         Raises:
-            ParseError: a stream is missing or is there twice, or a figure makes no sense.
+            ParseError: a stream is missing or occurs twice, or a figure is invalid.
         """
         return self._report(output).client()
 
     def parse_server(self, output: Output) -> Arrival:
-        """Read the server's figures, in what a server printed for one test, or in what the client shows of it.
+        """Read the server's figures, from a server's output for one test, or from the client's copy of it.
 
         Raises:
-            ParseError: a stream is missing or is there twice, nothing arrived, or a figure makes no sense.
+            ParseError: a stream is missing or occurs twice, nothing arrived, or a figure is invalid.
         """
         return self._report(output).server()
 
@@ -339,21 +336,21 @@ class IperfUdp:
 
     @classmethod
     def version_of(cls, output: Output) -> str:
-        """``2.1.8`` of ``iperf version 2.1.8 (12 August 2022) pthreads``; 2.0.x says it on standard error."""
+        """``2.1.8`` of ``iperf version 2.1.8 (12 August 2022) pthreads``; 2.0.x prints it to standard error."""
         text = "\n".join((output.stdout, output.stderr))
         reader = Reader(cls.tool, replace(output, stdout=text))
         return reader.need(r"^iperf version ([0-9]+\.[0-9]+\S*) .*$", "version")[1]
 
 
-#: How long the server's figures may take to be printed after the client has ended, in seconds.
+#: Seconds for the server to print its figures after the client has ended.
 _REPORT_WITHIN = 5.0
 
 
 class Iperf:
     """iperf 2 for tests: ``iperf.udp(host, to=container, rate="1 Gbit/s", streams=2).packets``.
 
-    The server is started for the one test and ended with it, because what it prints is read: that is surer than its
-    report to the client, which may be lost as any packet. Both ends are on the run's network.
+    The server is started for the one test and ended with it, because its output is read: unlike its report to the
+    client, that cannot be lost. Both ends are on the run's network.
 
     Args:
         bench: runs it.
@@ -364,7 +361,7 @@ class Iperf:
 
     @contextlib.contextmanager
     def serve(self, target: Target) -> Iterator[Server]:
-        """A server in a target; it is ready when the block begins, and ended with it.
+        """Run a server in a target during the block; it is ready when the block begins.
 
         Raises:
             Unavailable: the target does not have iperf.
@@ -387,19 +384,19 @@ class Iperf:
         length: int = 1470,
         during: AbstractContextManager[object] | None = None,
     ) -> UdpResult:
-        """One test of UDP; ``rate`` is of each stream; the rest as of `IperfUdp`.
+        """One test of UDP; ``rate`` is per stream; the rest as for `IperfUdp`.
 
-        ``during`` is entered when the server is ready, and left when the client has ended.
+        ``during`` is entered once the server is ready, and left when the client has ended.
 
         Returns:
-            What was sent, and what the server counted; ``arrival`` is there.
+            What was sent, and what the server counted; never without ``arrival``.
 
         Raises:
-            Unavailable: a target does not have iperf, or there is no way between the two.
+            Unavailable: a target does not have iperf, or the two cannot reach each other.
             ParseError: the server did not count every stream.
         """
         bits = round(amount("rate", rate, "bit/s", such_as="100 Mbit/s"))
-        self._bench.check_clock(client)  # takes a while, and once only
+        self._bench.check_clock(client)  # slow, but only once
         with self.serve(to) as server:
             address = server.address_for(client)
             test = IperfUdp(address, server.port, bits, time, streams, length)
@@ -419,21 +416,21 @@ class Iperf:
         on: Target | None = None,
         who: Sequence[Who] = (),
     ) -> Load:
-        """A load of UDP packets: how many a second were asked for, sent and received, and who was busy meanwhile.
+        """A load of UDP packets: the rates requested, sent and received, and which threads were busy meanwhile.
 
         Args:
             client: the sender.
             to: the receiver.
-            rate: of each stream, of payload.
+            rate: of payload, per stream.
             time: seconds.
             streams: how many.
             length: bytes of payload of one packet.
-            on: the host whose processors are looked at, in the middle of that time; ``None``: nobody looks.
-            who: is looked for there.
+            on: the host whose processors are watched, in the middle of that time; ``None`` for no watching.
+            who: the threads to look for there.
 
         Raises:
-            whatever `udp` raises.
-            TargetError: somebody that was looked for is not there.
+            the errors of `udp`.
+            TargetError: a thread to look for is missing.
         """
         bits = amount("rate", rate, "bit/s", such_as="100 Mbit/s")
         asked = Quantity(streams * bits / (8 * length), "packet/s")
@@ -446,7 +443,7 @@ class Iperf:
 
 
 def _counted(test: IperfUdp, server: Server) -> Arrival:
-    """What the server printed of a test that has just ended: it takes the last packet for the end."""
+    """The server's figures for a test that has just ended; waits for the server to print them."""
     deadline = clock.monotonic() + _REPORT_WITHIN
     while True:
         printed = Output(server.said().decode("utf-8", "replace"))

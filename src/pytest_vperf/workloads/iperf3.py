@@ -1,22 +1,12 @@
-"""iperf3: what a TCP connection or a stream of UDP packets moves. Versions 3.1 to 3.x, by their JSON.
+"""iperf3: what a TCP connection or a stream of UDP packets transfers. Versions 3.1 to 3.x, by their JSON.
 
-The client prints one JSON document at the end (``-J``), also when it fails: then with a key ``error``. What counts is
-what the *receiver* got: the server sends its figures to the client over the control connection.
+The client prints one JSON document at the end (``-J``); if it fails, with a key ``error``. The figures are what the
+*receiver* got: the server sends them to the client over the control connection.
 
-What every test of iperf3's client has in common: its parameters, and the one JSON document it prints (``-J``).
-
-It prints it at the end, also when it fails: then with a key ``error``. 3.12 and 3.13 print some fields twice where
-there are several streams (release notes of 3.14).
-
-iperf3's test of TCP.
-
-Formats (iperf_api.c, ``iperf_print_results``): ``end.sum_sent`` and ``end.sum_received`` in all versions;
-``retransmits`` is there where the sender's system counts them.
-
-iperf3's test of UDP.
-
-Formats (iperf_api.c, ``iperf_print_results``): ``end.sum`` alone until 3.10, whose ``packets`` are those sent, and
-``lost_packets`` those that the receiver missed; later versions keep it and add ``sum_sent`` and ``sum_received``.
+Formats (iperf_api.c, ``iperf_print_results``). TCP: ``end.sum_sent`` and ``end.sum_received`` in all versions, with
+``retransmits`` if the sender's system counts them. UDP: only ``end.sum`` until 3.10, whose ``packets`` are those sent
+and ``lost_packets`` those that the receiver missed; later versions keep it and add ``sum_sent`` and ``sum_received``.
+3.12 and 3.13 print some fields twice if there are several streams (release notes of 3.14).
 """
 
 from __future__ import annotations
@@ -56,13 +46,13 @@ __all__ = [
 
 
 _OLDEST = (3, 1)
-#: What 3.12 prints once for each stream into one object, whose keys would not be unique; none of it is read.
+#: Keys that 3.12 prints once for each stream into one object, which makes duplicates; they are not read.
 _TWICE = re.compile(r'"(?:sock_bufsize|sndbuf_actual|rcvbuf_actual)":\s*[0-9]+,\s*')
 
 
 @dataclass(frozen=True)
 class Client:
-    """What both tests have in common.
+    """The parameters of both tests.
 
     Attributes:
         server: the address of the server.
@@ -72,7 +62,7 @@ class Client:
         streams: connections at once; their figures are added up.
 
     Raises:
-        ValueError: a parameter makes no sense; the text names it.
+        ValueError: a parameter is invalid; the message names it.
     """
 
     server: str
@@ -110,13 +100,13 @@ class Client:
 
     @property
     def timeout(self) -> float:
-        """Seconds for the test three times over, and a minute."""
+        """Three times the seconds of the test, and a minute."""
         return 60.0 + 3 * (self.time + self.omit)
 
     def end(
         self, reader: Reader, protocol: str, *, reverse: bool = False
     ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """The parts ``start.test_start`` and ``end`` of the document, which is of this test.
+        """The parts ``start.test_start`` and ``end`` of the document, after a check that it is of this test.
 
         Raises:
             ParseError: there is none, it is of another test, or has an error.
@@ -130,7 +120,7 @@ class Client:
             raise reader.error(
                 f"it is a test of {str(test.get('protocol'))[:20]}, not of {protocol}"
             )
-        # 0 or 1; "bidir" is there since 3.7, and its sums are of one direction of two.
+        # 0 or 1; "bidir" exists since 3.7, and its sums are of only one direction.
         if bool(test.get("reverse")) != reverse or test.get("bidir"):
             raise reader.error("it is a test of another direction")
         streams = end.get("streams")
@@ -139,10 +129,10 @@ class Client:
         return test, end
 
     def seconds(self, reader: Reader, part: Mapping[str, Any], what: str) -> float:
-        """How long a part of the test lasted.
+        """The duration of a part of the test.
 
         Raises:
-            ParseError: it is not there, or less than half of the time asked for.
+            ParseError: it is missing, or less than half of the time requested.
         """
         seconds = reader.json_number(part.get("seconds"), f"{what}'s seconds", positive=True)
         if seconds < self.time / 2:
@@ -156,7 +146,7 @@ class Client:
 
 
 def _document(reader: Reader) -> Mapping[str, Any]:
-    """The JSON document; what is printed before and after it is passed over."""
+    """The JSON document; output before and after it is ignored."""
     start = reader.need(r'^\{\s*"start"', "JSON of iperf3").start()
     text = reader.text[start:]
     try:
@@ -178,18 +168,18 @@ def part_of(reader: Reader, parent: object, key: str) -> Mapping[str, Any]:
     return found
 
 
-#: How far two figures for the same thing may differ: they are printed from the same counters.
+#: Tolerance between two figures for the same thing, which come from the same counters.
 _TCP_ROUNDING = 0.01
 
 
 @dataclass(frozen=True)
 class TcpResult:
-    """What TCP connections moved.
+    """What TCP connections transferred.
 
     Attributes:
-        throughput: payload that the receiver got, in bit/s, of all connections.
-        sent: payload that the sender handed to its system.
-        retransmits: segments that were sent again; ``None`` where the sender's system does not count them.
+        throughput: payload received, in bit/s, over all connections.
+        sent: payload that the sender passed to its system.
+        retransmits: segments sent again; ``None`` if the sender's system does not count them.
     """
 
     throughput: Quantity
@@ -244,13 +234,13 @@ class Iperf3Tcp(Client):
         return Quantity(said, "bit/s", direction="higher")
 
 
-#: How far two figures for the same thing may differ: a packet may come twice, or after the last count.
+#: Tolerance between two figures for the same thing: a packet may arrive twice, or after the last count.
 _ROUNDING = 0.01
 
 
 @dataclass(frozen=True)
 class UdpResult:
-    """What a stream of UDP packets came to.
+    """What a stream of UDP packets transferred.
 
     Attributes:
         packets: packets that arrived, in packet/s.
@@ -258,7 +248,7 @@ class UdpResult:
         sent: packets that were sent, in packet/s.
         loss: share of the packets sent that did not arrive, in %.
         jitter: mean change of the time between packets (RFC 1889), in ms.
-        out_of_order: packets that came before an earlier one; ``None`` in versions that do not print them.
+        out_of_order: packets that overtook an earlier one; ``None`` in versions that do not print them.
     """
 
     packets: Quantity
@@ -274,7 +264,7 @@ class Iperf3Udp(Client):
     """One test of UDP.
 
     Attributes:
-        rate: bit/s of payload that each stream sends; 0 is as fast as it can.
+        rate: bit/s of payload that each stream sends; 0 for as fast as it can.
         length: bytes of payload of one packet.
     """
 
@@ -331,10 +321,10 @@ class Iperf3Udp(Client):
         )
 
     def _arrived(self, reader: Reader, end: Mapping[str, Any], expected: float) -> float:
-        """Packets that the receiver counted; until 3.10 known only as those sent without those lost.
+        """Packets that the receiver counted; until 3.10 only known as those sent minus those lost.
 
-        A packet that is still on its way when the test ends is in neither figure: the loss is by numbers that are
-        missing between others.
+        A packet still in flight when the test ends is in neither figure: the loss is counted by gaps between packet
+        numbers.
         """
         if "sum_received" not in end:
             return expected
@@ -369,7 +359,7 @@ def _out_of_order(reader: Reader, streams: Sequence[Any]) -> Quantity | None:
 class Iperf3:
     """iperf3 for tests: ``iperf3.tcp(container, to=other_host, time=5).throughput``.
 
-    ``to`` is a target, where a server is started for the one test and ended with it; or a server that is kept:
+    ``to`` is a target, where a server is started for the one test and ended with it; or a running server:
     ``with iperf3.serve(other_host) as server: iperf3.tcp(container, to=server)``. Both ends are on the run's network.
 
     Args:
@@ -381,7 +371,7 @@ class Iperf3:
 
     @contextlib.contextmanager
     def serve(self, target: Target) -> Iterator[Server]:
-        """A server in a target; it is ready when the block begins, and ended with it.
+        """Run a server in a target during the block; it is ready when the block begins.
 
         Raises:
             Unavailable: the target does not have iperf3.
@@ -389,7 +379,7 @@ class Iperf3:
         """
         program = target.program("iperf3")
         self._bench.version(target, program, Iperf3Tcp("localhost"))
-        # Bound to the network's own address: it cannot be reached from elsewhere.
+        # Bound to the address on the run's network, so that it cannot be reached from elsewhere.
         with serving(target, program, ("-s", "-B", "{address}", "-p", "{port}")) as server:
             yield server
 
@@ -403,10 +393,10 @@ class Iperf3:
         streams: int = 1,
         reverse: bool = False,
     ) -> TcpResult:
-        """One test of TCP; parameters as of `Iperf3Tcp`.
+        """One test of TCP; parameters as for `Iperf3Tcp`.
 
         Raises:
-            Unavailable: a target does not have iperf3, or there is no way between the two.
+            Unavailable: a target does not have iperf3, or the two cannot reach each other.
         """
         with self._server(to) as server:
             address = server.address_for(client)
@@ -424,10 +414,10 @@ class Iperf3:
         omit: int = 0,
         streams: int = 1,
     ) -> UdpResult:
-        """One test of UDP; ``rate`` is of each stream, e.g. ``100 Mbit/s``; the rest as of `Iperf3Udp`.
+        """One test of UDP; ``rate`` is per stream, e.g. ``100 Mbit/s``; the rest as for `Iperf3Udp`.
 
         Raises:
-            Unavailable: a target does not have iperf3, or there is no way between the two.
+            Unavailable: a target does not have iperf3, or the two cannot reach each other.
         """
         bits = round(amount("rate", rate, "bit/s", such_as="100 Mbit/s"))
         with self._server(to) as server:

@@ -1,11 +1,9 @@
-"""Something measured in the conditions of a response time: an idle system, a loaded one, and a loaded target in it.
+"""The three conditions in which the field measures response times: idle, loaded system, and loaded target as well.
+*idle*: nothing but the test runs; *loaded_system*: other targets keep the host's processors busy; *loaded_both*: the
+target that answers computes, too.
 
-The field's three conditions: *idle*, nothing but the test runs; *loaded_system*, other targets beside the one that
-answers keep the processors of the host busy; *loaded_both*, the one that answers computes, too.
-
-A load counts only when it is one: what every loader used of the processors is read before and after each sample, by
-the host's account, and its processes are looked for after it. A sample whose load was none, or ended meanwhile, is an
-error and no figure.
+A load has to be proven: the CPU time of every loader is read before and after each sample, by the host's account, and
+its processes are looked for afterwards. A sample without its load, or whose load ended meanwhile, is an error.
 """
 
 from __future__ import annotations
@@ -25,22 +23,21 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.scope import Scope
     from pytest_vperf.workloads.cpuhog import CpuHog, Load
 
-#: The conditions: whether the system is loaded, and whether the target is.
+#: Each condition: whether the system is loaded, and whether the target is.
 CONDITIONS = {"idle": (False, False), "loaded_system": (True, False), "loaded_both": (True, True)}
-#: So many loaders there are at most: 003_4ad515ced36f0f28.txt, "Software and Tunings", has six with 4 virtual CPUs
-#: each, together as many as its server has CPUs.
+#: Most loaders: 003_4ad515ced36f0f28.txt, "Software and Tunings", has six with 4 virtual CPUs each, together as many
+#: as its server has CPUs.
 MOST_LOADERS = 6
-#: The share of its fair part of the processors that a load has to have used for a sample to count. That is little: a
-#: machine may do other things, which load it as well; but a load that is stopped or waits has nothing.
+#: The part of its fair share of the processors that a load must have used for a sample to count. It is small, because
+#: other work on the machine loads it as well; but a load that is stopped or waits uses nothing.
 LEAST = 0.05
-#: The two ends of a test of requests and responses: each wants a processor at times.
+#: The two ends of a request-response test, each of which needs a processor at times.
 _ENDS = 2
 
 
 def loaders_for(cpus: int) -> tuple[int, ...]:
-    """How many loaders a machine gets, and with how many virtual CPUs each: as many as it has CPUs, in all.
-
-    24 CPUs give the six with 4 each of the published runs; a machine with fewer CPUs has smaller loaders, then fewer.
+    """The number of loaders for a machine, and of virtual CPUs of each: in all as many as it has CPUs. 24 CPUs give
+    the published runs' six with 4 each; fewer CPUs give smaller loaders, then fewer.
 
     Raises:
         ValueError: it has none.
@@ -53,14 +50,15 @@ def loaders_for(cpus: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class _Loader:
-    """A load that runs, and who says what it used.
+    """A running load, and the source of its usage.
 
     Attributes:
         load: the processes.
-        target: where.
-        workers: how many compute.
-        by_host: whether the host's account of the target is asked; else that of the kernel in it, process by process:
-            on the host itself, which has none of its own, and in the target that answers, which does other things.
+        target: where it runs.
+        workers: number of computing processes.
+        by_host: whether the usage is the host's account of the target; else it is that of the target's kernel, by
+            process: on the host itself, which has no such account, and in the target that answers, which does other
+            work.
     """
 
     load: Load
@@ -69,7 +67,7 @@ class _Loader:
     by_host: bool
 
     def used(self) -> tuple[float, float]:
-        """The moment, and CPU time in s until then."""
+        """The current time, and the CPU time in s until then."""
         at = time.monotonic()
         if self.by_host:
             return at, self.target.usage().cpu_time
@@ -77,13 +75,13 @@ class _Loader:
 
 
 class Under:
-    """A condition that holds; made by `Loaded`.
+    """A condition in effect; made by `Loaded`.
 
     Args:
-        condition: by its name.
+        condition: its name.
         cpuhog: loads the target that answers.
-        cpus: of the host.
-        loaders: of the system.
+        cpus: the host's.
+        loaders: the system's.
         stack: ends them.
     """
 
@@ -106,16 +104,16 @@ class Under:
         """A sampler that takes ``sample`` in this condition.
 
         Args:
-            target: the one that answers; it is loaded for the sample, where the condition says so.
+            target: the one that answers; loaded during the sample if the condition says so.
             sample: takes one sample.
 
         Returns:
-            Takes the sample and proves the load. Beside the sample: ``system_load``, the share of all processors that
-            the loaders had meanwhile, in %; ``target_load``, that of one processor which the target's own load had by
+            A sampler that also proves the load. With the sample: ``system_load``, the loaders' share of all
+            processors meanwhile, in %; ``target_load``, the share of one processor that the target's own load had, by
             the account of the target's kernel.
 
         Raises:
-            of the sampler: TargetError, where a load was none; and what the sample raises.
+            by the sampler: TargetError if a load is not one; and the errors of the sample.
         """
 
         def taken() -> Quantity:
@@ -144,7 +142,7 @@ class Under:
 
     @contextlib.contextmanager
     def _loaded(self, target: Target) -> Iterator[tuple[_Loader, ...]]:
-        """The target's own load, for as long as a sample takes: what is compared with it is not to meet it too."""
+        """Load the target only during its sample, so that the other arm of a comparison is not affected."""
         if not CONDITIONS[self.condition][1]:
             yield ()
             return
@@ -152,7 +150,7 @@ class Under:
             yield (_Loader(load, target, 1, by_host=False),)
 
     def _share(self, loader: _Loader, before: tuple[float, float], own: int) -> float:
-        """How many processors a load had since ``before``; it is an error if that is no load, or if it has ended."""
+        """The number of processors that a load used since ``before``; raises if it used too little or has ended."""
         now, used = loader.used()
         loader.load.check_running()
         share = (used - before[1]) / (now - before[0])
@@ -170,7 +168,7 @@ class Under:
         """End the loads. Safe to repeat.
 
         Raises:
-            TargetError: one was no longer whole, and no sample has said so.
+            TargetError: one had lost workers, and no sample has reported it.
         """
         try:
             self._stack.close()
@@ -180,7 +178,7 @@ class Under:
 
 
 class Loaded:
-    """Makes the conditions, as a test asks for them.
+    """Makes the conditions, for the fixture ``loaded``.
 
     ``under = loaded("loaded_both", by=start, on=host)``, then ``under.during(target, sample)`` is a sampler.
 
@@ -201,13 +199,13 @@ class Loaded:
         by: Callable[[int], Target] | None = None,
         cpus: int | None = None,
     ) -> Under:
-        """Load the system, where the condition says so.
+        """Load the system, if the condition says so.
 
         Args:
-            condition: of `CONDITIONS`.
-            on: the host, whose processors are to be busy.
-            by: starts a loader with so many virtual CPUs; ``None``: the host's own processes load it.
-            cpus: how many processors it has, for loaders that may have others than its own kernel: of a Xen host
+            condition: one of `CONDITIONS`.
+            on: the host whose processors to load.
+            by: starts a loader with a given number of virtual CPUs; ``None`` to load it by the host's own processes.
+            cpus: the number of processors, if loaders may use others than the host's kernel does, as on Xen
                 (`pytest_vperf.targets.libvirt.daemon.Machines.cpus`); ``None`` asks that kernel.
 
         Raises:
@@ -234,7 +232,7 @@ class Loaded:
 
 def _cpus_of(host: Target) -> int:
     """The processors that programs on a host may run on."""
-    # nproc would say what these tell OpenMP (GNU coreutils manual, "nproc invocation").
+    # nproc obeys these variables of OpenMP (GNU coreutils manual, "nproc invocation").
     asked = host.run(["nproc"], env={"OMP_NUM_THREADS": "", "OMP_THREAD_LIMIT": ""}).text.strip()
     if not asked.isdecimal():
         raise TargetError(f"nproc in {host.name} says {asked[:40]!r}", target=host.name)
@@ -242,7 +240,7 @@ def _cpus_of(host: Target) -> int:
 
 
 def _facts(condition: str, cpus: int, loaders: Sequence[_Loader]) -> Facts:
-    """For the record: who loaded what, and how that differs from the published six with 4 virtual CPUs each."""
+    """For the record: the loaders, and how they differ from the published six with 4 virtual CPUs each."""
     where = loaders[0].target.facts().details
     each = ", ".join(f"{loader.target.name} with {loader.workers}" for loader in loaders)
     details = {

@@ -1,30 +1,28 @@
-"""The memory of a target as it sees it itself: what ``free`` says, and ``/proc/meminfo``.
+"""The memory of a target by its own account, of a process by the host's, and that used up by a machine's start.
 
-What *used* means has changed, so a result says what was printed, and by which version:
+Of ``free``, the meaning of *used* has changed, so a result names the version that printed it:
 
-- procps until 3.3.9 and old BusyBox: used is everything that is not free, caches included; a second line,
+- procps until 3.3.9 and old BusyBox: used is all that is not free, including caches; a second line,
   ``-/+ buffers/cache:`` (BusyBox: ``-/+ buffers:``), has used and free without and with them;
 - procps 3.3.10 to 3.3.17, and BusyBox: total minus free, buffers and caches (the second line is gone);
 - procps 4: total minus available (procps-ng, NEWS of 4.0.0 and free(1)).
 
-A figure is printed in bytes, KiB or MiB as ``-b``, ``-k`` or ``-m`` ask; other units are refused.
+A figure is printed in bytes, KiB or MiB as requested by ``-b``, ``-k`` or ``-m``; other units are rejected.
 
-The memory of a process by the host's account: VmRSS and VmSize of proc(5), and Pss of its smaps_rollup.
+The memory of a process is VmRSS and VmSize of proc(5), and Pss of its smaps_rollup. The kernel counts in "kB" of 1024
+bytes; here it is MiB of 2^20, which is meant by pages that divide those kB by 1024 and write MB.
 
-The kernel counts in "kB" of 1024 bytes; here it is MiB of 2^20, which is what pages mean that divide those kB by 1024
-and write MB.
-
-The memory that a machine has lost to its kernel, and what else runs, when it has just been started.
+The memory that a machine has lost to its kernel, and to what else runs, just after its start:
 
     taken = memory given to the machine - MemAvailable
 
 MemTotal is not what the machine was given: it lacks what the firmware keeps and what the kernel takes before it
 counts (its code and data, a description of every page, the reserve for a crash kernel), which differs from kernel to
-kernel. Nor is MemFree what is left: pages of files can be dropped, and are no cost. MemAvailable is the kernel's
+kernel. Nor is MemFree what is left: pages of files can be dropped at no cost. MemAvailable is the kernel's
 estimate of what new programs can have without swapping (proc(5); since Linux 3.14).
 
-So the figure is what no workload can have, whoever has it: kernel, its modules, the agent or init, and the idle
-process of a container. The same image and the same memory given, a difference is the kernel's.
+So the figure is what no workload can have: the memory of the kernel, its modules, the agent or init, and the idle
+process of a container. With the same image and the same memory given, a difference is due to the kernel.
 """
 
 from __future__ import annotations
@@ -50,10 +48,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ProcessMemory:
-    """What a process has of memory now.
+    """The current memory of a process.
 
     Attributes:
-        rss: resident pages (VmRSS), shared ones included, in MiB.
+        rss: resident pages (VmRSS), including shared ones, in MiB.
         size: address space (VmSize), in MiB.
     """
 
@@ -62,18 +60,18 @@ class ProcessMemory:
 
 
 class ProcMem:
-    """The memory of processes of a host, as a test asks for it."""
+    """The memory of a host's processes, for the fixture ``procmem``."""
 
     def of(self, process: int, *, on: Target | None = None) -> ProcessMemory:
         """The memory of one process, e.g. of a machine's QEMU.
 
         Args:
             process: its ID.
-            on: the host that it runs on, where that may be another one: the fixture ``host``.
+            on: the host that it runs on, if that may be another machine: the fixture ``host``.
 
         Raises:
-            TargetError: there is no such process, it is a kernel thread, or it has ended and was not waited for.
-            Unavailable: this user may not ask.
+            TargetError: there is no such process, or it is a kernel thread or a zombie.
+            Unavailable: this user may not read it.
         """
         if on is not None:
             text = _read(on, f"/proc/{process}/status", process)
@@ -87,12 +85,12 @@ class ProcMem:
         )
 
     def pss(self, process: int, *, on: Target | None = None) -> Quantity:
-        """The proportional set of one process, in MiB: a page that n processes share counts as 1/n of it.
+        """The proportional set size of one process, in MiB: a page shared by n processes counts as 1/n.
 
-        That of all machines adds up to what they have of the host; only the owner of a process and root may ask.
+        Those of all machines add up to their use of the host; only the owner of a process and root may read it.
 
         Raises:
-            TargetError: as of `of`.
+            TargetError: as for `of`.
             Unavailable: likewise.
         """
         if on is not None:
@@ -126,7 +124,7 @@ def _read(host: Target, path: str, process: int) -> str:
 
 
 def _line(text: str, name: str, process: int) -> Quantity:
-    """A line ``NAME: 123 kB``, which a process without memory of its own does not have."""
+    """The figure of a line ``NAME: 123 kB``, which only a process with memory of its own has."""
     found = re.search(rf"^{name}:\s+([0-9]+) kB$", text, re.MULTILINE)
     if found is None or not int(found[1]):
         raise _none(process)
@@ -144,14 +142,14 @@ _UNITS = {"b": "byte", "k": "KiB", "m": "MiB"}
 
 @dataclass(frozen=True)
 class FreeResult:
-    """What ``free`` printed of memory; swap is left aside.
+    """The memory reported by ``free``, without swap.
 
     Attributes:
-        total: what the kernel manages.
-        used: as this version means it; see the module.
-        free: what is used for nothing.
-        available: what new programs can have; ``None`` before procps 3.3.10.
-        used_without_caches: from the line ``-/+ buffers/cache:``; ``None`` where there is no such line.
+        total: managed by the kernel.
+        used: as this version defines it; see the module.
+        free: unused.
+        available: to new programs; ``None`` before procps 3.3.10.
+        used_without_caches: from the line ``-/+ buffers/cache:``; ``None`` if there is no such line.
     """
 
     total: Quantity
@@ -162,7 +160,7 @@ class FreeResult:
 
     @property
     def in_use(self) -> Quantity:
-        """Total minus free, caches included: what every version until procps 3.3.9 called used."""
+        """Total minus free, including caches: what every version until procps 3.3.9 called used."""
         taken = self.total.value - self.free.to(self.total.unit).value
         return Quantity(taken, self.total.unit, direction="lower")
 
@@ -214,8 +212,8 @@ class Free:
         second = reader.find(
             rf"^-/\+ buffers(?:/cache)?:[ \t]+({TOKEN})[ \t]+({TOKEN})[ \t]*$", "second line"
         )
-        # Only where available memory is printed is the second line gone; else the output was cut. BusyBox until 1.17
-        # has a line of totals instead.
+        # The second line may only be missing if available memory is printed; else the output was cut off. BusyBox
+        # until 1.17 has a line of totals instead.
         totals = reader.find(r"^[ \t]*Total:(?:[ \t]+[0-9]+){3}[ \t]*$", "line of totals")
         cut = "available" not in columns and "buff/cache" not in columns and totals is None
         if cut and second is None:
@@ -297,7 +295,7 @@ class Meminfo:
         names = ("MemTotal", "MemFree", "Buffers", "Cached")
         total, free, buffers, cached = (size(name, reader.need(line(name), name)) for name in names)
         available = reader.find(line("MemAvailable"), "MemAvailable")
-        # A kernel that does not know it does not print the name either.
+        # A kernel without it does not print the name either.
         if available is None and "MemAvailable" in reader.text:
             raise reader.error("MemAvailable is there, and cannot be read")
         if max(free, buffers, cached) > total:
@@ -319,26 +317,26 @@ class Meminfo:
 
 
 class GuestMem:
-    """The memory of a target by its own account, as a test asks for it.
+    """The memory of a target by its own account, for the fixture ``guestmem``.
 
     Args:
-        bench: what runs the tools.
+        bench: runs the tools.
     """
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
 
     def free(self, target: Target, *, unit: Literal["b", "k", "m"] = "b") -> FreeResult:
-        """What ``free`` says; see `Bench.run` for the errors."""
+        """Run ``free``; see `Bench.run` for the errors."""
         return self._bench.run(target, Free(unit))
 
     def meminfo(self, target: Target) -> MeminfoResult:
-        """What ``/proc/meminfo`` says; see `Bench.run` for the errors."""
+        """Read ``/proc/meminfo``; see `Bench.run` for the errors."""
         return self._bench.run(target, Meminfo())
 
 
 class BootMem:
-    """What a machine's start cost of its memory, as a test asks for it.
+    """The memory that a machine's start has used up, for the fixture ``bootmem``.
 
     Args:
         bench: notes the tool.
@@ -350,15 +348,15 @@ class BootMem:
     def taken(self, machine: Target, *, of: str) -> Quantity:
         """The part of a machine's memory that no workload can use, in KiB; lower is better.
 
-        Its parts are ``reserved``, which is not even in MemTotal, and ``in use``.
+        It consists of ``reserved``, which is not even in MemTotal, and ``in use``.
 
         Args:
             machine: just started.
             of: the memory that it was given, e.g. ``512 MiB``.
 
         Raises:
-            Unavailable: its kernel knows no MemAvailable.
-            ParseError: it says that it has more than it was given, or ``/proc/meminfo`` cannot be read.
+            Unavailable: its kernel has no MemAvailable.
+            ParseError: it reports more than it was given, or ``/proc/meminfo`` is invalid.
         """
         workload = Meminfo()
         program = machine.program(workload.tool)

@@ -1,11 +1,11 @@
-"""netperf TCP_RR: how many requests are answered in a second, one after the other. Versions 2.4 to 2.7.
+"""netperf TCP_RR: how many requests are answered per second, one after the other.
 
-One connection, one request at a time: a transaction is a request, its way, and the response. Since 2.5.0 netperf's
-"omni" tests print what is asked for by name (``-k``), with the statistics of single transactions (``-j``); 2.4 prints
-a table with the rate alone.
+Versions 2.4 to 2.7. One connection, one request at a time: a transaction is a request and its response. Since 2.5.0
+netperf's "omni" tests print figures requested by name (``-k``), with statistics of single transactions (``-j``); 2.4
+only prints a table with the rate.
 
 Formats: netperf's manual, "Using Netperf to Measure Request/Response Performance" and "The Omni Tests";
-nettest_omni.c of 2.5 to 2.7: latencies are in µs, and ``-1`` stands where a build or system keeps none.
+nettest_omni.c of 2.5 to 2.7: latencies are in µs, and ``-1`` if a build or system keeps none.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.base import Target
     from pytest_vperf.workloads.bench import Bench
 
-#: The oldest with a table that is read here, and the first whose omni tests are the usual ones.
+#: The oldest version with a table that is supported here, and the first that uses omni tests by default.
 _OLDEST, _OMNI = (2, 4), (2, 5)
 _LATENCIES = ("MEAN", "P50", "P90", "P99")
 _SELECTED = (
     *("TRANSACTION_RATE", "REQUEST_SIZE", "RESPONSE_SIZE"),
     *(f"{name}_LATENCY" for name in _LATENCIES),
-    # Last, so that an output that was cut off is not whole.
+    # Last, so that truncated output is noticed.
     "ELAPSED_TIME",
 )
-#: What the omni tests print for a statistic that was not kept.
+#: Printed by the omni tests for a statistic that was not kept.
 _NOT_KEPT = re.compile(r"-1(?:\.0+)?")
 
 
 @dataclass(frozen=True)
 class RoundTrips:
-    """What a test of requests and responses measured.
+    """The result of a request-response test.
 
     Attributes:
         rate: transactions, in operation/s.
-        mean: time of one transaction, in µs; ``None`` until 2.4, and where a build keeps no statistics.
+        mean: time of one transaction, in µs; ``None`` until 2.4, and if a build keeps no statistics.
         p50: half of the transactions took no longer, in µs; ``None`` likewise.
         p90: 90 % took no longer; ``None`` likewise.
         p99: 99 % took no longer; ``None`` likewise.
@@ -66,14 +66,14 @@ class RoundTrips:
 
     @property
     def transactions(self) -> Quantity:
-        """The rate, with the times of single transactions beside it."""
+        """The rate, with the times of single transactions."""
         return self.rate.with_extra(mean=self.mean, p50=self.p50, p90=self.p90, p99=self.p99)
 
     @property
     def time(self) -> Quantity:
-        """The time of a request and its response, one over the rate, in µs; with single transactions' beside it.
+        """The time of a request and its response in µs, the inverse of the rate, with those of single transactions.
 
-        One connection with one request at a time: there is no other time in a test.
+        With one request at a time on one connection, a test contains no other time.
         """
         whole = Quantity(1e6 / self.rate.to("operation/s").value, "us", direction="lower")
         return whole.with_extra(mean=self.mean, p50=self.p50, p90=self.p90, p99=self.p99)
@@ -86,14 +86,14 @@ class TcpRr:
     Attributes:
         server: the address of the server.
         port: of its control connection.
-        data_port: of the connection that is measured; 0 lets the server choose.
+        data_port: of the measured connection; 0 lets the server choose.
         time: seconds.
         request: bytes of a request.
         response: bytes of a response.
-        cpu: the processor that the client is bound to (-T); ``None``: any.
+        cpu: the processor that the client is bound to (-T); ``None`` for any.
 
     Raises:
-        ValueError: a parameter makes no sense; the text names it.
+        ValueError: a parameter is invalid; the message names it.
     """
 
     server: str
@@ -141,14 +141,14 @@ class TcpRr:
 
     @property
     def timeout(self) -> float:
-        """Seconds for the test three times over, and a minute."""
+        """Three times the seconds of the test, and a minute."""
         return 60.0 + 3 * self.time
 
     def parse(self, output: Output) -> RoundTrips:
         """Read names and values, or the table.
 
         Raises:
-            ParseError: there is neither, it is of another test, or a figure makes no sense.
+            ParseError: there is neither, it is of another test, or a figure is invalid.
         """
         reader = Reader(self.tool, output)
         if re.search(r"^[A-Z0-9_]+=", reader.text, re.MULTILINE):
@@ -163,7 +163,7 @@ class TcpRr:
             text = value(f"{name}_LATENCY")
             if _NOT_KEPT.fullmatch(text):
                 return None
-            # Percentiles are whole µs: below one they are 0, which the mean shows to be one.
+            # Percentiles are whole µs: below one they are 0, which is valid if the mean is low.
             found = reader.number(text, f"{name}_LATENCY", positive=name == "MEAN")
             return Quantity(found, "us", direction="lower")
 
@@ -182,8 +182,8 @@ class TcpRr:
         return RoundTrips(rate, mean, p50, p90, p99)
 
     def _table(self, reader: Reader) -> RoundTrips:
-        # Sizes of the sockets, of request and response, seconds, transactions per second; with -c and -C four
-        # figures of CPU use besides.
+        # Sizes of the sockets, of request and response, seconds, transactions per second; with -c and -C also four
+        # figures of CPU use.
         row = reader.need(
             rf"^({TOKEN}) +({TOKEN}) +({TOKEN}) +({TOKEN}) +([0-9.,]+) +({TOKEN})(?:(?: +-?[0-9.]+){{4}})? *$",
             "row of a TCP_RR table",
@@ -204,7 +204,7 @@ class TcpRr:
 
     @classmethod
     def version_of(cls, output: Output) -> str:
-        """``2.7.0`` of ``Netperf version 2.7.0``; netserver says it the same way."""
+        """``2.7.0`` of ``Netperf version 2.7.0``; netserver prints it likewise."""
         text = "\n".join((output.stdout, output.stderr))
         reader = Reader(cls.tool, replace(output, stdout=text))
         return reader.need(r"^Net(?:perf|server) version ([0-9]+\.[0-9]\S*)$", "version")[1]
@@ -213,7 +213,7 @@ class TcpRr:
 class Netperf:
     """netperf for tests: ``netperf.tcp_rr(other_host, to=container).rate``.
 
-    ``to`` is a target, where ``netserver`` is started for the one test and ended with it; or a server that is kept:
+    ``to`` is a target, where ``netserver`` is started for the one test and ended with it; or a running server:
     ``with netperf.serve(container) as server: netperf.tcp_rr(other_host, to=server)``. Both ends are on the run's
     network.
 
@@ -226,7 +226,7 @@ class Netperf:
 
     @contextlib.contextmanager
     def serve(self, target: Target) -> Iterator[Server]:
-        """A ``netserver`` in a target; it is ready when the block begins, and ended with it.
+        """Run ``netserver`` in a target during the block; it is ready when the block begins.
 
         Raises:
             Unavailable: the target does not have it.
@@ -234,7 +234,7 @@ class Netperf:
         """
         program = target.program("netserver")
         self._bench.version(target, program, TcpRr("localhost"))
-        # In the foreground (-D), so that its process number is known; a child serves each client (no -f).
+        # In the foreground (-D), so that its process ID is known; a child serves each client (no -f).
         arguments = ("-D", "-4", "-L", "{address}", "-p", "{port}")
         with serving(target, program, arguments) as server:
             yield server
@@ -249,15 +249,15 @@ class Netperf:
         response: int = 128,
         cpu: int | None = None,
     ) -> RoundTrips:
-        """One test of TCP_RR; parameters as of `TcpRr`.
+        """One test of TCP_RR; parameters as for `TcpRr`.
 
         Raises:
-            Unavailable: a target does not have netperf, or there is no way between the two.
+            Unavailable: a target does not have netperf, or the two cannot reach each other.
         """
         kept = contextlib.nullcontext(to) if isinstance(to, Server) else self.serve(to)
         with kept as server:
             address = server.address_for(client)
             test = TcpRr(address, server.port, server.second_port, time, request, response, cpu)
-            # A kept server was noted when it started: that it answered this test, and in which target, is noted here.
+            # A running server was noted when it started; note here that it answered this test.
             self._bench.version(server.target, server.target.program("netserver"), test)
             return self._bench.run(client, test)

@@ -1,9 +1,9 @@
-"""The other end of a network tool: its server, started in a target, waited for, and ended for sure.
+"""The server of a network tool: started in a target, waited for, and reliably ended.
 
-`Target.run` runs a command to its end, so a server is put into the background by the target's own shell, in a session
-of its own. It is ready when the kernel of the target shows its port as bound (proc(5), ``/proc/net/tcp``): that is
-asked within the target, before anything is measured. It is ended by its session's number, with what it started
-itself; a target that ends takes it along in any case.
+`Target.run` runs a command to its end, so the target's own shell puts a server into the background, in its own
+session. It is ready when the target's kernel shows its port as bound (proc(5), ``/proc/net/tcp``), which is checked
+within the target, before anything is measured. It is ended by its session ID, with its child processes; at the
+latest, it ends with the target.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 Transport = Literal["tcp", "udp"]
 
-#: Ports are chosen among these: above what systems give out by themselves in tests of ours, below Linux's own range
-#: for clients (ip_local_port_range, 32768 to 60999), so that no connection has taken one.
+#: Ports are chosen from these: above those that systems assigned in our tests, below Linux's range for clients
+#: (ip_local_port_range, 32768 to 60999), so that no connection uses one.
 PORTS = range(20_000, 32_000)
-#: A port's line in /proc/net is of a server when it has this state: TCP_LISTEN, or TCP_CLOSE for an unconnected UDP
+#: The state of a server's line in /proc/net: TCP_LISTEN, or TCP_CLOSE for an unconnected UDP
 #: socket (Linux, include/net/tcp_states.h).
 _STATES = {"tcp": "0A", "udp": "07"}
 #: Seconds within which a server must have bound its port; emulated machines are slow.
@@ -69,7 +69,7 @@ kill -9 "$1" 2>/dev/null
 rm -f "$2"
 tries=100
 while [ "$tries" -gt 0 ]; do
-  # A process whose parent does not wait for it stays as a zombie, which holds nothing.
+  # A process that its parent does not reap stays as a zombie, which holds no port.
   [ -r "/proc/$1/stat" ] || exit 0
   read -r line <"/proc/$1/stat" || exit 0
   case ${line##*) } in Z*) exit 0 ;; esac
@@ -82,13 +82,13 @@ exit 1
 
 @dataclass(frozen=True)
 class Server:
-    """A tool's server that takes clients.
+    """A tool's running server.
 
     Attributes:
         target: where it runs.
-        tool: the program that serves, e.g. ``iperf3``.
+        tool: the server's program, e.g. ``iperf3``.
         port: where it listens.
-        log: the file in the target with what it prints.
+        log: the file in the target with its output.
     """
 
     target: Target
@@ -97,22 +97,22 @@ class Server:
     log: str
 
     def address_for(self, client: Target) -> str:
-        """Where a client reaches it.
+        """The address by which a client reaches it.
 
         Raises:
-            Unavailable: there is no way from the client's network.
+            Unavailable: it cannot be reached from the client's network.
             TargetError: one of the two is on no network.
         """
         return link_of(self.target).address_for(link_of(client))
 
     @property
     def second_port(self) -> int:
-        """Another port in the target that a client can reach; 0 where every port can."""
+        """Another port in the target that a client can reach; 0 if all can."""
         others = [port for port in link_of(self.target).ports if port != self.port]
         return others[0] if others else 0
 
     def said(self) -> bytes:
-        """What it has printed until now."""
+        """Its output so far."""
         return self.target.run(["cat", self.log], timeout=30.0).stdout
 
 
@@ -127,14 +127,14 @@ def serving(
     """Start a server and end it with the block.
 
     Args:
-        target: where; it is on a network.
-        program: of the target.
+        target: where; it must be on a network.
+        program: the target's.
         arguments: after the program; ``{address}`` and ``{port}`` in them are replaced.
-        transport: what it listens on first: the port of that kind shows that it is ready.
+        transport: of the port that shows that it is ready.
 
     Raises:
         TargetError: the target is on no network.
-        CannotStart: the server ended, or bound no port in time; with its words.
+        CannotStart: the server ended, or bound no port in time; with its output.
     """
     link = link_of(target)
     folder = getattr(target, "scratch", "/tmp")  # noqa: S108 - in a target of our own # nosec B108
@@ -153,7 +153,7 @@ def serving(
         if done.returncode == 0:
             break
         said = done.stderr.decode("utf-8", "replace").strip()
-        # Somebody else was quicker; where the port is not ours to choose, another try would not help.
+        # The port was taken meanwhile; if it was not ours to choose, another try would not help.
         if "in use" in said.lower() and attempt + 1 < _TRIES and not link.ports:
             continue
         how = "ended at once" if done.returncode == 97 else f"bound no port in {READY_WITHIN:g} s"
@@ -187,13 +187,13 @@ def end(target: Target, tool: str, pid: str, log: str) -> None:
 
 def _taken(target: Target) -> set[int]:
     tables = [f"/proc/net/{kind}" for kind in ("tcp", "tcp6", "udp", "udp6")]
-    # A kernel without IPv6 has two of them only.
+    # A kernel without IPv6 only has two of them.
     printed = target.run(["cat", *tables], timeout=30.0, check=False).text
     return bound_ports(printed)
 
 
 def bound_ports(tables: str) -> set[int]:
-    """The local ports in what ``/proc/net/tcp`` and the like show: ``SL: ADDRESS:PORT …``, in hexadecimal."""
+    """The local ports in the text of ``/proc/net/tcp`` and the like: ``SL: ADDRESS:PORT …``, in hexadecimal."""
     found = re.finditer(r"^\s*\d+:\s+[0-9A-F]+:([0-9A-F]{4})\s", tables, re.MULTILINE)
     return {int(match[1], 16) for match in found}
 

@@ -1,7 +1,4 @@
-"""The common output format of our own programs: name and version first, ``checked: yes`` last.
-
-How often a kernel does one small thing in a second: what the programs of system calls and switches print.
-"""
+"""The common output format and parameters of our own programs: name and version first, ``checked: yes`` last."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ def implementation(reader: Reader) -> str:
     """The program's name and version, e.g. ``vperf-stream 1.0``.
 
     Raises:
-        ParseError: it is not there, or the program does not say that its results were right.
+        ParseError: it is missing, or the program does not confirm that its results were right.
     """
     name = reader.need(rf"^({re.escape(reader.tool)} [0-9]+\.[0-9]+)$", "name and version")
     reader.need(r"^checked: yes$", "word that the results were checked")
@@ -35,20 +32,20 @@ def implementation(reader: Reader) -> str:
 
 
 def figure(reader: Reader, label: str) -> float:
-    """A line ``label: number``; zero makes no sense in any of them.
+    """The figure of a line ``label: number``; zero is invalid in all of them.
 
     Raises:
-        ParseError: it is not there, or is no number.
+        ParseError: it is missing, or not a number.
     """
     match = reader.need(rf"^{re.escape(label)}: ({TOKEN})$", label)
     return reader.number(match[1], label, positive=True)
 
 
 def version_of(tool: str, output: Output) -> str:
-    """The version that ``--version`` printed.
+    """The version printed by ``--version``.
 
     Raises:
-        ParseError: it is not there.
+        ParseError: it is missing.
     """
     match = re.search(
         rf"^{re.escape(tool)} ([0-9]+\.[0-9]+)$", output.stdout, re.MULTILINE | re.ASCII
@@ -59,7 +56,7 @@ def version_of(tool: str, output: Output) -> str:
 
 
 def check_time(name: str, time: float, least: float, most: float) -> None:
-    """Refuse a run time that the programs would refuse.
+    """Reject a run time that the programs would reject.
 
     Raises:
         ValueError: with the limits.
@@ -74,10 +71,10 @@ class TimedProgram:
     """The part of a workload that runs one of our programs for a time.
 
     Attributes:
-        longest: the longest time that the program takes, in s.
+        longest: the longest time that the program accepts, in s.
         time: how long to run, in s.
-        warmup: what it runs before, which does not count, in s: a sample that is shorter than some 0.1 s would
-            otherwise have in it what the start of a process leaves behind, e.g. an engine that is still busy.
+        warmup: time before that, in s, which does not count: a sample shorter than some 0.1 s would otherwise be
+            affected by the start of the process, e.g. by an engine that is still busy.
     """
 
     tool: ClassVar[str]
@@ -111,7 +108,7 @@ def rate(reader: Reader, things: str) -> Quantity:
     """The rate in operation/s, higher is better, from the lines ``THINGS``, ``seconds`` and ``THINGS per second``.
 
     Raises:
-        ParseError: a line is not there, is no number, or the three do not go together.
+        ParseError: a line is missing or not a number, or the three are inconsistent.
     """
     done = figure(reader, things)
     seconds = figure(reader, "seconds")
@@ -123,7 +120,7 @@ def rate(reader: Reader, things: str) -> Quantity:
 
 
 class TimedTool(Generic[R]):
-    """One of our programs, as a test asks for it.
+    """One of our programs, as the interface for tests.
 
     Args:
         bench: runs it.

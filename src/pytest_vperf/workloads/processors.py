@@ -1,18 +1,15 @@
-"""CPU usage by thread: the share of a processor that each thread has, and what interrupts take.
+"""CPU usage by thread: the share of a processor that each thread uses, and that of interrupts.
 
 From proc(5): ``/proc/PID/task/TID/schedstat`` has the nanoseconds that a thread ran, and those that it waited for a
 processor (Linux, Documentation/scheduler/sched-stats.rst). Both count here: on a machine with fewer processors than
-threads that want one, nobody has a whole one, and yet somebody has no time left. What interrupts take is in
-``/proc/stat``, by processor, in ticks of 10 ms.
+busy threads, none gets a whole processor, and yet one is the bottleneck. The time of interrupts is in ``/proc/stat``,
+by processor, in ticks of 10 ms.
 
-All threads are looked at, by two commands on the host with a window between them, and named afterwards: who the
-bottleneck is need not be known before.
-
-The share of a processor that one thread takes: a machine's vCPU (``CPU 0/KVM``), a kernel thread (``vhost-1234``).
-
-From proc(5), ``/proc/PID/task/TID/stat``: user and system time in clock ticks, which are 10 ms in what Linux shows to
-programs on x86 (USER_HZ is 100), so that a share over a window of 1 s is right to about one per cent of a processor.
-A kernel thread is a process of its own, whose only thread has its number. Since Linux 6.4 the ``vhost-PID`` threads
+All threads are read, by two commands on the host with a window between them, and named afterwards: the bottleneck
+need not be known beforehand. The share of a single thread, such as a machine's vCPU (``CPU 0/KVM``) or a kernel
+thread (``vhost-1234``), is from ``/proc/PID/task/TID/stat``: user and system time in clock ticks of 10 ms (USER_HZ is
+100 on x86), so that a share over a window of 1 s is accurate to about one per cent of a processor.
+A kernel thread is a process of its own, whose only thread has the same ID. Since Linux 6.4 the ``vhost-PID`` threads
 belong to the machine's process instead.
 """
 
@@ -39,7 +36,7 @@ if TYPE_CHECKING:
 #: Ticks per second in /proc; see above.
 USER_HZ = 100
 
-#: A stat line has so many fields at least since Linux 2.6 (proc(5)); fewer are a line that was cut.
+#: Least number of fields in a stat line since Linux 2.6 (proc(5)); a line with fewer was truncated.
 _FIELDS = 41
 
 
@@ -48,13 +45,13 @@ class ThreadStat:
     """A thread's line in ``stat``, in part.
 
     Attributes:
-        number: the thread's, or the process's.
-        name: up to 15 characters; may hold spaces and parentheses.
+        number: the ID of the thread or process.
+        name: up to 15 characters; may contain spaces and parentheses.
         state: one letter, e.g. ``R`` or ``Z``.
         session: the session it belongs to.
         user: ticks in user mode.
         system: ticks in the kernel.
-        started: ticks after the boot when it began; tells two threads with one number apart.
+        started: ticks from boot to its start; distinguishes threads with a reused ID.
     """
 
     number: int
@@ -94,10 +91,10 @@ class StatFile:
         return 60.0
 
     def parse(self, output: Output) -> ThreadStat:
-        """Read the file's one line.
+        """Read the file's only line.
 
         Raises:
-            ParseError: it is none.
+            ParseError: it is not a stat line.
         """
         reader = Reader(self.tool, output)
         # The name ends at the last parenthesis of the line.
@@ -131,10 +128,10 @@ class StatFile:
 
 
 def coreutils_version(tool: str, output: Output) -> str:
-    """The version of a small tool of GNU or of BusyBox.
+    """The version of a small tool of GNU coreutils or BusyBox.
 
     Raises:
-        ParseError: it is neither's.
+        ParseError: it is of neither.
     """
     text = output.stdout + output.stderr
     match = re.search(r"\(GNU coreutils\) ([0-9][0-9.]*)|BusyBox v([0-9][0-9.]*)", text, re.ASCII)
@@ -144,18 +141,18 @@ def coreutils_version(tool: str, output: Output) -> str:
 
 
 class ThreadCpu:
-    """The CPU share of threads on this host, as a test asks for it."""
+    """The CPU share of threads on this host, for the fixture ``threadcpu``."""
 
     def share(self, process: int, thread: str = "", *, window: float = 1.0) -> Quantity:
-        """How much of one processor a thread takes.
+        """The share of one processor that a thread uses.
 
         Args:
-            process: its number.
-            thread: the thread's name, e.g. ``CPU 0/KVM``; the process's first thread where it is empty.
-            window: seconds to look at it; a share is exact to 1 % of a processor by 1 s.
+            process: its ID.
+            thread: the thread's name, e.g. ``CPU 0/KVM``; empty for the process's first thread.
+            window: seconds to measure; with 1 s a share is accurate to 1 % of a processor.
 
         Returns:
-            In %, of one processor; no direction, since more may be good or bad.
+            In % of one processor; without a direction, since more may be good or bad.
 
         Raises:
             TargetError: there is no such process, or not exactly one such thread, or it ended meanwhile.
@@ -172,7 +169,7 @@ class ThreadCpu:
         return Quantity(100 * used / (then - at), "%")
 
     def kernel_share(self, name: str, *, window: float = 1.0) -> Quantity:
-        """The same of a kernel thread that is a process of its own, by its name, e.g. ``vhost-1234``.
+        """The same for a kernel thread that is a process of its own, by its name, e.g. ``vhost-1234``.
 
         Raises:
             TargetError: there is not exactly one process of that name.
@@ -220,8 +217,8 @@ def _read(path: Path) -> ThreadStat:
     return StatFile(str(path)).parse(Output(text))
 
 
-#: Four parts, each after a line of its own; first what has to be of one moment. Threads that end meanwhile are left
-#: out without a word.
+#: Four parts, each after a heading; those that must be simultaneous come first. Threads that end meanwhile are
+#: silently left out.
 _LOOK = r"""
 exec 2>/dev/null
 echo clock; cat /proc/uptime; grep '^cpu[0-9]' /proc/stat
@@ -231,18 +228,18 @@ echo commands; grep -aH '' /proc/[0-9]*/cmdline
 echo end
 """
 _PARTS = re.compile(r"clock\n(.*)\ntimes\n(.*\n)?names\n(.*\n)?commands\n(.*\n)?end\n", re.DOTALL)
-#: Who is not named is told of from this share on, in %.
+#: Threads that were not looked for are reported from this share on, in %.
 _TOLD = 50.0
 
 
 @dataclass(frozen=True)
 class Look:
-    """What a host's kernel accounted for until a moment.
+    """A snapshot of a host kernel's accounts.
 
     Attributes:
         uptime: seconds, by the host's own clock.
         names: of each thread, by process and thread.
-        commands: of each process that has one, its words with spaces between them.
+        commands: of each process that has one, its words joined by spaces.
         times: of each thread, seconds that it ran, and that it waited for a processor.
         interrupts: seconds that each processor spent on soft interrupts, by its number.
     """
@@ -255,10 +252,10 @@ class Look:
 
     @classmethod
     def parse(cls, output: Output) -> Look:
-        """Read what the command printed.
+        """Read the command's output.
 
         Raises:
-            ParseError: a part is missing or makes no sense.
+            ParseError: a part is missing or invalid.
         """
         reader = Reader("/proc", output)
         parts = _PARTS.fullmatch(output.stdout)
@@ -296,7 +293,7 @@ class Look:
 
 
 def _commands(printed: str) -> dict[int, str]:
-    """The words of each process; one may have several lines, each with the file's name before it."""
+    """The command of each process; it may have several lines, each prefixed with the file's name."""
     found: dict[int, str] = {}
     for match in re.finditer(r"^/proc/(\d+)/cmdline:(.*)$", printed, re.MULTILINE | re.ASCII):
         words = match[2].replace("\0", " ")
@@ -307,14 +304,14 @@ def _commands(printed: str) -> dict[int, str]:
 
 @dataclass(frozen=True)
 class Use:
-    """How much of one processor a thread had.
+    """The share of one processor that a thread used.
 
     Attributes:
         process: its process.
         name: the thread's, up to 15 characters; of interrupts ``softirq of CPU 0``.
-        command: of the process; empty for a thread of the kernel.
-        share: that it ran, in %.
-        wanted: that it ran or waited for a processor, in %.
+        command: the process's; empty for a kernel thread.
+        share: of the time that it ran, in %.
+        wanted: of the time that it ran or waited for a processor, in %.
     """
 
     process: int
@@ -325,10 +322,10 @@ class Use:
 
 
 def uses(before: Look, after: Look) -> list[Use]:
-    """Usage between two looks, of threads that were there at both; the busiest first.
+    """Usage between two snapshots, of threads in both; the busiest first.
 
     Raises:
-        TargetError: the looks are of one moment, or the kernel does not keep such accounts.
+        TargetError: the snapshots are of the same moment, or the kernel does not keep such accounts.
     """
     passed = after.uptime - before.uptime
     if passed <= 0:
@@ -345,7 +342,7 @@ def uses(before: Look, after: Look) -> list[Use]:
     ]
     for key, (ran, waited) in after.times.items():
         name = after.names.get(key)
-        # A thread that began meanwhile may have the number of one that ended.
+        # A thread that began meanwhile may have the ID of one that ended.
         if name is None or before.names.get(key) != name or key not in before.times:
             continue
         share = 100 * (ran - before.times[key][0]) / passed
@@ -360,8 +357,8 @@ class Who:
     """A thread to look for.
 
     Attributes:
-        label: for people: ``the sender's vhost-net thread``.
-        find: of all that used a processor, those that are meant; the busiest counts.
+        label: its name in messages: ``the sender's vhost-net thread``.
+        find: selects the thread from all that used a processor; the busiest counts.
         source: see `Busy`.
     """
 
@@ -371,7 +368,7 @@ class Who:
 
 
 def command(label: str, *words: str, source: bool = False) -> Who:
-    """The threads of processes whose command has all these words in it."""
+    """The threads of processes whose command contains all these words."""
 
     def find(found: Sequence[Use]) -> Sequence[Use]:
         return [use for use in found if all(word in use.command for word in words)]
@@ -380,7 +377,7 @@ def command(label: str, *words: str, source: bool = False) -> Who:
 
 
 def virtual_cpu(label: str, machine: str, *, source: bool = False) -> Who:
-    """The virtual processors of a machine that libvirt calls so; QEMU names these threads ``CPU 0/KVM``."""
+    """The virtual processors of a machine, by libvirt's name for it; QEMU names these threads ``CPU 0/KVM``."""
 
     def find(found: Sequence[Use]) -> Sequence[Use]:
         return [use for use in _of_qemu(found, machine) if use.name.startswith("CPU ")]
@@ -389,9 +386,9 @@ def virtual_cpu(label: str, machine: str, *, source: bool = False) -> Who:
 
 
 def vhost(label: str, machine: str) -> Who:
-    """The thread of the kernel that moves the packets of a machine, ``vhost-PID`` with the PID of its QEMU.
+    """The kernel thread that moves a machine's packets, ``vhost-PID`` with the PID of its QEMU.
 
-    Until Linux 6.3 it is a process of its own, from 6.4 on a thread of QEMU's.
+    Until Linux 6.3 it is a process of its own, since 6.4 a thread of QEMU.
     """
 
     def find(found: Sequence[Use]) -> Sequence[Use]:
@@ -406,10 +403,10 @@ def _of_qemu(found: Sequence[Use], machine: str) -> list[Use]:
 
 
 def named(found: Sequence[Use], who: Sequence[Who]) -> tuple[Busy, ...]:
-    """The threads that were looked for, and all others that used half a processor or more.
+    """The threads to look for, and all others that used half a processor or more.
 
     Raises:
-        TargetError: a thread that was looked for is not there.
+        TargetError: a thread to look for is missing.
     """
     told: list[Busy] = []
     seen: set[int] = set()
@@ -428,24 +425,24 @@ def named(found: Sequence[Use], who: Sequence[Who]) -> tuple[Busy, ...]:
 
 
 def look(host: Target) -> Look:
-    """What a host's kernel accounted for until now.
+    """Take a snapshot of a host kernel's accounts.
 
     Raises:
-        ParseError: what it says makes no sense.
-        TargetError: it cannot be asked.
+        ParseError: it is invalid.
+        TargetError: it cannot be read.
     """
     done = host.run(["sh", "-c", _LOOK], timeout=60.0, check=False)
     return Look.parse(Output.of(done))
 
 
 class Watch:
-    """Looks at a host's processors while a block runs, which does not wait for it.
+    """Watches a host's processors, in another thread, while a block runs.
 
     Args:
-        host: on whose processors the work is done; it is asked by another thread than the block's.
-        who: is looked for.
-        after: seconds until the first look, when what runs in the block has begun.
-        window: seconds from the first look to the second.
+        host: whose processors do the work.
+        who: the threads to look for.
+        after: seconds until the first snapshot, for the work in the block to begin.
+        window: seconds between the two snapshots.
     """
 
     def __init__(self, host: Target, who: Sequence[Who], *, after: float, window: float) -> None:
@@ -467,7 +464,7 @@ class Watch:
     def _work(self) -> None:
         begins = time.monotonic() + self._after
         try:
-            # The second look is not later by what the first one took: then it would be at somebody else's work.
+            # The time of the first snapshot does not delay the second one, which might miss the work then.
             for moment in (begins, begins + self._window):
                 if self._ended.wait(max(0.0, moment - time.monotonic())):
                     return
@@ -476,11 +473,11 @@ class Watch:
             self._error = error
 
     def busy(self) -> tuple[Busy, ...]:
-        """The busy threads; call it after the block.
+        """The busy threads; to be called after the block.
 
         Raises:
             TargetError: the block was over before the window.
-            whatever went wrong with looking, and what `named` raises.
+            the errors of the snapshots and of `named`.
         """
         if self._error is not None:
             raise self._error

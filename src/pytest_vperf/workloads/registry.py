@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from pytest_vperf.workloads.base import Workload
 
-#: Name → module of this package and the dataclass in it. Imported when asked for.
+#: Name → module of this package and the dataclass in it. Imported on demand.
 WORKLOADS: Mapping[str, str] = {
     "sysbench.cpu": "sysbench:SysbenchCpu",
     "sysbench.memory": "sysbench:SysbenchMemory",
@@ -35,7 +35,7 @@ def workload_class(name: str) -> type[Workload[Any]]:
     """The dataclass of a workload.
 
     Raises:
-        KeyError: there is none of that name; with the names that there are.
+        KeyError: there is none of that name; with the known names.
     """
     if name not in WORKLOADS:
         raise KeyError(f"{name!r} is not a workload: {', '.join(sorted(WORKLOADS))}")

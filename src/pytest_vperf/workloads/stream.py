@@ -1,9 +1,10 @@
 """STREAM: memory bandwidth by J. D. McCalpin's four kernels.
 
 IEEE TCCA Newsletter, December 1995: copy ``c = a``, scale ``b = s c``, add ``c = a + b``, triad ``a = b + s c``, on
-arrays far larger than the caches (four times the last one, by the rules of www.cs.virginia.edu/stream/ref.html).
-Bytes are those that the program reads and writes: 16 an element for copy and scale, 24 for add and triad. A MB is
-10^6 bytes in all implementations (McCalpin's stream.c: ``1.0E-06 * bytes/mintime``; lmbench's lib_timing.c, ``mb``).
+arrays far larger than the caches (four times the last-level cache, by the rules of
+www.cs.virginia.edu/stream/ref.html). Bytes are those that the program reads and writes: 16 per element for copy and
+scale, 24 for add and triad. A MB is 10^6 bytes in all implementations (McCalpin's stream.c: ``1.0E-06 *
+bytes/mintime``; lmbench's lib_timing.c, ``mb``).
 
 All report the best repetition: McCalpin's and ours but the first, lmbench's the shortest time (``save_minimum``).
 """
@@ -25,13 +26,13 @@ if TYPE_CHECKING:
 
 KERNELS = ("copy", "scale", "add", "triad")
 
-#: What an emulated machine moves at least, in MB/s.
+#: The least bandwidth of an emulated machine, in MB/s.
 _SLOWEST = 50.0
 
 
 @dataclass(frozen=True)
 class StreamResult:
-    """What a run measured, in MB/s of 10^6 bytes.
+    """The result of a run, in MB/s of 10^6 bytes.
 
     Attributes:
         implementation: the program with its version, such as ``vperf-stream 1.0``.
@@ -65,13 +66,14 @@ def _check(elements: int, repetitions: int, most: int) -> None:
 
 @dataclass(frozen=True)
 class VperfStream:
-    """The program of ours.
+    """Our program.
 
     Attributes:
         elements: of each of the three arrays, 8 bytes each: 240 MB by default, as in McCalpin's program.
         repetitions: the first does not count.
         statistic: ``best`` of the repetitions, as the others, or their ``median``.
-        grouped: all repetitions of a kernel before the next one, as lmbench has it, instead of in turn, as McCalpin.
+        grouped: whether to do all repetitions of a kernel before the next one, like lmbench, instead of in turn, like
+            McCalpin.
     """
 
     tool: ClassVar[str] = "vperf-stream"
@@ -129,10 +131,10 @@ class VperfStream:
 
 
 class Stream:
-    """STREAM, as a test asks for it.
+    """STREAM, for the fixture ``stream``.
 
     Args:
-        bench: what runs it.
+        bench: runs it.
     """
 
     def __init__(self, bench: Bench) -> None:

@@ -1,27 +1,17 @@
 """sysbench: how fast CPUs divide, and memory is written and read. Versions 0.4, 0.5, 1.0 and 1.1.
 
-*cpu* tests every number up to ``max_prime`` for being prime by trial division; one such pass is an *event*.
-*memory* writes or reads blocks until ``total_size`` is moved; a block is an *operation*.
+*cpu* tests by trial division which numbers up to ``max_prime`` are prime; one such pass is an *event*.
+*memory* writes or reads blocks until ``total_size`` is transferred; a block is an *operation*.
 
-A run ends after a number of events (or bytes), and its time is the measure; or after a time, and its rate is. They
+A run ends after a number of events (or bytes), and its time is the figure; or after a time, and its rate is. They
 are different metrics: the total time of a time-limited run is the limit itself, so asking for it is an error.
 0.4 and 0.5 end after 10 000 events by default, 1.0 after 10 s; here a default is never left to the tool.
-
-sysbench's command line and version, the same for every test.
-
-What every test of sysbench prints at its end: time, events, latency, and how evenly the threads shared the work.
 
 Formats (report_cumulative in sysbench.c of the versions named): 0.4 prints "per-request statistics:", 0.5 "response
 time:", the versions that led to 1.0 "Latency statistics:", each with the unit, ms or s, beside each figure; 1.0
 prints "Latency (ms):". ``--percentile`` chooses another percentile than the 95th, or none ("disabled").
 
-``sysbench cpu``: how fast CPUs divide.
-
-It tests every number up to ``max_prime`` for being prime by trial division; one such pass is an *event*.
-
-``sysbench memory``: how fast memory is written and read, in blocks until ``total_size`` is moved.
-
-A block is an *operation*. Units: 0.4 and 0.5 print "MB/sec" and mean 2^20 bytes per second (``megabyte = 1024.0 *
+Units of memory: 0.4 and 0.5 print "MB/sec" and mean 2^20 bytes per second (``megabyte = 1024.0 *
 1024.0`` in sysbench/tests/memory/sb_memory.c); later versions print the same figure as "MiB/sec".
 """
 
@@ -57,17 +47,17 @@ __all__ = [
 ]
 
 
-#: More events than any run does, and the most that an option of 0.4 and 0.5 can hold.
+#: More events than any run reaches, and the greatest value of an option in 0.4 and 0.5.
 _MANY = 2**31 - 1
 
 
 def command(
     version: str, test: str, own: Sequence[str], threads: int, events: int, time: int
 ) -> tuple[str, ...]:
-    """The arguments: 1.0 has other names (ChangeLog of 1.0.0); 0 is no limit.
+    """The arguments; 1.0 renamed some (ChangeLog of 1.0.0), and 0 means no limit.
 
     Raises:
-        Unsupported: this version's options are not known.
+        Unsupported: this version's options are unknown.
     """
     major = re.match(r"([0-9]+)\.([0-9]+)", version)
     if major is None:
@@ -76,7 +66,8 @@ def command(
         return (test, *own, f"--threads={threads}", f"--events={events}", f"--time={time}", "run")
     if (int(major[1]), int(major[2])) < (0, 4):
         raise Unsupported("the output of versions before 0.4 is not known")
-    # For cpu there 0 is no event at all, and the run ends at once (cpu_get_request in sb_cpu.c of 0.4.12 and 0.5).
+    # There, 0 events for cpu means none at all, and the run ends at once (cpu_get_request in sb_cpu.c of 0.4.12 and
+    # 0.5).
     if test == "cpu" and not events:
         events = _MANY
     limits = (f"--max-requests={events}", f"--max-time={time}")
@@ -87,7 +78,7 @@ def version_of(output: Output) -> str:
     """``1.0.20`` of ``sysbench 1.0.20``.
 
     Raises:
-        ParseError: it is not there.
+        ParseError: it is missing.
     """
     match = re.search(
         r"^sysbench v?([0-9]+\.[0-9]+[0-9A-Za-z.+-]*)", output.stdout, re.MULTILINE | re.ASCII
@@ -97,7 +88,7 @@ def version_of(output: Output) -> str:
     return match[1]
 
 
-#: Of another percentile than the 95th, the whole line; or the words instead of any.
+#: The line of a percentile other than the 95th, or of none.
 _OTHER_PERCENTILE = (
     r"^[ \t]+(?:(?:approx\.[ ]+)?(?!95(?:th)? )[0-9]{1,3}(?:th)? percentile:[ \t]*[0-9.]+(?:m?s)?"
     r"|percentile stats:[ \t]*disabled)[ \t]*$"
@@ -112,7 +103,7 @@ class Latency:
         minimum: the shortest.
         average: the mean.
         maximum: the longest.
-        percentile_95: from the tool's histogram, so it may lie a little above the maximum; ``None`` where the run was
+        percentile_95: from the tool's histogram, so it may be a little above the maximum; ``None`` if the run was
             told (``--percentile``) to print another one, or none.
     """
 
@@ -127,7 +118,7 @@ class Fairness:
     """How evenly the threads shared the work.
 
     Attributes:
-        events: mean number of events of a thread.
+        events: mean number of events per thread.
         events_stddev: its standard deviation between threads.
         execution_time: mean time that a thread spent in events.
         execution_time_stddev: its standard deviation between threads.
@@ -141,12 +132,12 @@ class Fairness:
 
 @dataclass(frozen=True)
 class Run:
-    """What both tests print.
+    """The output common to both tests.
 
     Attributes:
-        limited_by: ``work`` or ``time``: which of the two the run was told.
-        elapsed: how long the run took; `total_time` is the same where it is a measure.
-        events: how many events it had, in all threads.
+        limited_by: ``work`` or ``time``: the limit that the run was given.
+        elapsed: the duration of the run; `total_time` is the same if it is a valid figure.
+        events: number of events, in all threads.
         latency: of one event.
         fairness: between threads.
     """
@@ -162,7 +153,7 @@ class Run:
         """How long the given work took, in s; lower is better.
 
         Raises:
-            ValueError: the run was limited by time, so that its time says nothing.
+            ValueError: the run was limited by time, so its duration means nothing.
         """
         if self.limited_by == "time":
             raise ValueError(
@@ -189,17 +180,17 @@ def general(reader: Reader, threads: int) -> Run:
         _latency(reader),
         _fairness(reader),
     )
-    # By far: the two clocks do not start together.
+    # With a margin: the two clocks do not start together.
     if run.latency.maximum.value > 2000 * run.elapsed.value + 100:
         raise reader.error("its longest event took longer than the run")
     return run
 
 
 def check_rate(reader: Reader, count: int, elapsed: Quantity, rate: float, what: str) -> None:
-    """Refuse a rate that is not what was done by the time it took.
+    """Reject a rate that is not the count divided by the time.
 
-    The tool reads its clock twice for the two, which on a machine with much else to do is some time apart; and prints
-    a rate with two decimals, of which a slow machine has one that is not zero.
+    With a tolerance: the tool reads its clock separately for the two, which may be far apart on a busy machine; and
+    prints a rate with two decimals, of which a slow machine may only have one significant digit.
 
     Raises:
         ParseError: it is far off.
@@ -255,7 +246,7 @@ def _fairness(reader: Reader) -> Fairness:
     return Fairness(*events, Quantity(times[0], "s"), Quantity(times[1], "s"))
 
 
-#: What 0.4 and 0.5 do where no limit is named (general_args in sysbench/sysbench.c).
+#: The default of 0.4 and 0.5 (general_args in sysbench/sysbench.c).
 EVENTS = 10_000
 
 #: One event with max_prime 50000 on the X3360 of the published runs; the work grows with max_prime^1.5.
@@ -267,11 +258,11 @@ _SLOWEST = 20.0
 
 @dataclass(frozen=True)
 class CpuResult(Run):
-    """What a cpu run measured.
+    """The result of a cpu run.
 
     Attributes:
-        events_per_second: in operation/s; as printed, or the number of events by the time, where the version (such
-            as 0.4 and 0.5) does not print it.
+        events_per_second: in operation/s; as printed, or the number of events divided by the time if the version
+            (such as 0.4 and 0.5) does not print it.
     """
 
     events_per_second: Quantity
@@ -284,8 +275,8 @@ class SysbenchCpu:
     Attributes:
         max_prime: the largest number that an event tests.
         threads: how many threads share the events.
-        events: the run ends after so many; 10 000 where neither limit is given.
-        time: or after so many seconds.
+        events: the run ends after this many; 10 000 if neither limit is given.
+        time: or after this many seconds.
     """
 
     tool: ClassVar[str] = "sysbench"
@@ -330,11 +321,11 @@ class SysbenchCpu:
             raise reader.error(f"it tested primes to {limit[1]}, not to {self.max_prime}")
         run = general(reader, self.threads)
         wanted = self.events or EVENTS
-        # 0.4 and 0.5 look at the number of events before they count one more, without a lock in between, so that each
-        # further thread may do one too many (cpu_get_request in sb_cpu.c).
+        # 0.4 and 0.5 check the number of events and then increment it without a lock, so that each further thread may
+        # do one too many (cpu_get_request in sb_cpu.c).
         if self.time is None and not wanted <= run.events < wanted + self.threads:
             raise reader.error(f"it did {run.events} events, not {wanted}")
-        # 1.0: "events per second:"; 1.1 has "events/s (eps):" besides, with more digits.
+        # 1.0: "events per second:"; 1.1 also has "events/s (eps):", with more digits.
         printed = reader.find(
             rf"^[ \t]+events per second:[ \t]*({TOKEN})[ \t]*$", "events per second"
         )
@@ -359,18 +350,18 @@ class SysbenchCpu:
         return version_of(output)
 
 
-#: Bytes per second that memory blocks of 1 KiB have at least, also where emulated.
+#: Least bytes per second for memory blocks of 1 KiB, even in emulation.
 _SLOWEST_MEMORY = 50 * 2**20
 
 
 @dataclass(frozen=True)
 class MemoryResult(Run):
-    """What a memory run measured.
+    """The result of a memory run.
 
     Attributes:
         throughput: in MiB/s.
         operations_per_second: blocks per second.
-        transferred: bytes moved, in MiB.
+        transferred: amount of data, in MiB.
     """
 
     throughput: Quantity
@@ -384,12 +375,12 @@ class SysbenchMemory:
 
     Attributes:
         block_size: of one operation, e.g. ``1 KiB``.
-        total_size: how much is moved, in all threads; where the time is the limit, more than can be moved in it.
+        total_size: how much is transferred, in all threads; with a time limit, more than can be transferred in it.
         operation: ``read`` or ``write``.
         scope: one block for all threads (``global``) or one for each (``local``).
         access: ``seq`` or ``rnd``.
         threads: how many.
-        time: the run ends after so many seconds instead.
+        time: the run ends after this many seconds instead.
     """
 
     tool: ClassVar[str] = "sysbench"
@@ -426,7 +417,7 @@ class SysbenchMemory:
             )
 
     def argv(self, version: str) -> tuple[str, ...]:
-        """See `Workload.argv`. The sizes are given in bytes, which needs no agreement on what a K is."""
+        """See `Workload.argv`. The sizes are given in bytes, to avoid differing meanings of K."""
         own = [
             f"--memory-block-size={_bytes('block_size', self.block_size)}",
             f"--memory-total-size={_bytes('total_size', self.total_size)}",
@@ -472,7 +463,7 @@ class SysbenchMemory:
             reader.number(moved[3], "the throughput", positive=True),
         )
         check_rate(reader, count, run.elapsed, rate, "operations per second")
-        # Both are by the same time, and printed with two decimals. A MB of 10^6 bytes would be 5 % off.
+        # Both are divided by the same time, and printed with two decimals. A MB of 10^6 bytes would be 5 % off.
         block = _bytes("block_size", self.block_size) / 2**20
         if abs(rate * block - throughput) > 0.0051 * (1 + block) + 0.01 * throughput:
             raise reader.error(
@@ -499,7 +490,7 @@ class SysbenchMemory:
             raise reader.error(
                 f"{count} operations of {self.block_size} are not the {transferred:g} MiB it transferred"
             )
-        # Since 1.0 each thread has its share, and what cannot be shared out is left (tls_total_ops in sb_memory.c).
+        # Since 1.0 each thread has its share, and the remainder is left out (tls_total_ops in sb_memory.c).
         shared = total // block // self.threads * self.threads
         whole = count in (total // block, shared)
         if self.time is None and not whole:
@@ -523,10 +514,10 @@ def _bytes(name: str, text: str) -> int:
 
 
 class Sysbench:
-    """sysbench, as a test asks for it.
+    """sysbench, for the fixture ``sysbench``.
 
     Args:
-        bench: what runs it and keeps its version.
+        bench: runs it, and notes its version.
     """
 
     def __init__(self, bench: Bench) -> None:

@@ -1,14 +1,12 @@
-"""Context switches: how often a processor goes from one process to the other in a second.
+"""Context switches and system calls per second.
 
-Two processes on one processor hand a token to and fro through pipes, as in the ring of lmbench's lat_ctx(8) with two
-processes of size 0. A switch is counted with the write and the read that bring it about: lmbench takes their time off
-again, which is not done here, since the difference of two measured times is noisier than either.
+For context switches, two processes on one processor pass a token back and forth through pipes, as in the ring of
+lmbench's lat_ctx(8) with two processes of size 0. A switch includes the write and the read that cause it: lmbench
+subtracts their time, which is not done here, since the difference of two measured times is noisier than either.
 
-System calls: how often a program enters the kernel and comes back in a second.
-
-The call is getppid, lmbench's "null" system call (lat_syscall(8)): it does next to nothing, its answer may change, so
-that no library remembers it, and no vDSO answers it without the kernel. It is made through syscall(2), and every
-answer is checked. What is counted is calls; lmbench tells the time of one, which is one by the rate.
+The system call is getppid, lmbench's "null" call (lat_syscall(8)): it does next to nothing, no library caches its
+result, which may change, and no vDSO answers it without the kernel. It is made through syscall(2), and every result
+is checked. The figure is the rate of calls; lmbench reports the time of one, its inverse.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ class VperfSyscalls(own_program.TimedProgram):
 
 
 class Syscalls(TimedTool[SyscallsResult]):
-    """The rate of system calls, as a test asks for it."""
+    """The rate of system calls, for the fixture ``syscalls``."""
 
     workload = VperfSyscalls
 
@@ -64,7 +62,8 @@ class SwitchesResult:
     Attributes:
         implementation: ``vperf-switches 1.0``.
         rate: switches, in operation/s.
-        counted: whether the kernel counted as many switches as the program (getrusage(2)); gVisor's counts none.
+        counted: whether the kernel counted as many switches as the program (getrusage(2)); gVisor's kernel counts
+            none.
     """
 
     implementation: str
@@ -89,6 +88,6 @@ class VperfSwitches(own_program.TimedProgram):
 
 
 class Switches(TimedTool[SwitchesResult]):
-    """The rate of context switches of two processes that take turns, as a test asks for it."""
+    """The rate of context switches between two processes that take turns, for the fixture ``switches``."""
 
     workload = VperfSwitches

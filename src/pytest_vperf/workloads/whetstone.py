@@ -1,10 +1,10 @@
 """Whetstone: floating point arithmetic and functions, in the mix that H. J. Curnow and B. A. Wichmann published.
 
-The Computer Journal 19(1), 1976. *MWIPS* are million instructions of the Whetstone interpreter a second, the figure
-of the paper, which UnixBench counts and netlib's program calls "MIPS". *MFLOPS* are floating point operations: the
-geometric mean of the three modules that are about them, as in R. Longbottom's summaries (UnixBench's whets.c:
-"MFLOPS = Geometric Mean of three MFLOPS loops"). The two differ by a factor of three or more: a page that says
-"MFLOPS" may mean either.
+The Computer Journal 19(1), 1976. *MWIPS* are million instructions of the Whetstone interpreter per second, the
+paper's figure, which UnixBench reports and netlib's program calls "MIPS". *MFLOPS* are floating point operations: the
+geometric mean of the three modules that measure them, as in R. Longbottom's summaries (UnixBench's whets.c: "MFLOPS =
+Geometric Mean of three MFLOPS loops"). The two differ by a factor of three or more: a page with "MFLOPS" may mean
+either.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _MODULES = (
 
 @dataclass(frozen=True)
 class WhetstoneResult:
-    """What a run measured.
+    """The result of a run.
 
     Attributes:
         implementation: the program with its version, such as ``vperf-whetstone 1.1``.
-        mwips: million Whetstone instructions a second.
+        mwips: million Whetstone instructions per second.
         mflops: geometric mean of the three floating point modules.
     """
 
@@ -56,7 +56,7 @@ def _result(
 
 @dataclass(frozen=True)
 class VperfWhetstone(own_program.TimedProgram):
-    """The program of ours; see `TimedProgram` for its parameters."""
+    """Our program; see `TimedProgram` for its parameters."""
 
     tool: ClassVar[str] = "vperf-whetstone"
     longest: ClassVar[float] = 3600
@@ -79,6 +79,6 @@ class VperfWhetstone(own_program.TimedProgram):
 
 
 class Whetstone(TimedTool[WhetstoneResult]):
-    """Whetstone, as a test asks for it."""
+    """Whetstone, for the fixture ``whetstone``."""
 
     workload = VperfWhetstone

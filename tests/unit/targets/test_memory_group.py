@@ -92,7 +92,9 @@ def test_sharing_a_scope_does_not_end_it(group: MemoryGroup) -> None:
     assert f"{96 * MIB}" in member.details.values()
     place = Here(member)
     assert place.group(None, Limits(), "pod") is member  # type: ignore[arg-type]
-    with pytest.raises(CannotStart, match="pod: limits of its own, in a group that it shares"):
+    with pytest.raises(
+        CannotStart, match="pod: a pod in a shared control group cannot have limits of its own"
+    ):
         place.group(None, Limits(cpus=1.0), "pod")  # type: ignore[arg-type]
     process = subprocess.Popen(member.entered(["sleep", "60"]))
     deadline = time.monotonic() + 5

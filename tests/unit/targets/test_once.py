@@ -57,7 +57,7 @@ def test_a_daemon_that_dies_repeatedly_is_given_up() -> None:
         with pytest.raises(CannotConnect) as caught:
             once()
         errors.append(caught.value)
-    assert str(errors[0]).startswith("it died 3 times in this run, and is not started once more")
+    assert str(errors[0]).startswith("it died 3 times in this run, and is not started again")
     assert errors[0] is errors[1]
     assert not once.made
 

@@ -1,1 +1,1 @@
-"""The agent of ours in machines that have no other: its program, its wire, and what is said on it."""
+"""Our agent, in pods and domUs: its program and its wire protocol."""

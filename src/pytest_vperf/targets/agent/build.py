@@ -1,8 +1,8 @@
-"""The agent's program, compiled from the sources beside this file, once per content.
+"""The agent's program, compiled once per content of the sources beside this file.
 
-Why an agent of ours and not qemu-guest-agent: a start ends when the machine *says* so (design rule 7), and
-qemu-guest-agent only answers when asked; its guest-exec is polled for the end of a command as well. Ours
-pushes both, is one static program that needs nothing of the image, and is the machine's init at once.
+Why not qemu-guest-agent: a start ends when the machine *says* so (design rule 7), but qemu-guest-agent only answers
+requests, and has to be polled for the end of a command, too. Ours pushes both, is one static program that needs
+nothing from the image, and is also the machine's init.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pytest_vperf.machine.preflight import Readiness
 
-#: Small, because the kernel unpacks it at every start; static, because the machine has no libraries.
+#: Optimised for size, because the kernel unpacks it at every start.
 FLAGS = ("-Os", "-std=gnu11", "-Wall", "-Wextra")
 
 
@@ -42,7 +42,7 @@ def build_agent() -> Path:
 
     Raises:
         Unavailable: there is no C compiler.
-        CannotStart: the compiler failed; the message has its words.
+        CannotStart: the compiler failed; with its message.
     """
     try:
         return compiler.build("agent", "agent", sources(), FLAGS)

@@ -1,4 +1,4 @@
-"""A target whose machine has our agent: commands and files go over its wire, whatever carries that."""
+"""A target whose machine has our agent: commands and files go over its wire, whatever the transport."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.base import Command, Completed, Program
     from pytest_vperf.targets.image.rootfs import Rootfs
 
-#: What a command finds in its environment before its own variables, as Docker has it.
+#: The default environment of commands, the same as Docker's.
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "HOME": "/root",
@@ -34,12 +34,12 @@ _CHUNK = 1 << 16
 
 
 class AgentTarget(RunsCommands):
-    """Commands and files of a machine with our agent; a kind of target adds how it starts, and what it is.
+    """Commands and files of a machine with our agent; subclasses add its start and facts.
 
     Args:
-        machine: its agent takes orders.
+        machine: with the agent.
         rootfs: its image.
-        environment: of every command, before its own variables.
+        environment: of every command; a command's own variables override it.
     """
 
     def __init__(self, machine: Speaker, rootfs: Rootfs, environment: Mapping[str, str]) -> None:
@@ -48,7 +48,7 @@ class AgentTarget(RunsCommands):
         self._rootfs = rootfs
         self._environment = dict(environment)
         self._stream = 1
-        # One conversation at a time: the wire belongs to the thread that runs a command.
+        # One conversation at a time: the wire belongs to the thread that runs the command.
         self._lock = threading.Lock()
 
     def _run(self, command: Command) -> Completed:

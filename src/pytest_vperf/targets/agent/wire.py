@@ -1,6 +1,6 @@
-"""The host's end of the wire to the agent: frames. The other end is source/wire.c; see source/agent.h.
+"""The host's end of the wire to the agent: frames, and one command from request to exit status.
 
-One command in a pod, from the request frame to the frame that says how it ended.
+The agent's end is source/wire.c; the protocol is described in source/agent.h.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 _HEADER = struct.Struct("<IHH")
 _NUMBER = struct.Struct("<I")
-#: A longer frame means that the stream is not one of frames; agent.h has the same number.
+#: A longer frame means that the stream is corrupt; agent.h has the same number.
 MAX_PAYLOAD = 4 << 20
 
 
 class Type(IntEnum):
-    """The kinds of frames; agent.h says what each carries."""
+    """The types of frames; agent.h describes their payloads."""
 
     START = 1
     EXEC = 2
@@ -51,7 +51,7 @@ class Type(IntEnum):
 
 @dataclass(frozen=True)
 class Frame:
-    """One message: its type, the process it is about, and its bytes."""
+    """One message: its type, the number of the process that it concerns, and its payload."""
 
     type: Type
     stream: int
@@ -63,10 +63,10 @@ class Frame:
 
 
 class WireError(Exception):
-    """What came is not a frame: the machine is not ours or is broken.
+    """The received bytes are not a frame: the machine is not ours, or is broken.
 
     Attributes:
-        rest: what came instead.
+        rest: the bytes.
     """
 
     def __init__(self, message: str, rest: bytes = b"") -> None:
@@ -75,16 +75,16 @@ class WireError(Exception):
 
 
 class Decoder:
-    """Turns bytes, cut anywhere, into frames."""
+    """Turns bytes, in pieces of any size, into frames."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Take bytes; return the frames that are whole now.
+        """Process received bytes; return the frames that are now complete.
 
         Raises:
-            WireError: the bytes are no frames.
+            WireError: the bytes are not frames.
         """
         self._buffer += data
         frames = []
@@ -103,12 +103,12 @@ class Decoder:
 
 
 class Wire:
-    """A connected socket that carries frames. Sending never blocks: what the other end does not take yet is kept.
+    """A connected socket that carries frames. Sending never blocks: what the other end cannot take yet is queued.
 
     Args:
         connection: the socket.
-        ahead: bytes that may be sent before the agent has said that it took them; ``None``: as many as the socket
-            takes, where its other end is a port that can be full.
+        ahead: bytes that may be sent before the agent acknowledges them; ``None`` for as many as the socket takes, if
+            the transport has flow control.
     """
 
     def __init__(self, connection: socket.socket, *, ahead: int | None = None) -> None:
@@ -126,7 +126,7 @@ class Wire:
 
     @property
     def has_unsent(self) -> bool:
-        """Whether `flush` has something to do when the socket can be written."""
+        """Whether `flush` has something to send once the socket is writable."""
         return bool(self._unsent) and self._room > 0
 
     @property
@@ -142,7 +142,7 @@ class Wire:
         return sum(map(len, self._unsent))
 
     def flush(self) -> None:
-        """Send what is queued, as far as the socket takes it. A broken socket is found by `receive`."""
+        """Send as much of the queue as the socket takes. `receive` reports a broken socket."""
         while self._unsent and (room := self._room) > 0:
             try:
                 sent = self.socket.send(self._unsent[0][:room])
@@ -158,10 +158,10 @@ class Wire:
                 self._unsent.popleft()
 
     def receive(self) -> list[Frame] | None:
-        """The frames that have come; ``None`` when the machine's end is closed.
+        """The received frames; ``None`` when the machine's end is closed.
 
         Raises:
-            WireError: the bytes are no frames.
+            WireError: the bytes are not frames.
         """
         try:
             data = self.socket.recv(1 << 16)
@@ -172,7 +172,7 @@ class Wire:
         return self._heard(self._decoder.feed(data)) if data else None
 
     def _heard(self, frames: list[Frame]) -> list[Frame]:
-        """The frames for others, after those for the wire itself."""
+        """Process acknowledgements and return the other frames."""
         for frame in frames:
             if frame.type is Type.TAKEN:
                 self._taken = number(frame.payload, frame.type)
@@ -187,7 +187,7 @@ class Failure:
 
     Attributes:
         number: errno.
-        what: it was doing.
+        what: the operation that failed.
     """
 
     number: int
@@ -195,7 +195,7 @@ class Failure:
 
     @classmethod
     def of(cls, payload: bytes) -> Failure:
-        """Read it.
+        """Parse a payload.
 
         Raises:
             WireError: it is too short.
@@ -209,11 +209,11 @@ class Failure:
 
 
 def number(payload: bytes, of: Type) -> int:
-    """The number that a payload begins with.
+    """The number at the start of a payload.
 
     Args:
-        payload: of a frame.
-        of: its type.
+        payload: a frame's.
+        of: the frame's type.
 
     Raises:
         WireError: it is too short.
@@ -227,20 +227,20 @@ def command_payload(argv: tuple[str, ...], env: dict[str, str], cwd: str) -> byt
     """The payload of START and EXEC.
 
     Raises:
-        ValueError: a string has a NUL character, which no process can be given.
+        ValueError: a string has a NUL character, which cannot be passed to a process; or the command is too long.
     """
     strings = [cwd, str(len(argv)), *argv, *(f"{name}={value}" for name, value in env.items())]
     if any("\0" in string for string in strings):
-        raise ValueError("a command, its folder and its variables cannot have NUL characters")
+        raise ValueError("a command, its folder and its variables cannot contain NUL characters")
     payload = b"".join(string.encode("utf-8", "surrogateescape") + b"\0" for string in strings)
     if len(payload) > MAX_PAYLOAD:
         raise ValueError(f"the command is too long ({len(payload)} bytes)")
     return payload
 
 
-#: Bytes of input queued ahead of what QEMU has taken.
+#: Bytes of input to queue beyond what has been sent.
 _AHEAD = 1 << 18
-#: How long a killed command may take to be reported dead, in seconds.
+#: Seconds for a killed command to be reported dead.
 _GRACE = 10.0
 
 
@@ -249,28 +249,28 @@ class Speaker(Protocol):
 
     @property
     def name(self) -> str:
-        """In messages."""
+        """Its name in messages."""
         ...
 
     @property
     def wire(self) -> Wire:
-        """To the agent."""
+        """The wire to its agent."""
         ...
 
     def wait(self, deadline: float) -> list[Frame] | None:
-        """Wait until something comes or the deadline passes: the agent's frames; ``None``: the machine ended."""
+        """Wait for frames from the agent, at most until the deadline; ``None`` if the machine ended."""
         ...
 
     def last_words(self) -> str:
-        """What it said last, for the end of an error message."""
+        """The end of its output, to end an error message with."""
         ...
 
 
 class Conversation:
-    """What is said on the wire about one process.
+    """The exchange of frames about one process.
 
     Args:
-        machine: runs, and its agent takes orders.
+        machine: a running machine.
         stream: the process's number on the wire.
         argv: the command, for the result and messages.
         max_output: bytes that it may print.
@@ -293,12 +293,12 @@ class Conversation:
         self._status: int | None = None
 
     def hold(self, request: Frame, chunks: Iterator[bytes], timeout: float) -> Completed:
-        """Send the request and the input, gather the output, and wait for the end.
+        """Send the request and the input, collect the output, and wait for the end.
 
         Raises:
             TimedOut: ``timeout`` seconds passed; the process and its session were killed.
             TooMuchOutput: it printed too much; likewise.
-            TargetError: what the agent says of it makes no sense.
+            TargetError: a frame from the agent is invalid.
             CannotConnect: the machine is gone.
         """
         began = time.perf_counter()
@@ -363,7 +363,7 @@ class Conversation:
                     target=self._machine.name,
                 )
             self._output.take_stderr(f"{failure}\n".encode())
-            # As a shell reports a command that is not there, or that cannot be executed.
+            # The statuses of a shell for a command that does not exist, or cannot be executed.
             self._status = 127 if failure.number == errno.ENOENT else 126
 
     def _kill(self) -> None:

@@ -1,4 +1,4 @@
-"""Where a Docker engine is looked for, and what is said when one does not answer."""
+"""Finding and connecting to a Docker engine, and the error when one does not answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from docker import DockerClient
 
-#: Seconds an engine may take to answer a request; starting a container is one.
+#: Seconds for an engine's answer to a request, such as starting a container.
 TIMEOUT = 120
 _KNOCK_TIMEOUT = 3.0
 
@@ -29,7 +29,7 @@ def default_sockets() -> list[Path]:
 
 
 def knock(path: Path) -> OSError | None:
-    """Connect to a Unix socket and let go; the error if that fails."""
+    """Connect to a Unix socket and disconnect; return the error if that fails."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             probe.settimeout(_KNOCK_TIMEOUT)
@@ -40,10 +40,10 @@ def knock(path: Path) -> OSError | None:
 
 
 def connect(url: str | None = None) -> DockerClient:
-    """A client of the engine at ``url``, or of the one that ``DOCKER_HOST`` names, asked for its version.
+    """Connect to the engine at ``url``, by default the one named by ``DOCKER_HOST``, and negotiate the API version.
 
     Raises:
-        CannotConnect: it does not answer; the message says where it was looked for, and why not.
+        CannotConnect: it does not answer; says where it was expected, and why it failed.
     """
     import docker
     from docker.utils import kwargs_from_env
@@ -54,7 +54,7 @@ def connect(url: str | None = None) -> DockerClient:
         return docker.DockerClient(version="auto", timeout=TIMEOUT, **options)
     except (
         Exception
-    ) as error:  # docker, requests, urllib3, ssl, paramiko: each has errors of its own
+    ) as error:  # docker, requests, urllib3, ssl and paramiko each raise their own errors
         raise CannotConnect(
             f"the Docker engine at {where} does not answer: {plain(error)}"
         ) from error
@@ -62,9 +62,9 @@ def connect(url: str | None = None) -> DockerClient:
 
 @contextmanager
 def answering(url: str, *, target: str = "") -> Iterator[None]:
-    """Turn "no answer" from the engine at ``url`` into `CannotConnect`.
+    """Turn a lost connection to the engine at ``url`` into `CannotConnect`.
 
-    What the engine answers, also an error (``docker.errors.APIError``), passes through.
+    Errors that the engine itself reports (``docker.errors.APIError``) pass through.
     """
     import requests
     import urllib3
@@ -87,7 +87,7 @@ def answering(url: str, *, target: str = "") -> Iterator[None]:
 
 
 def plain(error: BaseException) -> str:
-    """The system's words at the bottom of a pile of wrapped errors, else the error's own first line."""
+    """The operating system's message inside a stack of wrapped errors, else the first line of the error itself."""
     seen: set[int] = set()
     pile: list[object] = [error]
     while pile:

@@ -1,16 +1,13 @@
 """A running container of a Docker engine: a Target. `pytest_vperf.targets.container.containers` starts it.
 
-The conversation with a command in a container: its input, and its two outputs on one connection.
+A command's input and both its outputs share one connection, and its time limit is enforced. Files are copied with the
+image's own ``tar``.
 
-Running a command in a running container, with a time limit that is kept.
-
-Files into a container and out of it, by the command ``tar`` of its image.
-
-The engine's own way (``put_archive``, ``get_archive``) works on the root file system as the host sees it. Seen to go
-wrong, without an error: gVisor's sandbox keeps its view of the tree to itself, so that a file the engine puts there
-is not found inside, nor one made inside found by the engine; and below a mount of the container (``/proc``,
-``/dev/shm``, a tmpfs) the file lands underneath it. A command in the container sees what every other command in it
-sees. Only an image without ``tar`` is served the engine's way, and only where the runtime shares the host's files.
+The engine's own copying (``put_archive``, ``get_archive``) works on the root file system as the host sees it, and was
+seen to fail without an error: gVisor's sandbox keeps its own view of the tree, so that neither side finds a file that
+the other one wrote; and below a mount in the container (``/proc``, ``/dev/shm``, a tmpfs) the file ends up underneath
+the mount. A command in the container sees what all its commands see. The engine only copies for an image without
+``tar``, and only if the runtime shares the host's view of the files.
 """
 
 from __future__ import annotations
@@ -66,13 +63,13 @@ _STDERR = 2
 
 
 class Demultiplexer:
-    """Takes the engine's stream apart.
+    """Splits the engine's stream into standard output and standard error.
 
-    Each frame is a header of 8 bytes, the first of which says which output it is (1, 2) and the last four
-    how long it is, big-endian, and then the payload (Docker Engine API, "Attach to a container").
+    Each frame is a header of 8 bytes, of which the first is the stream (1 or 2) and the last four the payload's
+    length, big-endian, followed by the payload (Docker Engine API, "Attach to a container").
 
     Args:
-        output: takes what is in the frames.
+        output: receives the payloads.
     """
 
     def __init__(self, output: Output) -> None:
@@ -81,7 +78,7 @@ class Demultiplexer:
         self._left = 0
 
     def feed(self, data: bytes) -> None:
-        """Take bytes as they come, in pieces of any size."""
+        """Process received bytes, in pieces of any size."""
         while data:
             if not self._left:
                 wanted = _HEADER - len(self._header)
@@ -93,7 +90,7 @@ class Demultiplexer:
                 if not self._left:
                     self._header.clear()
                 continue
-            # As much of the frame as is there: it says itself how long it is, and that may be 4 GiB.
+            # Not buffered until it is complete: a frame's length is the sender's choice, up to 4 GiB.
             payload = data[: self._left]
             data = data[len(payload) :]
             self._left -= len(payload)
@@ -106,11 +103,11 @@ class Demultiplexer:
 
 
 class Conversation:
-    """An attached command: made when it was started, ended with `close`.
+    """The connection to a command that has been started; ended with `close`.
 
     Args:
         stream: what ``exec_start(socket=True)`` of the SDK returns.
-        output: takes what it prints.
+        output: receives what it prints.
     """
 
     def __init__(self, stream: Any, output: Output) -> None:
@@ -120,14 +117,14 @@ class Conversation:
         self._frames = Demultiplexer(output)
 
     def run(self, input: bytes, deadline: float) -> bool:
-        """Feed the input and gather the output until the command closes it.
+        """Send the input and collect the output until the command closes it.
 
         Args:
-            input: what the command reads.
+            input: for its standard input.
             deadline: on the clock of `time.perf_counter`.
 
         Returns:
-            Whether the output ended before the deadline, and before there was too much of it.
+            Whether the output ended before the deadline and within its size limit.
 
         Raises:
             OSError: the engine broke the connection.
@@ -150,9 +147,9 @@ class Conversation:
             self._frames.feed(data)
 
     def _read_ahead(self) -> bytes:
-        """What came in one piece with the head of the answer, and so was taken from the connection already.
+        """Output that was already read from the connection together with the answer's HTTP header.
 
-        The SDK hands out the bare connection and forgets these bytes: the first output of a quick command.
+        The SDK returns the bare connection without these bytes, the first output of a quick command.
         """
         reader = getattr(getattr(self._stream, "_response", None), "raw", None)
         reader = getattr(getattr(reader, "_fp", None), "fp", None)
@@ -164,24 +161,24 @@ class Conversation:
         return b""
 
     def _feed(self, input: bytes) -> None:
-        # A command that does not read all of its input has that right.
+        # A command need not read all of its input.
         with contextlib.suppress(OSError):
             self._connection.sendall(input)
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """Give the connection back; safe to repeat."""
+        """Close the connection. Safe to repeat."""
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
         response: Any = getattr(self._stream, "_response", None)
         for thing in (response, self._stream):
-            with contextlib.suppress(Exception):  # whatever it is, it is closed now
+            with contextlib.suppress(Exception):  # closed either way
                 thing.close()
 
 
 _MARK = "VPERF_EXEC"
-#: Bytes that a command of ours prints, which is the image's own program.
+#: Most output in bytes of our own commands in the container, which run the image's programs.
 _OUR_OWN = 1 << 20
 _NOT_FOUND = re.compile(r"not found|no such file or directory", re.IGNORECASE)
 
@@ -190,7 +187,7 @@ class Exec:
     """Commands in one container.
 
     Args:
-        engine: the engine that has the container.
+        engine: the container's engine.
         container: the container's ID.
         target: its name in messages.
     """
@@ -208,8 +205,8 @@ class Exec:
             stdout: where standard output goes instead of into memory.
 
         Raises:
-            TooMuchOutput: it printed more than ``max_output``; it was ended, likewise.
-            TimedOut: the limit passed; the command was ended, with the container if nothing else helped.
+            TooMuchOutput: it printed more than ``max_output``; it was ended, as after a timeout.
+            TimedOut: it exceeded its time limit and was killed, along with the container if nothing else helped.
             CannotConnect: the engine or the container is gone.
             TargetError: the engine refuses the command.
         """
@@ -225,7 +222,7 @@ class Exec:
                 if not ended:
                     too_much = output.is_full
                     how = self._end(identity, mark)
-                    conversation.run(b"", time.perf_counter() + 0.2)  # what it still had to say
+                    conversation.run(b"", time.perf_counter() + 0.2)  # its remaining output
             finally:
                 conversation.close()
             if not ended and too_much:
@@ -243,7 +240,7 @@ class Exec:
                 f"the connection to {command} in {self._target} broke before it ended",
                 target=self._target,
             )
-        if not status.get("Pid"):  # it never ran; what there is of output are the runtime's words
+        if not status.get("Pid"):  # it never ran: any output is the runtime's error message
             words = (output.stdout + output.stderr).strip() + b"\n"
             missing = _NOT_FOUND.search(words.decode("utf-8", "replace"))
             return Completed(command.argv, 127 if missing else 126, b"", words, duration)
@@ -276,7 +273,7 @@ class Exec:
             raise self._gone(error) from error
 
     def _gone(self, error: Any) -> TargetError:
-        """What an error of the engine about an exec means: the container is gone, or it is refused."""
+        """The error for an exec that the engine rejected: the container is not running, or the command is refused."""
         words = str(error.explanation or error)
         if error.status_code == 404:
             return CannotConnect(
@@ -287,8 +284,8 @@ class Exec:
         return TargetError(f"{self._target} refuses the command: {words}", target=self._target)
 
     def _end(self, identity: str, mark: str) -> str:
-        """End a command that took too long: from outside, else from inside, else with its container."""
-        seen = list(marked(_MARK, mark))  # none where the container is not on this kernel
+        """End a command from outside the container, else from inside, else along with the container; return how."""
+        seen = list(marked(_MARK, mark))  # none if its processes are not visible on this kernel
         end(seen)
         if seen and not self._running(identity, mark):
             return "was killed"
@@ -304,7 +301,7 @@ class Exec:
             if time.monotonic() > deadline:
                 return True
             time.sleep(0.02)
-        # gVisor's process on the host may be gone while the command itself lives on inside.
+        # gVisor's process on the host may be gone while the command itself still runs inside.
         found = self._inside(["sh", "-c", f'grep -l "{_MARK}=$1" /proc/[0-9]*/environ', "sh", mark])
         return bool(found.strip())
 
@@ -321,7 +318,7 @@ class Exec:
 
 _TIMEOUT = 120.0
 _NO_TAR = (126, 127)
-#: Bytes of an archive with one file that are not the file's: headers, and the end, which tar fills up to 10 KiB.
+#: Most bytes of a one-file archive besides the content: headers, and the end, which tar pads to 10 KiB.
 _AROUND = 2 << 20
 _PIECE = 1 << 20
 
@@ -330,11 +327,11 @@ class Files:
     """The files of one container.
 
     Args:
-        engine: the engine that has it.
+        engine: its engine.
         container: its ID.
         target: its name in messages.
         commands: runs ``tar`` in it.
-        shared: whether the engine's view of its files is its own.
+        shared: whether the engine sees the same files as the container.
     """
 
     def __init__(
@@ -348,7 +345,7 @@ class Files:
         self._shared = shared
 
     def put(self, source: Path, destination: str) -> None:
-        """Copy a file in, its permission bits kept; owned by root.
+        """Copy a file in, keeping its permission bits; root owns it.
 
         Raises:
             TargetError: the source cannot be read, or the destination cannot be written.
@@ -372,11 +369,12 @@ class Files:
     def get(self, source: str, destination: Path, *, limit: int = MOST_FILE) -> None:
         """Copy a file out; see `pytest_vperf.targets.base.Target.get`.
 
-        What ``tar`` of the image, or the engine, says is not believed: one regular file is taken from it.
+        The archive that the image's ``tar`` or the engine sends is not trusted: only one regular file is taken from
+        it.
 
         Raises:
-            TooMuchOutput: it has more than ``limit`` bytes.
-            TargetError: the source is not a file that can be read, or the destination cannot be written.
+            TooMuchOutput: it is larger than ``limit`` bytes.
+            TargetError: the source is not a readable file, or the destination cannot be written.
             CannotConnect: the container or the engine is gone.
         """
         path = self._absolute(source)
@@ -384,7 +382,7 @@ class Files:
         command = Command(argv, timeout=_TIMEOUT, max_output=limit + _AROUND)
         with (
             received(destination, self._target) as draft,
-            # Without a name, and on the disk that the file comes to.
+            # Unnamed, and on the destination's disk, which has to hold the file anyway.
             tempfile.TemporaryFile(dir=destination.parent) as archive,
         ):
             try:
@@ -407,7 +405,7 @@ class Files:
     def _require_shared(self) -> None:
         if not self._shared:
             raise TargetError(
-                f"the image of {self._target} has no tar, without which no file can be copied here",
+                f"the image of {self._target} has no tar, which copying files needs with this runtime",
                 target=self._target,
             )
 
@@ -416,7 +414,7 @@ class Files:
 
         try:
             with answering(self._engine.url, target=self._target):
-                # Not the SDK's put_archive: it lets a file replace a folder.
+                # Not the SDK's put_archive: it lets a file replace a directory.
                 url = self._api._url("/containers/{0}/archive", self._container)
                 options = {"path": str(path.parent), "noOverwriteDirNonDir": "true"}
                 self._api._raise_for_status(self._api._put(url, params=options, data=archive))
@@ -464,7 +462,7 @@ class Files:
             left -= len(piece)
         if left:  # below 0, too
             raise TargetError(
-                f"{source} cannot be read: what came of it is not whole", target=self._target
+                f"{source} cannot be read: it arrived incomplete", target=self._target
             )
         draft.mode = member.mode
 
@@ -498,9 +496,9 @@ class Container(RunsCommands):
 
     Attributes:
         name: ``container`` and the runtime.
-        startup_time: from the request until its process ran; the parts are the engine's two requests.
-        link: how it is on the run's own network, if it is.
-        disks: of the run, that it was started with.
+        startup_time: from the request until its process ran, broken down by the engine's two requests.
+        link: its link to the run's own network, if any.
+        disks: the run's disks that it was started with.
     """
 
     def __init__(
@@ -553,10 +551,10 @@ class Container(RunsCommands):
         self._files.get(source, destination, limit=limit)
 
     def check_devices(self) -> None:
-        """Make sure that the raw disks are there: a runtime with a kernel of its own may leave them out in silence.
+        """Make sure that the raw disks are present: a runtime with its own kernel may silently omit them.
 
         Raises:
-            Unavailable: one is not.
+            Unavailable: one is missing.
         """
         for disk in self.disks:
             if not disk.formatted and self.run(["test", "-b", disk.inside], check=False).returncode:
@@ -567,7 +565,7 @@ class Container(RunsCommands):
                 )
 
     def facts(self) -> Facts:
-        """Runtime, engine, image, kernel, the limits that were asked for as they were read back, and its network."""
+        """Runtime, engine, image, kernel, the requested limits as read back, and its network."""
         if self.link is None:
             return self._facts
         details = {**self._facts.details, **self.link.details()}
@@ -575,15 +573,15 @@ class Container(RunsCommands):
 
     @property
     def pid(self) -> int:
-        """The process ID of its first process, as the engine numbers it; of a sandbox the sandbox's."""
+        """The ID of its first process, or of its sandbox, in the engine's PID namespace."""
         return self._pid
 
     def usage(self) -> Usage:
-        """CPU time and memory, by the host's account."""
+        """CPU time and memory, as accounted by the host."""
         return usage(self._engine, self.id, self._pid, self.name)
 
     def close(self) -> None:
-        """Remove the container with its volumes. Safe to repeat; quiet if it or its engine is gone."""
+        """Remove the container and its volumes. Safe to repeat; no error if it or its engine is gone."""
         if not self._closed:
             self._closed = True
             discard(self._engine, self.id)

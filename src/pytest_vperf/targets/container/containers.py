@@ -1,9 +1,6 @@
-"""The container target: a container of a Docker engine, started by any OCI runtime that it knows.
+"""Starting containers of a Docker engine, with any OCI runtime that is registered with it.
 
-Engine, image and runtime are prepared before the clock of a start runs, which is in
-`pytest_vperf.targets.container.start`.
-
-What containers of one runtime and image have in common, as their engine and the first of them say.
+Engine, image and runtime are prepared before the start is timed (`pytest_vperf.targets.container.start`).
 """
 
 from __future__ import annotations
@@ -43,15 +40,15 @@ def facts_in_common(
     target: str,
     tree: Callable[[], Rootfs] | None,
 ) -> dict[str, str]:
-    """Runtime, engine, image and kernel; what is not known is left out.
+    """The facts that all containers of one runtime and image share; unknown ones are left out.
 
     Args:
         engine: runs them.
-        runtime: by the engine's name of it.
+        runtime: by the engine's name for it.
         image: its ID.
-        identity: of a container that runs, whose kernel is asked for.
+        identity: of a running container, whose kernel's release is read.
         target: its name, for messages.
-        tree: gives the files of the image.
+        tree: returns the files of the image.
     """
     api: Any = engine.client.api
     labels = api.inspect_image(image)["Config"].get("Labels") or {}
@@ -79,14 +76,14 @@ class Containers(Starter):
     """Starts containers of one runtime.
 
     Args:
-        engine: gives the engine; called when the first container is wanted.
-        run: whose label and name the containers carry.
+        engine: returns the engine; called at the first start.
+        run: the containers carry its label and name.
         scope: owns them.
-        runtime: the OCI runtime, by the name the engine knows it by.
-        rootfs: gives the ID of the image in an engine, see `pytest_vperf.targets.image.rootfs`.
-        tree: gives the files of that image, in which programs are looked up.
-        mark: what their names end with, where the engine is another machine's.
-        parent: the control group that theirs are made in; empty: the engine's choice.
+        runtime: the OCI runtime, by the engine's name for it.
+        rootfs: returns the image's ID in an engine, see `pytest_vperf.targets.image.rootfs`.
+        tree: returns the files of that image, in which programs are looked up.
+        mark: the suffix of their names if the engine is on another machine.
+        parent: the parent of their control groups; empty for the engine's default.
     """
 
     def __init__(
@@ -113,7 +110,7 @@ class Containers(Starter):
 
     @property
     def engine(self) -> Engine:
-        """The engine; found or started at the first look.
+        """The engine; found or started on first use.
 
         Raises:
             Unavailable: there is none.
@@ -123,10 +120,10 @@ class Containers(Starter):
             return self._engine()
 
     def sharing(self, group: MemoryGroup | None, scope: Scope) -> Containers:
-        """Containers like these, whose groups are in one that they share, owned by another scope.
+        """Containers like these in one shared control group, owned by another scope.
 
         Args:
-            group: ``None``: the engine chooses.
+            group: the parent of their control groups; ``None`` for the engine's default.
             scope: owns them.
         """
         return self._like(_scope=scope, _parent=group.path if group is not None else "")
@@ -143,23 +140,25 @@ class Containers(Starter):
         disks: Sequence[Disk | CappedDisk] = (),
         network: str | Switch = "none",
     ) -> Container:
-        """Start a container and measure how long that takes.
+        """Start a container and time it.
 
         Args:
-            command: its process.
-            cpus: how many CPUs' time it may use, e.g. 0.5.
+            command: of its first process.
+            cpus: CPU time it may use, in CPUs, e.g. 0.5.
             cpuset: the CPUs it may run on, e.g. ``0-1``.
-            cpu_shares: its weight against other containers; 1024 is the usual one.
-            memory: what it may have, without swap: bytes, or e.g. ``200 MiB``.
-            pids: how many processes and threads it may have at a time; ``None``: 4096, where its runtime counts them.
-            disks: of the fixture ``disks``: a raw one is passed through as a device, the file system of another is
-                bound in, both at `Disk.where`; with ``disk.capped(…)`` it may do so much with it.
-            network: the engine's network, where ``none`` has no interface; or the run's own (fixture ``network``).
+            cpu_shares: its weight against other containers; the default is 1024.
+            memory: its limit, without swap: bytes, or e.g. ``200 MiB``.
+            pids: its limit of processes and threads; ``None`` for 4096, if its runtime counts them.
+            disks: from the fixture ``disks``: a raw one is passed through as a device, a formatted one is
+                bind-mounted, both at `Disk.where`; ``disk.capped(…)`` limits their rates.
+            network: one of the engine's by name, where ``none`` has no interface; or the run's own (fixture
+                ``network``).
 
         Raises:
-            Unavailable: there is no engine here, or it does not know the runtime, or does not enforce a limit.
-            CannotStart: the runtime refused, or the process ended at once; with its words. Or the system has another
-                limit than was asked for.
+            Unavailable: there is no engine here, or it does not know the runtime, or the runtime does not enforce a
+                limit.
+            CannotStart: the runtime refused, or the process ended at once, with the output; or a limit is not as
+                requested.
             CannotConnect: the engine does not answer.
         """
         with named(self.name):
@@ -187,8 +186,8 @@ class Containers(Starter):
                 image,
                 list(command),
                 labels=self._run.labels,
-                # The first process of a container has no default action for SIGTERM: an engine that
-                # is shut down would wait for it in vain.
+                # A container's first process ignores SIGTERM by default: an engine that shuts down would wait for it
+                # in vain.
                 stop_signal="SIGKILL",
                 host_config=options,
             )
@@ -213,7 +212,7 @@ class Containers(Starter):
                 disks=present,
                 tree=self._tree,
             )
-            undo.callback(container.close)  # with a link that was made once it ran
+            undo.callback(container.close)  # and its link, if that was made after the start
             container.check_devices()
             undo.pop_all()
         return self._scope.own(container)

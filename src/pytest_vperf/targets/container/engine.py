@@ -1,9 +1,8 @@
-"""The Docker engine that containers run in: the one that answers, else one of our own.
+"""The Docker engine that containers run in: an existing one, else a private one.
 
-``DOCKER_HOST`` is obeyed where it is set; no other engine is taken instead, however little it answers. Else
-the installed engine's socket, else the user's own (rootless), else, for root, a private engine.
-
-What dead runs left in an engine that is not theirs: containers, known by their labels.
+If ``DOCKER_HOST`` is set, only that engine is used, even if it does not answer. Else the installed engine's socket is
+tried, then the user's own (rootless); else root starts a private engine. In an existing engine, containers left by
+dead runs are recognised by their labels and removed.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ if TYPE_CHECKING:
 
 
 def find_leftovers(client: DockerClient, url: str) -> list[Leftover]:
-    """The containers of this machine's and user's dead runs in an engine.
+    """The containers in an engine that dead runs of this machine and user left.
 
     Args:
         client: the engine's client.
-        url: where it is, for messages.
+        url: its address, for messages.
 
     Raises:
         CannotConnect: the engine does not answer.
@@ -74,7 +73,7 @@ def _remove(client: DockerClient, url: str, container: str) -> str:
 
 
 def engines_in_reach() -> list[Leftover]:
-    """`find_leftovers` in the engine that answers, if one does; nothing is started for it.
+    """`find_leftovers` in the engine that answers, if any; starts none.
 
     Raises:
         CannotConnect: ``DOCKER_HOST`` names an engine that does not answer.
@@ -89,13 +88,13 @@ _INSTALL = "apt-get install docker.io"
 
 
 class Engine:
-    """A Docker engine that answers. Made with `Engine.connect`, ended with `close`.
+    """A Docker engine that answers; made by `Engine.connect`, ended with `close`.
 
     Attributes:
         client: the SDK's client, with a time limit on every request.
-        url: where it is.
-        private: whether it was started by us, for this run alone.
-        machine: the other machine that it is on; ``None`` where it is this one, or only its address is known.
+        url: its address.
+        private: whether this run started it, for itself alone.
+        machine: the other machine that it is on; ``None`` for this one, or if only its address is known.
     """
 
     def __init__(
@@ -115,12 +114,12 @@ class Engine:
 
     @classmethod
     def connect(cls, run: Run) -> Engine:
-        """Find an engine, or start one; in one that is not ours, remove what dead runs left there.
+        """Find an engine, or start a private one; remove what dead runs left in an existing one.
 
         Raises:
             CannotConnect: ``DOCKER_HOST`` names an engine that does not answer.
             Unavailable: no engine answers, and none can be started by this user.
-            CannotStart: a private engine was tried and did not start.
+            CannotStart: a private engine did not start.
         """
         found = answering_engine()
         if found is not None:
@@ -138,7 +137,7 @@ class Engine:
 
     @cached_property
     def info(self) -> Mapping[str, Any]:
-        """What the engine says of itself, asked once (``GET /info``).
+        """The engine's description of itself (``GET /info``), requested once.
 
         Raises:
             CannotConnect: it does not answer any more.
@@ -154,7 +153,7 @@ class Engine:
 
     @property
     def description(self) -> str:
-        """One line: version, storage driver, control groups, and whose it is."""
+        """One line: version, address, storage driver, control groups, and whether it is private."""
         said = self.info
         return (
             f"Docker Engine {self.version} at {self.url}, {said.get('Driver', '?')},"
@@ -163,7 +162,7 @@ class Engine:
         )
 
     def runtimes(self) -> Mapping[str, str]:
-        """The OCI runtimes the engine knows by name: name → path, or type where it has no path."""
+        """The OCI runtimes that the engine knows: name → path, or type if it has no path."""
         known = self.info.get("Runtimes") or {}
         return {
             name: str(entry.get("path") or entry.get("runtimeType") or name)
@@ -172,7 +171,7 @@ class Engine:
         }
 
     def runtime_version(self, name: str) -> str:
-        """What a runtime says of its version; empty where it says nothing."""
+        """The first line of a runtime's ``--version``; empty if it fails."""
         path = self.runtimes().get(name, "")
         if self.machine is None:
             return oci_runtimes.version(path)
@@ -180,7 +179,7 @@ class Engine:
         return "" if done.returncode else oci_runtimes.first_line(done.text)
 
     def read(self, path: Path) -> str:
-        """The text of a small file of the engine's machine.
+        """The text of a small file on the engine's machine.
 
         Raises:
             OSError: it cannot be read.
@@ -189,10 +188,10 @@ class Engine:
         return text(path) if self.machine is None else self.machine.read(path)
 
     def require_runtime(self, name: str) -> None:
-        """Make sure that the engine knows a runtime; whether it starts is seen when it is started.
+        """Make sure that the engine knows a runtime; whether it works only a start shows.
 
         Raises:
-            Unavailable: it does not; the known ones are listed.
+            Unavailable: it does not; lists the known ones.
         """
         if self.machine is not None:
             self.machine.check()
@@ -212,14 +211,14 @@ class Engine:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is private and has died; an engine of others may come back by itself."""
+        """Whether it is private and has died; another engine may be restarted by its owner."""
         return self._own is not None and self._own.has_ended
 
     def close(self) -> None:
         """Remove this run's containers, and stop the engine if it is private. Safe to repeat.
 
         Raises:
-            TargetError: a private engine left something behind; it says what.
+            TargetError: a private engine left something behind; says what.
         """
         with contextlib.suppress(CannotConnect), answering(self.url):
             self._remove_containers()
@@ -229,7 +228,7 @@ class Engine:
             own.stop()
 
     def _remove_containers(self) -> None:
-        """Whatever this run still has: also one whose making was interrupted before it was known."""
+        """Remove all of this run's containers, including any whose creation was interrupted before we had its ID."""
         if self._run is None:
             return
         api: Any = self.client.api
@@ -244,7 +243,7 @@ class Engine:
 
 
 def answering_engine() -> tuple[DockerClient, str] | None:
-    """A client of the engine that is there, and where it is; ``None`` where none is.
+    """A client of the existing engine, and its address; ``None`` if there is none.
 
     Raises:
         CannotConnect: ``DOCKER_HOST`` names an engine that does not answer.
@@ -270,9 +269,9 @@ def answering_engine() -> tuple[DockerClient, str] | None:
 
 
 def remove_leftovers(client: DockerClient, url: str) -> None:
-    """Remove the containers of this machine's and user's dead runs; nobody else does, once they are dead.
+    """Remove the containers of this machine's and user's dead runs, since nobody else does.
 
-    What cannot be removed is left to the next time: it is no reason not to run.
+    Errors are ignored: what cannot be removed is left to the next run.
     """
     from docker.errors import DockerException
 
@@ -285,12 +284,12 @@ def remove_leftovers(client: DockerClient, url: str) -> None:
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a user without a name, as in many containers
+    except (KeyError, OSError):  # no user name, as in many containers
         return str(os.getuid())
 
 
 def _why_no_private_engine() -> Unavailable | None:
-    """What stands against starting an engine of our own; nothing if it can be tried."""
+    """Why no private engine can be started; ``None`` if it can be tried."""
     if find_program("dockerd") is None:
         return Unavailable(
             "no Docker engine answers, and dockerd is not installed",
@@ -307,7 +306,7 @@ def _why_no_private_engine() -> Unavailable | None:
 
 
 def check(runtimes: Sequence[str] = ("runc",)) -> list[Readiness]:
-    """What ``vperf doctor`` says of containers: the engine, then each runtime. Starts nothing."""
+    """The lines of ``vperf doctor`` for the engine, then each runtime. Starts nothing."""
     try:
         found = answering_engine()
         lack = _why_no_private_engine() if found is None else None
@@ -351,24 +350,24 @@ def _known_runtime(engine: Engine, name: str) -> Readiness:
     return Readiness(f"container {name}", True, oci_runtimes.version(path) or path)
 
 
-#: How many containers are removed at a time: the engine has the work, and each of them waits.
+#: How many containers are removed at a time: each removal mostly waits for the engine.
 _AT_ONCE = 8
 
 
 def _remove_all(api: Any, containers: Sequence[Mapping[str, Any]]) -> None:
-    """Remove what an engine lists, several at a time: a test that fills a host may have left hundreds.
+    """Remove containers, several at a time: a test that fills a host may have left hundreds.
 
     Args:
         api: the engine's.
-        containers: as it lists them.
+        containers: as the engine lists them.
 
     Raises:
-        whatever an engine that does not answer raises; the others are not asked for then.
+        the SDK's errors if the engine does not answer; the remaining removals are then dropped.
     """
     from docker.errors import APIError
 
     def remove(container: Mapping[str, Any]) -> None:
-        with contextlib.suppress(APIError):  # gone meanwhile
+        with contextlib.suppress(APIError):  # already gone
             api.remove_container(container["Id"], force=True, v=True)
 
     pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="engine-end")
@@ -379,9 +378,9 @@ def _remove_all(api: Any, containers: Sequence[Mapping[str, Any]]) -> None:
         pool.shutdown(cancel_futures=True)
 
 
-# The engine of another machine: its socket, brought here by SSH. Nothing of Docker's is needed here.
+# The engine of another machine: its socket is forwarded here by SSH, so that no Docker is needed here.
 
-#: What the machine's own environment names, the system's, and the user's own (rootless).
+#: The sockets there: the one in DOCKER_HOST, else the system's and the user's own (rootless).
 _FIND_THERE = """
 own=${XDG_RUNTIME_DIR:-/run/user/$(id -u)}/docker.sock
 case ${DOCKER_HOST:-} in
@@ -396,18 +395,18 @@ echo "none $*"
 
 
 def connect_there(machine: RemoteMachine, run: Run) -> Engine:
-    """The engine that answers there; what dead runs left in it is removed. None is started there.
+    """Connect to the existing engine there and remove what dead runs left in it. None is started there.
 
     Raises:
-        Unavailable: there is none, or the user may not use it; says what mends it.
-        CannotConnect: there is one, and it does not answer; or the machine is gone.
+        Unavailable: there is none, or the user may not use it; with a remedy.
+        CannotConnect: it does not answer, or the machine is gone.
     """
     where = machine.address.where
     state, _, socket = machine.ssh.run(["sh", "-c", _FIND_THERE]).text.strip().partition(" ")
     if state == "named":
         raise Unavailable(
-            f"DOCKER_HOST on {where} names {socket}: only a Unix socket can be brought here",
-            remedy="name it unix://…, there",
+            f"DOCKER_HOST on {where} names {socket}: only a Unix socket can be forwarded",
+            remedy="set it to unix://…, there",
             target="container",
         )
     if state == "none":

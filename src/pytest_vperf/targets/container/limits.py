@@ -1,9 +1,7 @@
-"""The limits of a container: the engine's arguments, and what the container's control groups really have.
+"""The limits of a container, as the engine's arguments and as read back from its control groups, and its usage.
 
-An OCI runtime may be told to leave control groups alone, and then the engine still answers with the limits
-it was asked for, and with the whole machine's figures for the container's usage.
-
-What a container has used of the host: its control group's account, else its processes'.
+The engine's word is not enough: an OCI runtime may be configured to leave control groups alone, and then the engine
+still reports the requested limits, and the whole machine's usage as the container's.
 """
 
 from __future__ import annotations
@@ -25,12 +23,12 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.container.engine import Engine
 
 
-#: Processes and threads that a container may have at a time, unless a test names another number: twice what Podman
-#: gives (podman-run(1), "--pids-limit"), and more than the workloads here make. A fork bomb ends there.
+#: Default limit of a container's processes and threads: twice Podman's (podman-run(1), "--pids-limit"), and more than
+#: the workloads here start. It stops a fork bomb.
 PIDS = 4096
-#: What no container of ours is without. Its programs gain no privileges by set-user-ID bits or file capabilities
-#: (Linux documentation, userspace-api/no_new_privs). What its first process prints is kept in two files of 1 MiB, of
-#: which the last lines are read if it ends at once; "none" would lose them.
+#: Arguments for every container. Its programs gain no privileges by set-user-ID bits or file capabilities (Linux
+#: documentation, userspace-api/no_new_privs). The output of its first process is kept in two files of 1 MiB, and its
+#: last lines are quoted if it ends at once; the driver "none" would lose them.
 CONFINED: Mapping[str, Any] = {
     "security_opt": ["no-new-privileges"],
     "log_config": {"Type": "json-file", "Config": {"max-size": "1m", "max-file": "2"}},
@@ -39,14 +37,14 @@ CONFINED: Mapping[str, Any] = {
 
 
 def confined(limits: Limits) -> dict[str, Any]:
-    """The arguments of the SDK's ``create_host_config``: what every container is confined by, and its limits."""
+    """The arguments of the SDK's ``create_host_config``: those for every container, and the limits."""
     return {**CONFINED, **host_config(limits)}
 
 
 def host_config(limits: Limits) -> dict[str, object]:
-    """Of those arguments the limits that were asked for."""
+    """The requested limits as such arguments."""
     wanted: dict[str, object | None] = {
-        # Not "nano_cpus", of which the engine makes a quota that it rounds down: what is read back is ours.
+        # Not "nano_cpus", which the engine rounds down to a quota: what is read back has to equal ours.
         "cpu_period": None if limits.cpus is None else PERIOD,
         "cpu_quota": limits.quota,
         "cpuset_cpus": limits.cpuset,
@@ -66,29 +64,29 @@ def host_config(limits: Limits) -> dict[str, object]:
 
 
 def holds(pid: int, container: str, read: Read = text) -> bool:
-    """Whether a process is on the machine whose files are read, and in control groups of the container's own."""
+    """Whether a process is visible to ``read``, and in the container's own control groups."""
     return any(container in path for path in cgroups.paths_of(pid, read).values())
 
 
 def read_back(
     asked: Limits, pid: int, container: str, target: str, read: Read = text
 ) -> dict[str, str]:
-    """The limits that were asked for, as the system has them.
+    """The requested limits, as read back from the control groups.
 
     Args:
-        asked: what is looked up.
-        pid: the container's first process, as the engine numbers it.
+        asked: the requested limits.
+        pid: the container's first process, in the engine's PID namespace.
         container: the container's ID.
         target: its name, for messages.
-        read: reads the files of the engine's machine.
+        read: reads files on the engine's machine.
 
     Returns:
-        Setting → value as in the control group's file.
+        Setting → value, as in the control group's file.
 
     Raises:
-        Unavailable: the runtime does not put the container into control groups of its own, or the engine is that of
-            another machine, whose files cannot be read.
-        CannotStart: a file has something else than was asked for.
+        Unavailable: the runtime gives the container no control groups of its own, or the engine is on another
+            machine, whose files cannot be read.
+        CannotStart: a limit is not as requested.
     """
     if not asked:
         return {}
@@ -105,7 +103,7 @@ def read_back(
                 f"its runtime does not enforce it: process {pid} is in the control group {path or '/'!r}"
                 f" of {old}, not in the container's own"
                 if here
-                else "it cannot be read back: no process of the container is seen on this machine"
+                else "it cannot be read back: no process of the container is visible on this machine"
             )
             raise Unavailable(f"asked for {wanted}, but {why}", target=target)
         settings = asked.settings(controller, 1 if first else 2)
@@ -114,7 +112,7 @@ def read_back(
 
 
 def is_sandbox(pid: int, container: str, read: Read = text) -> bool:
-    """Whether a process, by its command line, is the sandbox that a runtime made for a container."""
+    """Whether a process is a container's sandbox, judging by its command line."""
     try:
         return container in read(Path(f"/proc/{pid}/cmdline"))
     except OSError:
@@ -122,23 +120,23 @@ def is_sandbox(pid: int, container: str, read: Read = text) -> bool:
 
 
 def usage(engine: Engine, container: str, pid: int, target: str) -> Usage:
-    """CPU time since the container was made, and the memory it has now.
+    """CPU time since the container was created, and the memory it has now.
 
     Args:
-        engine: the engine that has it.
+        engine: its engine.
         container: its ID.
-        pid: its first process, as the engine numbers it.
+        pid: its first process, in the engine's PID namespace.
         target: its name in messages.
 
     Raises:
         CannotConnect: the container or the engine is gone.
-        Unavailable: its account is kept by nobody, and the engine is on another machine.
+        Unavailable: it is in no control group, and the engine is on another machine.
     """
     if not holds(pid, container, engine.read) and is_sandbox(pid, container, engine.read):
         if engine.machine is not None:
             raise Unavailable(
-                f"its runtime puts it in no control group, and the processes of {engine.machine.address.where} are"
-                " not looked at from here",
+                f"its runtime puts it in no control group, and the processes of {engine.machine.address.where}"
+                " cannot be examined from here",
                 target=target,
             )
         return _of_processes(pid)
@@ -153,25 +151,25 @@ def _of_engine(engine: Engine, container: str, target: str) -> Usage:
         with answering(engine.url, target=target):
             try:
                 stats = api.stats(container, stream=False, one_shot=True)
-            except InvalidVersion:  # before API 1.41 an answer takes a second
+            except InvalidVersion:  # before API 1.41, which takes a second
                 stats = api.stats(container, stream=False)
     except APIError as error:
         raise CannotConnect(f"{target} is gone: {error.explanation}", target=target) from error
     try:
         cpu_time = stats["cpu_stats"]["cpu_usage"]["total_usage"] / 1e9
         memory = stats["memory_stats"]["usage"]
-    except KeyError:  # the engine answers with empty figures for a container that has ended
+    except KeyError:  # the engine omits the figures of a container that has ended
         raise CannotConnect(f"{target} has ended: it uses nothing now", target=target) from None
-    # File pages that the kernel can drop at once are not counted, as `docker stats` has it.
+    # Like `docker stats`, do not count file pages that the kernel can drop at once.
     details = stats["memory_stats"].get("stats", {})
     droppable = details.get("total_inactive_file", details.get("inactive_file", 0))
     return Usage(cpu_time=cpu_time, memory=max(0, memory - droppable))
 
 
 def _of_processes(pid: int) -> Usage:
-    """A sandbox outside of any control group: its processes one by one.
+    """The sum over the processes of a sandbox that is in no control group.
 
-    Memory is the proportional set size, in which a page that two of them share is counted once.
+    Memory is the proportional set size, which counts a shared page once.
     """
     import psutil
 

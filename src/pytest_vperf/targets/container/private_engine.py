@@ -1,9 +1,8 @@
-"""A Docker engine of our own, for a machine where none answers: started, stopped, and removed with the run.
+"""A private Docker engine, for a machine where none answers: started for the run, and stopped and removed with it.
 
-It shares nothing with an installed engine: its own containerd (an installed one may be running although
-its dockerd is not), its own folders, socket and control group; no bridge and no firewall rule. dockerd is
-in a network namespace of its own: in the host's it would switch forwarding on, and where it is told to make
-no bridge, it removes the ``docker0`` of another engine.
+It shares nothing with an installed engine: it has its own containerd (an installed one may run without its dockerd),
+folders, socket and control group; it makes no bridge and no firewall rule. dockerd gets its own network namespace: in
+the host's it would enable forwarding and, configured without a bridge, remove another engine's ``docker0``.
 """
 
 from __future__ import annotations
@@ -32,18 +31,18 @@ if TYPE_CHECKING:
 
     from pytest_vperf.machine.runs import Run
 
-#: The variable that marks the processes of one engine, beside the run's own mark.
+#: The variable that marks the processes of one engine, besides the run's mark.
 ENGINE_MARK = "VPERF_ENGINE"
 _OWN_NETWORK = ("unshare", "--net")
 _START_TIMEOUT = 60.0
 _STOP_TIMEOUT = 15.0
-#: Waits for the end of its input, which nobody writes to, with hardly any memory; runs the rest then.
+#: Waits for its input to close, using hardly any memory, then runs the command.
 _WAIT = """
 trap '' HUP INT TERM PIPE
 read -r word
 exec "$@"
 """
-#: More than once: a shim may be starting a process while it is looked at.
+#: Repeated, since a shim may start a process during a pass.
 _END = """
 import sys
 from pathlib import Path
@@ -57,7 +56,7 @@ class PrivateEngine:
     """The two daemons of an engine, its folder and its control group.
 
     Attributes:
-        url: where the engine listens.
+        url: the address that it listens on.
     """
 
     def __init__(self, run: Run) -> None:
@@ -69,11 +68,11 @@ class PrivateEngine:
 
     @classmethod
     def start(cls, run: Run) -> PrivateEngine:
-        """Start containerd and dockerd, and wait until dockerd's socket takes connections.
+        """Start containerd and dockerd, and wait until dockerd accepts connections.
 
         Raises:
             Unavailable: a program is missing.
-            CannotStart: a daemon ended, or was not ready in time; with the last lines of its log.
+            CannotStart: a daemon ended or was not ready in time; with the end of its log.
         """
         programs = {name: find_program(name) for name in ("dockerd", "containerd")}
         for name, path in programs.items():
@@ -96,7 +95,7 @@ class PrivateEngine:
             "version = 2\n"
             f"root = {json.dumps(str(folder / 'c'))}\n"
             f"state = {json.dumps(str(folder / 's'))}\n"
-            # Kubernetes' plugin wants a network configuration, and nobody here asks for it.
+            # The Kubernetes plugin needs a network configuration, and is not used.
             'disabled_plugins = ["io.containerd.grpc.v1.cri"]\n'
             f"[grpc]\naddress = {json.dumps(str(self._socket('containerd')))}\n"
         )
@@ -118,20 +117,20 @@ class PrivateEngine:
             "bridge": "none",
             "iptables": False,
             "ip6tables": False,
-            # Not systemd's: it would need a slice, and a machine with systemd.
+            # Not the systemd driver, which needs a slice, and a machine with systemd.
             "exec-opts": ["native.cgroupdriver=cgroupfs"],
             "cgroup-parent": f"/{self._run.cgroup}",
             "runtimes": runtimes.daemon_entries(folder),
         }
         if _major_version(dockerd) < 23:
-            # Else an older dockerd writes a key into /etc/docker; a newer one does not know the word.
+            # An older dockerd would otherwise write a key to /etc/docker; a newer one rejects the option.
             configuration["deprecated-key-path"] = str(folder / "key.json")
         return configuration
 
     def _watched(self) -> subprocess.Popen[bytes]:
-        """Start the process that ends the containers when this one dies by force.
+        """Start the process that ends the containers if this one is killed.
 
-        The kernel ends the daemons then; but a container's shim is meant to outlive them, and forks away from them.
+        The kernel then ends the daemons; but a container's shim is designed to outlive them, and detaches from them.
         """
         words = [sys.executable, "-c", _END, str(self._folder), self._run.cgroup]
         return subprocess.Popen(
@@ -144,9 +143,9 @@ class PrivateEngine:
         )
 
     def _launch(self, name: str, argv: Sequence[str], inside: Sequence[str] = ()) -> None:
-        """Start a daemon, inside of namespaces that a command makes, and wait until its socket takes connections."""
+        """Start a daemon, with ``inside`` as a prefix to its command, and wait until it accepts connections."""
         log = self._folder / f"{name}.log"
-        # TMPDIR stays as it is: gVisor's sandbox, which is nobody, must be able to enter it.
+        # TMPDIR is unchanged: gVisor's sandbox, which runs as nobody, must be able to enter it.
         environment = {**self._run.environment, ENGINE_MARK: str(self._folder)}
         environment.pop("NOTIFY_SOCKET", None)
         with log.open("wb") as stream:
@@ -158,7 +157,7 @@ class PrivateEngine:
                 stderr=subprocess.STDOUT,
                 env=environment,
                 cwd=self._folder,
-                # A Ctrl-C at the terminal is for us; we stop the engine ourselves, in order.
+                # Ctrl-C at the terminal must not reach it: we stop the engine ourselves, in order.
                 start_new_session=True,
             )
         self._daemons.append(daemon)
@@ -167,12 +166,12 @@ class PrivateEngine:
             if daemon.poll() is not None:
                 raise CannotStart(
                     f"the private Docker engine did not start: {argv[0]} ended with status"
-                    f" {daemon.returncode}; its last words:\n{last_lines(log)}"
+                    f" {daemon.returncode}; the end of its output:\n{last_lines(log)}"
                 )
             if time.monotonic() > deadline:
                 raise CannotStart(
                     f"the private Docker engine was not ready within {_START_TIMEOUT:g} s;"
-                    f" the last words of {argv[0]}:\n{last_lines(log)}"
+                    f" the end of the output of {argv[0]}:\n{last_lines(log)}"
                 )
             time.sleep(0.01)
 
@@ -182,10 +181,10 @@ class PrivateEngine:
         return any(daemon.poll() is not None for daemon in self._daemons)
 
     def stop(self) -> None:
-        """Stop both daemons, end what outlives them, and remove what they made. Safe to repeat.
+        """Stop both daemons, end processes that outlive them, and remove their files. Safe to repeat.
 
         Raises:
-            TargetError: something could not be removed; it says what.
+            TargetError: something could not be removed; says what.
         """
         while self._daemons:
             daemon = self._daemons.pop()
@@ -202,7 +201,7 @@ class PrivateEngine:
             self._guardian = None
         if not self._folder.exists():
             return
-        # A container's shim is meant to outlive its daemons, and does so after a start that failed.
+        # A container's shim is designed to outlive its daemons, and does after a failed start.
         end_processes(self._folder, self._run.cgroup)
         problems = [mounts.unmount(point) for point in mounts.below(self._folder)]
         problems += [cgroups.remove(group) for group in cgroups.named(self._run.cgroup)]
@@ -217,11 +216,11 @@ class PrivateEngine:
 
 
 def end_processes(folder: Path, cgroup: str) -> None:
-    """End what belongs to an engine.
+    """End all processes of an engine.
 
     Args:
         folder: the engine's.
-        cgroup: the name of the control group that its containers are in.
+        cgroup: the name of its containers' parent control group.
     """
     end(owned_by(ENGINE_MARK, folder, cgroup))
 

@@ -1,4 +1,4 @@
-"""The OCI runtimes that are known by name, and how an engine of ours is told of them."""
+"""The OCI runtimes supported by name, and their entries in the private engine's configuration."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-#: The arguments each runtime needs in an engine of ours. gVisor's own network stack wants an interface to
-#: take over and refuses to start without one; our engine has no network, so it is told not to look.
+#: The arguments that each runtime needs in the private engine. gVisor's own network stack refuses to start without an
+#: interface to take over, and that engine has no network.
 ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "runc": (),
     "runsc": ("--network=none",),
@@ -21,13 +21,12 @@ ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "youki": (),
     "kata-runtime": (),
 }
-#: How runtimes are started for containers that find a link in their namespace, where that is another way. gVisor
-#: refuses to take over the links of the host's own namespace, and older releases tell it by a file that older kernels
-#: (6.6) have in no other, and newer ones (6.11) in every one: with those they never start with a network
-#: (https://github.com/google/gvisor/issues/10704; runsc/sandbox/network.go, isRootNS). The file is hidden, from the
-#: one command that looks, within mounts of its own. With all of /proc/sys, because what is below its "net" is another
-#: folder in each namespace; gVisor asks for one file more, which is given. The namespace is not the host's: it is a
-#: container's.
+#: Wrappers for runtimes that need one when their container's namespace already has a link. gVisor refuses to take
+#: over links of the host's namespace. Older releases recognise it by a file that older kernels (6.6) have in the
+#: host's namespace alone, but newer ones (6.11) in all: with those they never start with a network
+#: (https://github.com/google/gvisor/issues/10704; runsc/sandbox/network.go, isRootNS). The namespace here is always a
+#: container's, so the file is hidden from the one command that checks, in a private mount namespace. All of /proc/sys
+#: is hidden, because "net" in it differs by namespace; the one other file there that gVisor reads is provided.
 NETWORKED: Mapping[str, str] = {
     "runsc": """#!/bin/sh
 hidden='
@@ -40,7 +39,7 @@ done
 exec {path} "$@"
 """
 }
-#: The distribution's package of each, where there is one.
+#: The distribution's package of each runtime, if any.
 PACKAGES: Mapping[str, str] = {"runc": "runc", "runsc": "runsc", "crun": "crun"}
 #: Runtimes whose containers share the host's kernel and its view of their files.
 SHARES_FILES = frozenset({"runc", "crun", "youki"})
@@ -52,10 +51,10 @@ def installed() -> dict[str, str]:
 
 
 def daemon_entries(folder: Path) -> dict[str, dict[str, Any]]:
-    """The entry ``runtimes`` of a daemon's configuration; ``runc`` is built in and may not be in it.
+    """The entry ``runtimes`` of a daemon's configuration; ``runc`` is built in and must not be listed.
 
     Args:
-        folder: the daemon's; scripts that start a runtime are written there.
+        folder: the daemon's; wrapper scripts are written there.
     """
     found = {name: path for name, path in installed().items() if name != "runc"}
     entries = {
@@ -71,7 +70,7 @@ def daemon_entries(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def networked(name: str, known: Iterable[str]) -> str:
-    """The engine's name of a runtime for a container with a link; an engine of others has it under its own."""
+    """The engine's name of a runtime for a container with a link: the wrapper's, if the engine has one."""
     return _networked(name) if _networked(name) in known else name
 
 
@@ -80,12 +79,12 @@ def _networked(name: str) -> str:
 
 
 def remedy(name: str) -> str:
-    """The command that installs a runtime; empty where no package of the distribution has it."""
+    """The command that installs a runtime; empty if it is not packaged."""
     return f"apt-get install {PACKAGES[name]}" if name in PACKAGES else ""
 
 
 def version(path: str) -> str:
-    """The first line of what a runtime says of its version; empty where it says nothing."""
+    """The first line of a runtime's ``--version``; empty if it fails."""
     program = find_program(path)
     if program is None:
         return ""
@@ -99,5 +98,5 @@ def version(path: str) -> str:
 
 
 def first_line(said: str) -> str:
-    """Of what a runtime said of its version; empty where it said nothing."""
+    """The first line of a runtime's ``--version`` output; empty if it printed nothing."""
     return said.strip().splitlines()[0] if said.strip() else ""

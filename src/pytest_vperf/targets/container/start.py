@@ -1,14 +1,11 @@
-"""A container's start by the clock, and whether it stays; and taking one away.
+"""Starting a container and timing it, removing one, and attaching one to the run's own network.
 
-The clock runs from before the engine is asked to make the container until it has answered that the container's
-process runs.
+A start is timed from just before the request to create the container until the engine reports that its process runs.
 
-How a container comes to the run's own network, although its engine has none to offer.
-
-A runtime whose containers share the host's kernel starts them without an interface, and a link is put into their
-namespace once they run. gVisor's own network stack takes over what interfaces its namespace has *when it starts*, and
-cannot get one later: so a small container of ``runc`` is started before it and given the link, and gVisor's container
-joins the namespace of that one. It holds the namespace and does nothing else; it goes with the container.
+The engine knows nothing of that network. Containers that share the host's kernel are started without an interface,
+and get a link once they run. gVisor's own network stack only takes over the interfaces that its namespace has *when
+it starts*: so a ``runc`` container is started first and given the link, and gVisor's container joins its namespace.
+That first container only holds the namespace, and is removed along with the other one.
 """
 
 from __future__ import annotations
@@ -44,27 +41,27 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.network.switch import Switch
 
 
-# Seconds after the clock was stopped in which a process that ends has "ended at once". An engine notices
-# the end of a process in a sandbox a little after its start has returned.
+# Seconds after the start in which a process that ends has "ended at once". An engine notices the end of a process in
+# a sandbox a little after the start has returned.
 _SETTLED = 0.05
 
 
 def timed_start(
     engine: Engine, request: Mapping[str, Any], name: str, target: str
 ) -> tuple[str, Quantity]:
-    """Make a container and start its process; nothing else happens between the clock's readings.
+    """Create a container and start its process; nothing else is timed.
 
     Args:
         engine: runs it.
-        request: for the engine; ready.
-        name: of the container, by which it is removed where its ID did not arrive.
+        request: for the engine, complete.
+        name: the container's, to remove it by if its ID did not arrive.
         target: for messages.
 
     Returns:
-        Its ID, and the time in ms with the engine's two requests as parts.
+        Its ID, and the time in ms, broken down by the engine's two requests.
 
     Raises:
-        CannotStart: the runtime refused; with its words. Nothing is left of the container.
+        CannotStart: the runtime refused; with its message. Nothing is left of the container.
     """
     from docker.errors import APIError
 
@@ -87,10 +84,10 @@ def timed_start(
 
 
 def running(engine: Engine, identity: str, target: str) -> dict[str, Any]:
-    """What the engine says of a container that has started, a moment later.
+    """The engine's description of a container, a moment after its start.
 
     Raises:
-        CannotStart: it has ended; with its status and what it printed.
+        CannotStart: it has ended; with its status and the end of its output.
     """
     api: Any = engine.client.api
     deadline = time.monotonic() + _SETTLED
@@ -109,12 +106,12 @@ def running(engine: Engine, identity: str, target: str) -> dict[str, Any]:
 
 
 def words(error: Any) -> str:
-    """The runtime's own words in an engine's answer."""
+    """The runtime's message in an engine's error."""
     return str(error.explanation or error).strip().removesuffix(": unknown")
 
 
 def discard(engine: Engine, container: str) -> None:
-    """Remove a container by ID or name; quiet if it, or the engine, is gone."""
+    """Remove a container by ID or name; no error if it or the engine is gone."""
     from docker.errors import APIError
 
     api: Any = engine.client.api
@@ -123,18 +120,18 @@ def discard(engine: Engine, container: str) -> None:
 
 
 _numbers = itertools.count(1)
-_HOLDS = "the namespace is held by a container of runc, because {runtime} wants its link before it starts"
+_HOLDS = "the namespace is held by a container of runc, because {runtime} needs its link before it starts"
 
 
 @dataclass(frozen=True)
 class Attachment:
-    """What a container is started with.
+    """How a container is attached to its network.
 
     Attributes:
         mode: the engine's ``network_mode``.
         runtime: the engine's name of the runtime.
-        switch: where the container is to be plugged in once it runs; ``None`` where nothing is left to do.
-        link: the link, where it is there before the container.
+        switch: to plug the container into once it runs; ``None`` if nothing is left to do.
+        link: the link, if it was made before the container.
         holder: the ID of the container that holds the namespace; empty without one.
     """
 
@@ -145,21 +142,21 @@ class Attachment:
     holder: str = ""
 
     def complete(self, identity: str, pid: int) -> SwitchLink | None:
-        """The container runs: plug it in, if that is still to be done.
+        """Plug the running container in, if that is still to be done, and return its link.
 
         Args:
             identity: the container's ID.
             pid: its first process.
 
         Raises:
-            Unavailable: its namespace cannot be seen from here.
+            Unavailable: its namespace is not accessible from here.
         """
         if self.switch is None:
             return self.link
         return self.switch.join(namespace_of(identity, pid))
 
     def abandon(self, engine: Engine) -> None:
-        """The container did not start: take away what was made for it."""
+        """Remove what was made for a container that did not start."""
         if self.link is not None:
             self.link.close()
         if self.holder:
@@ -169,24 +166,24 @@ class Attachment:
 def attach(
     network: str | Switch, runtime: str, engine: Engine, image: str, run: Run, target: str
 ) -> Attachment:
-    """Prepare a container's network, outside the clock.
+    """Prepare a container's network before its start is timed.
 
     Args:
         network: the engine's network by name; or the run's own switch.
         runtime: the OCI runtime.
         engine: will run the container.
-        image: of the container.
+        image: the container's.
         run: owns what is started.
         target: the container's name, for messages.
 
     Raises:
-        Unavailable: the engine's containers cannot be plugged in from here, or cannot have the host's network.
-        CannotStart: the container that is to hold the namespace did not start; with runc's words.
+        Unavailable: the engine's containers cannot be plugged in from here, or cannot use the host's network.
+        CannotStart: the container that holds the namespace did not start; with runc's message.
     """
     if network == "host" and engine.private:
-        # It would be the daemon's own namespace, with nothing in it.
+        # It would be the daemon's own namespace, which is empty.
         raise Unavailable(
-            "the Docker engine that is private to the run is apart from the host's network",
+            "the run's private Docker engine is separate from the host's network",
             remedy='start the Docker engine of this machine, or leave out network="host"',
             target=target,
         )
@@ -222,16 +219,17 @@ def _start_holder(engine: Engine, image: str, run: Run, target: str) -> str:
 
 
 def namespace_of(identity: str, pid: int) -> Path:
-    """The file of a container's network namespace.
+    """The path of a container's network namespace.
 
     Raises:
-        Unavailable: the engine is on another machine, or in other PIDs' namespaces: this process is not its.
+        Unavailable: the engine is on another machine or in another PID namespace, so that ``pid`` is not its process
+            here.
     """
     path = Path(f"/proc/{pid}/ns/net")
     groups: Sequence[str] = list(paths_of(pid).values())
     if not any(identity in group for group in groups):
         raise Unavailable(
-            "the container's process is not one of this machine, so no link can be put into its namespace",
+            "the container's process is not visible on this machine, so no link can be put into its namespace",
             remedy="use an engine of this machine, without user namespaces",
         )
     if os.geteuid() != 0:

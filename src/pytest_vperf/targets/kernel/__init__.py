@@ -1,1 +1,1 @@
-"""Linux kernels that machines are started with: their files, their modules, and their first root."""
+"""Linux kernels for machines: their files, their modules, and an initramfs."""

@@ -1,9 +1,4 @@
-"""The kernel of a machine: a file of the user's, or one of the distribution's, unpacked, not installed.
-
-Lines on a console by which the host dates what a machine does.
-
-The kernel modules that a pod needs, with what they need, in an order they can be loaded in.
-"""
+"""The kernel of a machine, given by the user or unpacked from a package of the distribution, and its modules."""
 
 from __future__ import annotations
 
@@ -21,40 +16,40 @@ from pytest_vperf.machine.preflight import find_program
 from pytest_vperf.targets.base import CannotStart, Unavailable
 from pytest_vperf.targets.image import apt
 
-#: What the kernel's setup code prints first (arch/x86/boot/main.c) under "debug" and "earlyprintk".
+#: The kernel's first line, from its setup code (arch/x86/boot/main.c) with "debug" and "earlyprintk".
 KERNEL_LINE = b"early console in setup code"
-#: What the first process of a machine with a root disk prints first (first_root/init.c).
+#: The first line of our init in a machine with a root disk (first_root/init.c).
 INIT_LINE = b"vperf-init: up"
 
 
-#: The port to the agent, the disk with the image, and the two file systems the container's root is made of.
+#: Drivers for the agent's port and the image's disk, and the two file systems of the container's root.
 MODULES_NEEDED = ("virtio_pci", "virtio_console", "virtio_blk", "squashfs", "overlay")
 
-#: The same on Xen, where the console carries the agent's frames.
+#: The same for Xen, where the console carries the agent's frames.
 MODULES_NEEDED_ON_XEN = ("xen_blkfront", "squashfs", "overlay")
 
-#: What a machine with a network card needs besides.
+#: Further modules for a machine with a network card.
 NETWORK_MODULES = ("virtio_net",)
 
 
 def collect_modules(
     folder: Path, needed: tuple[str, ...] = MODULES_NEEDED, *, useful: tuple[str, ...] = ()
 ) -> list[tuple[str, bytes]]:
-    """The modules of one kernel, each after everything it depends on, without those built in.
+    """The modules of one kernel, each after its dependencies, without those built in.
 
-    Dependencies are read from the modules themselves (``.modinfo``), because ``modules.dep`` is made when a
-    kernel is installed, and this one is not.
+    Dependencies are read from the modules themselves (``.modinfo``), because ``modules.dep`` only exists for
+    installed kernels.
 
     Args:
         folder: ``lib/modules/RELEASE``.
         needed: module names.
-        useful: likewise, those that a kernel may have, or do without; they come first.
+        useful: names of modules that a kernel may lack; they come first.
 
     Returns:
         (file name, uncompressed content) in loading order.
 
     Raises:
-        CannotStart: a module is neither there nor built in.
+        CannotStart: a needed module is neither found nor built in.
     """
     files = {_name(path): path for path in folder.rglob("*.ko*")}
     built_in = _built_in(folder)
@@ -109,11 +104,11 @@ def _uncompressed(path: Path) -> bytes:
 
 
 def _without_signature(content: bytes) -> bytes:
-    """The module less its signature: checking ten RSA signatures is a tenth of an emulated start.
+    """The module without its signature: checking ten RSA signatures takes a tenth of an emulated start.
 
-    The signature protects a kernel from modules of strangers; this kernel gets its own modules from the file
-    that it came from itself. The trailer ends with a magic string, before it the length of the signature
-    (Linux, include/linux/module_signature.h: 12 bytes, the last four the length, big-endian).
+    Signatures protect a kernel from foreign modules; these come from the same source as the kernel. The file ends
+    with a magic string, preceded by the signature's 12-byte descriptor, whose last four bytes are its length,
+    big-endian (Linux, include/linux/module_signature.h).
     """
     magic = b"~Module signature appended~\n"
     if not content.endswith(magic):
@@ -123,20 +118,20 @@ def _without_signature(content: bytes) -> bytes:
     return body[: -12 - length]
 
 
-#: The kernel meant for virtual machines, by distribution: first what Debian, then what Ubuntu calls it.
+#: Meta packages of the kernels for virtual machines: Debian's, then Ubuntu's.
 PACKAGES = ("linux-image-cloud-amd64", "linux-image-virtual")
-#: The kernel for any machine, with every driver: what a Xen host needs, and one that runs machines itself.
+#: Those of the kernels with all drivers, as a Xen host and a host of machines need.
 GENERIC_PACKAGES = ("linux-image-amd64", "linux-image-generic")
 
 
 @dataclass(frozen=True)
 class GuestKernel:
-    """A kernel that a machine can start with.
+    """A kernel to start machines with.
 
     Attributes:
         image: the compressed kernel (bzImage).
-        release: what ``uname -r`` will say, read from the image.
-        modules: the folder of its modules; ``None``: everything needed must be built in.
+        release: as ``uname -r`` will report it, read from the image.
+        modules: the folder of its modules; ``None`` if all that is needed has to be built in.
         sha256: of the image.
     """
 
@@ -147,10 +142,10 @@ class GuestKernel:
 
 
 def from_file(path: Path) -> GuestKernel:
-    """A kernel file named by the user; its modules are looked for beside it and in ``/lib/modules``.
+    """A kernel file; its modules are looked for near it and in ``/lib/modules``.
 
     Raises:
-        CannotStart: the file cannot be read or is no x86 Linux kernel.
+        CannotStart: the file cannot be read, or is not a Linux kernel for x86.
     """
     try:
         release = read_release(path)
@@ -169,8 +164,8 @@ def from_file(path: Path) -> GuestKernel:
 def read_release(path: Path) -> str:
     """The release string in the header of a bzImage.
 
-    Source: Linux kernel documentation, arch/x86/boot: boot_flag at 0x1fe, "HdrS" at 0x202, and at 0x20e the
-    offset of the version string, less 0x200.
+    Source: Linux kernel documentation, arch/x86/boot: boot_flag at 0x1fe, "HdrS" at 0x202, and at 0x20e the offset of
+    the version string minus 0x200.
 
     Raises:
         OSError: the file cannot be read.
@@ -190,15 +185,15 @@ def read_release(path: Path) -> str:
 
 
 def distribution_kernel(packages: tuple[str, ...] = PACKAGES) -> GuestKernel:
-    """The newest such kernel that apt knows, downloaded once and unpacked into the cache.
+    """The newest kernel that apt knows for these packages, downloaded once and unpacked into the cache.
 
-    Where apt cannot be asked or the download fails, the newest one in the cache serves.
+    If apt or the download fails, the newest one in the cache is used.
 
     Args:
-        packages: the meta packages that name it, by distribution.
+        packages: the meta packages, by distribution.
 
     Raises:
-        Unavailable: none can be had.
+        Unavailable: none is available.
     """
     reasons: list[str] = []
     for package in packages:
@@ -210,7 +205,7 @@ def distribution_kernel(packages: tuple[str, ...] = PACKAGES) -> GuestKernel:
             return _in_folder(_unpacked(*concrete))
         except (CannotStart, Unavailable) as error:
             reasons.append(str(error))
-    # Debian's kernels for virtual machines are named "cloud", Ubuntu's are its generic ones.
+    # Debian's kernels for virtual machines are named "cloud"; Ubuntu's are the generic ones.
     small = packages == PACKAGES
     cached = sorted(
         (
@@ -233,7 +228,7 @@ def _in_folder(folder: Path) -> GuestKernel:
 
 
 def _concrete_package(package: str) -> tuple[str, str] | None:
-    """The image package that a meta package stands for, and its version; ``None`` where apt has none."""
+    """The image package that a meta package depends on, and its version; ``None`` if apt has none."""
     depends = _apt("apt-cache", "depends", "--important", package)
     names = re.findall(r"Depends: (linux-image-\d\S*)", depends)
     if not names:
@@ -254,7 +249,7 @@ def _apt(*argv: str) -> str:
 
 def _unpacked(package: str, version: str) -> Path:
     def build(folder: Path) -> None:
-        # Ubuntu keeps the modules in a package of their own.
+        # Ubuntu has the modules in a separate package.
         extra = package.replace("linux-image-", "linux-modules-", 1)
         packages = [f"{package}={version}"]
         if extra != package and f"Package: {extra}" in _apt("apt-cache", "show", extra):

@@ -1,11 +1,9 @@
-"""The first root of a machine that has its root on a disk: drivers, and an init that mounts it and hands over.
+"""The initramfs of a machine that has its root on a disk: drivers, and an init that mounts it and hands over.
 
-Guests, domUs and the hosts of the lab start with it. A distribution's own initramfs would do, but it is made
-for a machine that nobody knows, takes seconds to unpack when emulated, and is made by programs that need root.
+Guests, domUs and the lab's hosts start with it. A distribution's initramfs would do, but it is built for any machine,
+takes seconds to unpack in emulation, and the programs that build it need root. The archive is cpio in "newc" format.
 
-A writer for the archive that Linux unpacks as its first root: cpio, "newc" format.
-
-Format: Linux kernel documentation, driver-api/early-userspace/buffer-format.
+Its format: Linux kernel documentation, driver-api/early-userspace/buffer-format.
 """
 
 from __future__ import annotations
@@ -27,12 +25,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class Archive:
-    """Files in the order they were added, all owned by root and dated 0, so that equal input gives equal bytes."""
+    """A cpio archive; all files are owned by root and dated 0, so that equal input gives equal bytes."""
 
     _blocks: list[bytes] = field(default_factory=list)
 
     def folder(self, name: str) -> None:
-        """Add a folder; its parents must have been added before."""
+        """Add a folder; its parents must be added first."""
         self._add(name, stat.S_IFDIR | 0o755)
 
     def file(self, name: str, content: bytes, mode: int = 0o644) -> None:
@@ -76,14 +74,14 @@ def _padded(data: bytes) -> bytes:
     return data + b"\0" * (-len(data) % 4)
 
 
-#: The name of the layout; it changes with what is in the archive, and where.
+#: The version of the archive's layout, for cache keys; to be changed with the layout.
 _LAYOUT = "first root 1"
 _FLAGS = ("-Os", "-std=gnu11", "-Wall", "-Wextra")
-#: What ext4 asks the running kernel for by another name (checksums), so that no dependency tells of it.
+#: Requested by ext4 under another name at run time (for checksums), so that it is not among its dependencies.
 _ASKED_FOR = ("crc32c_generic",)
 #: The file system of a root disk.
 FILE_SYSTEM = ("ext4",)
-#: Disk, card, and serial port of a machine that QEMU runs; and what ``systemd`` and ``udev`` would load later.
+#: Disk, card, and serial port of a QEMU machine; and what ``systemd`` and ``udev`` would load later.
 VIRTIO = (
     *("virtio_pci", "virtio_blk", "virtio_net", "virtio_console", "virtio_rng"),
     *FILE_SYSTEM,
@@ -93,7 +91,7 @@ XEN = ("xen_blkfront", "xen_netfront", *FILE_SYSTEM)
 
 
 def parts(drivers: tuple[str, ...]) -> list[str | bytes]:
-    """What of ours an initramfs is made of, the kernel's part apart: for the key of something that has one in it.
+    """What an initramfs depends on, apart from the kernel: for the cache key of anything that contains one.
 
     Args:
         drivers: as for `build_root_initramfs`.
@@ -102,14 +100,14 @@ def parts(drivers: tuple[str, ...]) -> list[str | bytes]:
 
 
 def build_root_initramfs(kernel: GuestKernel, drivers: tuple[str, ...]) -> Path:
-    """An initramfs for one kernel and kind of machine, not compressed.
+    """Build an uncompressed initramfs for one kernel and kind of machine.
 
     Its init understands ``root=DEVICE`` (default ``/dev/vda``), ``rootfstype=``, ``ro`` and ``init=`` (default
     ``/sbin/init``) on the kernel's command line.
 
     Args:
         kernel: the kernel.
-        drivers: names of modules that are loaded, with what they need, in this order.
+        drivers: names of the modules to load, in this order, each after its dependencies.
 
     Raises:
         CannotStart: a module is missing, or init does not compile.
@@ -123,7 +121,7 @@ def build_root_initramfs(kernel: GuestKernel, drivers: tuple[str, ...]) -> Path:
     )
     archive = Archive()
     archive.folder("dev")
-    # The kernel opens it as the first process's standard streams, before /dev is mounted.
+    # The kernel opens it for the first process's standard streams, before /dev is mounted.
     archive.device("dev/console", 5, 1)
     archive.file("init", init, 0o755)
     archive.folder("modules")

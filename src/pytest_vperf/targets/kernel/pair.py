@@ -1,9 +1,9 @@
 """Two kernels for the same kind of machine: the one in question, and the one it is compared with.
 
-What a machine is like does not depend on its kernel alone. Where the kernel puts itself and its data at a start is
-drawn anew each time (KASLR; which pages of the host it gets), and stays as it is until the next start: two machines
-with the *same* kernel can differ by that for as long as they run, however often they are sampled. So a comparison
-is of many starts: `Kernels.running` gives machines that are ended, and started again, after some samples.
+A machine's performance does not depend on its kernel alone. The placement of the kernel and its data in memory is
+random at each start (KASLR; which pages of the host it gets) and fixed until the next: two machines with the *same*
+kernel can differ for as long as they run, however often they are sampled. So a comparison needs many starts:
+`Kernels.running` gives machines that are restarted after some samples.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
     from pytest_vperf.targets.base import Facts, Started, Target
 
-#: Samples that a machine gives before another one takes its place.
+#: Samples per machine before it is replaced.
 SAMPLES = 4
 
 
 class Starter(Protocol):
-    """Starts machines of one kind with one kernel; a scope owns them, so that a sample ends what it started."""
+    """Starts machines of one kind with one kernel; owned by a scope, they end with the sample that started them."""
 
     @property
     def start(self) -> Callable[..., Any]:
-        """Starts one and waits until it can be used."""
+        """Start one and wait until it is ready."""
         ...
 
 
 class NotNamed:
-    """Starts nothing, since nobody said which kernel is in question.
+    """A starter that only raises `Unavailable`, because no kernel to compare was named.
 
     Args:
         kind: of machine, e.g. ``pod.tcg``.
@@ -44,14 +44,14 @@ class NotNamed:
         self._kind = kind
 
     def start(self, **_: Any) -> NoReturn:
-        """Say what is missing.
+        """Raise an error with the missing option.
 
         Raises:
             Unavailable: always.
         """
         raise Unavailable(
-            "no kernel was named that could be compared with another one",
-            remedy="--vperf-kernel=FILE, and --baseline-kernel=FILE if not with the one that machines boot anyway",
+            "no kernel to compare was named",
+            remedy="--vperf-kernel=FILE, and --baseline-kernel=FILE unless it is compared with the default kernel",
             target=self._kind.replace(".", " "),
         )
 
@@ -61,7 +61,7 @@ class Kernels:
 
     Args:
         kind: as in the names of claims: ``pod.tcg``.
-        new: makes what starts machines with the kernel in question, for a scope that owns them.
+        new: returns a starter of machines with the kernel in question, owned by a given scope.
         baseline: the same with the kernel that it is compared with.
         scope: the test's.
 
@@ -87,8 +87,8 @@ class Kernels:
         """A machine with each kernel, the new one's first, for samples that need no fresh start each.
 
         Args:
-            samples: how many each machine gives before another one takes its place.
-            options: of `Starter.start`.
+            samples: how many each machine gives before it is replaced.
+            options: for `Starter.start`.
         """
         new, baseline = self._makers
         return (
@@ -98,9 +98,9 @@ class Kernels:
 
 
 class Running:
-    """A machine that is there for each sample: ``machine()``; another one now and then, with the same kernel.
+    """Call it in each sample for a machine, which is replaced now and then by another with the same kernel.
 
-    The sample it was asked for is not timed meanwhile: tools time themselves.
+    A replacement does not distort the sample it falls into: tools time themselves.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Running:
     ) -> None:
         if samples < 1:
             raise ValueError(f"samples is {samples}, not a whole number of at least 1")
-        # What a sample starts through the test's scope ends with it; these machines stay for some.
+        # Targets of the test's scope end with the sample; these machines stay for several.
         self._own = Scope()
         self._starter = maker(self._own)
         self._scope = scope
@@ -127,7 +127,7 @@ class Running:
 
         Raises:
             Unavailable: such a machine is unavailable here.
-            CannotStart: it does not start; so it is where the kernel in question does not boot.
+            CannotStart: it does not start, e.g. because the kernel in question does not boot.
         """
         if not self._left:
             self.close()
@@ -138,14 +138,14 @@ class Running:
         return self._machine
 
     def close(self) -> None:
-        """End the machine; the next sample gets another one."""
+        """End the machine; the next sample gets a new one."""
         self._machine, self._left = None, 0
         self._own.close_since()
 
 
 @dataclass(frozen=True, eq=False)
 class _Lent:
-    """A machine as one sample has it: its facts are the sample's, and it goes on when the sample is over."""
+    """A machine lent to one sample: its facts are recorded with the sample, and it outlives the sample."""
 
     machine: Any
 
@@ -154,20 +154,20 @@ class _Lent:
         return facts
 
     def close(self) -> None:
-        """It stays for the next sample."""
+        """Do nothing: the machine stays for the next sample."""
 
 
 def kernel_phase(machine: Started) -> Quantity:
-    """How long the kernel took of a machine's start: from its first word until the first program of its root runs.
+    """The kernel's share of a machine's start: from its first output until the first program of its root runs.
 
     Raises:
-        Unavailable: this kernel says nothing at its start, so that nobody knows when it began.
+        Unavailable: this kernel prints nothing when it starts, so that the moment is unknown.
     """
     time = machine.startup_time
     found = dict(time.breakdown).get("kernel")
     if found is None:
         raise Unavailable(
-            f"the kernel of {machine.name} says nothing at its start, so that its share of it is not known",
+            f"the kernel of {machine.name} prints nothing when it starts, so its share of the start is unknown",
             remedy="a kernel with CONFIG_SERIAL_8250_CONSOLE",
             target=machine.name,
         )

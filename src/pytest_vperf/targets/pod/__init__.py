@@ -1,1 +1,1 @@
-"""Pods: a container image inside its own small virtual machine. Start with `pods`; the clock is in `boot`."""
+"""Pods: container images in small virtual machines of their own. Start reading at `pods`; `boot` times the start."""

@@ -1,4 +1,4 @@
-"""Everything a pod's start needs that is made before the clock runs: kernel, initramfs, disk, firmware, QEMU."""
+"""All that a pod's start needs and that is prepared before it is timed: kernel, initramfs, disk, firmware, QEMU."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Assets:
     """The files a pod is started from.
 
     Attributes:
-        qemu: path of the QEMU program, where pods are started.
-        qemu_version: as it prints it.
+        qemu: path of the QEMU program on the machine of the pods.
+        qemu_version: as QEMU prints it.
         kernel: the guest kernel.
         initramfs: with the agent and that kernel's modules.
         disk: the container image as a disk.
-        rootfs: what the disk was made of; the container target runs the same.
+        rootfs: the image that the disk was made from; containers run the same one.
         place: the machine that pods are started on.
     """
 
@@ -57,7 +57,7 @@ class Assets:
         card: Card | None = None,
         replaceable: bool = False,
     ) -> MachineConfig:
-        """The machine for one pod.
+        """The configuration of one pod's machine.
 
         Raises:
             CannotStart: there is no firmware of that name.
@@ -87,7 +87,7 @@ class Assets:
         )
 
     def details(self, config: MachineConfig, firmware: str) -> dict[str, str]:
-        """What is recorded about a pod of this machine."""
+        """The facts recorded about a pod with this machine."""
         return {
             "accelerator": config.accelerator,
             "machine_type": config.machine,
@@ -109,7 +109,7 @@ class Assets:
 
 
 def prepare(rootfs: Rootfs, guest_kernel: Path | None = None, place: Place = HERE) -> Assets:
-    """Build or find everything. Takes seconds the first time, and nothing is measured meanwhile.
+    """Build or find all assets. Takes seconds the first time; not called while measuring.
 
     Args:
         rootfs: the pods' image.
@@ -118,7 +118,7 @@ def prepare(rootfs: Rootfs, guest_kernel: Path | None = None, place: Place = HER
 
     Raises:
         Unavailable: QEMU, a kernel, a compiler or squashfs-tools is missing; says how to get it.
-        CannotStart: a file named by the user cannot be used; says why.
+        CannotStart: a file given by the user is unusable; says why.
     """
     qemu, version = place.qemu()
     kernel = from_file(guest_kernel) if guest_kernel else distribution_kernel()

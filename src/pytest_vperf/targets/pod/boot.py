@@ -1,4 +1,4 @@
-"""Starting a pod: the clock runs from the request until the container's process does."""
+"""Starting a pod, timed from the request until the container's process runs."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ def boot(
     limits: Limits | None = None,
     disks: tuple[Disk, ...] = (),
 ) -> Pod:
-    """Start a machine and the container in it; nothing is left running when this raises.
+    """Start a machine and the container in it; on an error, nothing is left running.
 
     Args:
-        assets: prepared before.
+        assets: prepared beforehand.
         config: the machine.
         firmware: the firmware's name.
         run: owns the process.
         command: the container's process.
         timeout: seconds for the whole start.
-        limits: what QEMU, with all its threads, is held to.
-        disks: of the run; ``config`` has them too.
-        why_accelerator: why it has this one and no quicker, for the record; empty where it was asked for.
+        limits: for QEMU with all its threads.
+        disks: the run's disks, which ``config`` also lists.
+        why_accelerator: how ``auto`` chose the accelerator, for the record; empty if it was requested by name.
 
     Raises:
-        CannotStart: QEMU, the kernel or the container failed; the message has the last words of each.
+        CannotStart: QEMU, the kernel or the container failed; with the end of the output of each.
         TimedOut: not ready within ``timeout``.
         ValueError: the command has a NUL character.
     """
@@ -78,7 +78,7 @@ def boot(
             group.close()
         raise
     try:
-        # The order waits in the socket until the agent opens its port: one round trip less.
+        # Sent ahead: the socket holds the command until the agent opens its port, which saves a round trip.
         if config.replaceable:
             machine.wire.send(Frame(Type.IMAGE, 0, qemu.serial(qemu.FIRST).encode() + b"\0"))
         machine.wire.send(start)

@@ -1,4 +1,4 @@
-"""What a pod's machine is made of, whoever starts it."""
+"""The configuration of a pod's machine, whichever machine it is started on."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MachineConfig:
-    """What a pod's machine is made of.
+    """The configuration of a pod's machine.
 
     Attributes:
-        accelerator: ``kvm`` or ``tcg``; QEMU never falls back from the one to the other.
+        accelerator: ``kvm`` or ``tcg``; QEMU never falls back from one to the other.
         firmware: the firmware file.
         kernel: the guest kernel.
-        initramfs: its first root.
-        disk: the container image; ``None``: no disk and no agent port (the benchmark's floor).
+        initramfs: with the agent.
+        disk: the container image; ``None`` for no disk and no agent port (the benchmark's floor).
         vcpus: virtual CPUs.
         memory_mib: memory in MiB.
         machine: QEMU's machine type.
-        cpu: QEMU's CPU model; empty: the host's under KVM, everything that TCG can emulate otherwise.
-        disks: further disks, each a serial number and the host's device.
-        card: its network card, if it has one.
-        replaceable: the image can be unplugged, and another one plugged in.
+        cpu: QEMU's CPU model; empty for the host's under KVM, and all emulated features otherwise.
+        disks: further disks: serial number and the host's device.
+        card: its network card, if any.
+        replaceable: whether the image can be unplugged and another one plugged in.
     """
 
     accelerator: str
@@ -45,7 +45,7 @@ class MachineConfig:
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """What QEMU inherits for its network card."""
+        """The file descriptors that QEMU inherits for its network card."""
         return () if self.card is None else self.card.descriptors
 
     @property

@@ -1,9 +1,4 @@
-"""The container's image as the machine's disk: one read-only squashfs, made once per image.
-
-Disks of the run in a pod: further virtio disks of its machine, put where the container finds them.
-
-The first root of a pod's machine: the agent as /init, and the modules it loads.
-"""
+"""A pod's initramfs (the agent as /init, and modules), its image's disk (squashfs), and the run's further disks."""
 
 from __future__ import annotations
 
@@ -27,8 +22,8 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
 
 
-#: Finds the disk by the serial number that QEMU gave it (virtio-blk shows it as block/NAME/serial), makes its device,
-#: and mounts its file system where it has one. Words: serial, path, kind of file system or nothing.
+#: Finds a disk by the serial number that QEMU gave it (virtio-blk shows it as block/NAME/serial), creates its device
+#: node, and mounts its file system, if any. Arguments: serial, path, type of file system or nothing.
 _PUT = """
 for entry in /sys/block/*; do
     if [ "$(cat "$entry/serial" 2>/dev/null)" = "$1" ]; then
@@ -47,15 +42,15 @@ exit 1
 
 
 def serial(disk: Disk) -> str:
-    """The serial number under which the guest knows a disk; virtio-blk has room for 20 characters."""
+    """The serial number by which the guest finds a disk; virtio-blk allows 20 characters."""
     return f"vperf-{disk.name}"
 
 
 def put_in_place(pod: Target, disks: Sequence[Disk]) -> None:
-    """Make the devices in the pod's container, and mount file systems.
+    """Create the disks' devices in the pod's container, and mount file systems.
 
     Raises:
-        CannotStart: one is not there, or cannot be mounted; with the guest's words.
+        CannotStart: one is missing or cannot be mounted; with the guest's message.
     """
     put_disks(pod, _PUT, [(disk, serial(disk)) for disk in disks])
 
@@ -66,12 +61,12 @@ def build_initramfs(
     *,
     needed: tuple[str, ...] = guest_kernel.MODULES_NEEDED,
 ) -> Path:
-    """The initramfs for one kernel, not compressed: unpacking costs more than reading, most of all emulated.
+    """The initramfs for one kernel, uncompressed: unpacking takes longer than reading, above all in emulation.
 
     Args:
         kernel: the guest kernel.
-        more: modules besides those that every pod needs.
-        needed: those.
+        more: further modules.
+        needed: those that every pod needs.
 
     Raises:
         CannotStart: a module is missing or the agent does not compile.
@@ -90,7 +85,7 @@ def build_initramfs(
 def _archive(agent: bytes, drivers: list[tuple[str, bytes]]) -> bytes:
     archive = Archive()
     archive.folder("dev")
-    # The kernel opens it as the first process's standard streams, before /dev is mounted.
+    # The kernel opens it for the first process's standard streams, before /dev is mounted.
     archive.device("dev/console", 5, 1)
     archive.file("init", agent, 0o755)
     if drivers:
@@ -101,8 +96,7 @@ def _archive(agent: bytes, drivers: list[tuple[str, bytes]]) -> bytes:
     return archive.bytes()
 
 
-#: Nothing compressed (a start must not pay for unpacking), the file system dated 0 so that equal input gives
-#: equal bytes.
+#: No compression, so that a start does not pay for unpacking; dated 0, so that equal input gives equal bytes.
 OPTIONS = ("-no-progress", "-quiet", "-noI", "-noD", "-noF", "-noX", "-mkfs-time", "0")
 
 
@@ -115,7 +109,7 @@ def build_disk(tar: Path, sha256: str) -> Path:
 
     Raises:
         Unavailable: squashfs-tools is not installed.
-        CannotStart: the archive cannot be turned into a file system.
+        CannotStart: the archive cannot be converted.
     """
     program = find_program("sqfstar")
     if program is None:
@@ -131,6 +125,6 @@ def build_disk(tar: Path, sha256: str) -> Path:
                 check=False,
             )
         if done.returncode:
-            raise CannotStart(f"{tar} cannot be made a disk: {done.stderr.strip()[-300:]}")
+            raise CannotStart(f"{tar} cannot be made into a disk: {done.stderr.strip()[-300:]}")
 
     return cache.entry("disk", cache.content_key([sha256, *OPTIONS]), build) / "image.squashfs"

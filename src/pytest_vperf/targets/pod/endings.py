@@ -1,10 +1,8 @@
-"""How a pod's machine failed, for those who have to tell one failure from another by more than its words.
+"""How a pod's machine failed, and whether too little memory was the reason.
 
-Whether a pod that did not start, or did nothing afterwards, had too little memory, or failed for another reason.
-
-Too little memory has many faces: QEMU cannot place the initramfs, the kernel's decompressor has no room and hangs or
-resets, the kernel panics, the agent gets no memory, the out-of-memory killer takes the container. Whatever is none of
-these - a QEMU that was killed, an image without the command, no firmware - says nothing about a size.
+Too little memory shows in many ways: QEMU cannot place the initramfs, the kernel's decompressor runs out of room and
+hangs or resets, the kernel panics, the agent's allocations fail, the out-of-memory killer ends the container. All
+other failures - QEMU was killed, the image lacks the command, no firmware - say nothing about memory.
 """
 
 from __future__ import annotations
@@ -16,12 +14,12 @@ from pytest_vperf.targets.base import CannotStart, CommandFailed, TargetError, T
 
 
 class MachineEnded(CannotStart):
-    """QEMU ended, or was ended, before its machine did what was waited for.
+    """QEMU ended, or was ended, before the awaited event.
 
     Attributes:
-        phase: what it was in.
-        status: QEMU's, below 0 for a signal; ``None`` where it is not known.
-        console: what its machine had printed on the serial port, the last 64 KiB.
+        phase: the one it ended in.
+        status: QEMU's, below 0 for a signal; ``None`` if unknown.
+        console: the last 64 KiB of the serial port's output.
     """
 
     def __init__(
@@ -34,11 +32,11 @@ class MachineEnded(CannotStart):
 
 
 class NotReady(TimedOut):
-    """The machine did not do in time what was waited for.
+    """The awaited event did not happen in time.
 
     Attributes:
-        phase: what it was in.
-        console: what it had printed, as above.
+        phase: the one it was in.
+        console: the last 64 KiB of the serial port's output.
     """
 
     def __init__(self, message: str, *, target: str, phase: str, console: str) -> None:
@@ -48,21 +46,21 @@ class NotReady(TimedOut):
 
 
 def last_words(log: str, console: str) -> str:
-    """What QEMU and the machine's console said last, for the end of an error message."""
+    """The end of QEMU's and the console's output, to end an error message with."""
     end = console[-600:].replace("\r", "").strip()
     lines = f"\nQEMU said: {log}" if log else ""
     return lines + (f"\nits console ended with:\n{end}" if end else "; its console is empty")
 
 
 def how_it_ended(status: int | None, detail: str = "") -> str:
-    """The end of a QEMU in words: its status, below 0 for a signal; ``None`` where it has not ended."""
+    """How QEMU ended, in words. Its status is below 0 for a signal, and ``None`` if it has not ended."""
     if status is None:
         return detail or "closed its channels"
     return f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
 
 
 def no_container(name: str, failure: bytes) -> CannotStart:
-    """The error of a container that the agent could not start, by the payload of its frame FAILED."""
+    """The error for a container that the agent could not start, from the payload of its FAILED frame."""
     try:
         why = str(Failure.of(failure))
     except WireError as error:
@@ -70,8 +68,8 @@ def no_container(name: str, failure: bytes) -> CannotStart:
     return CannotStart(f"{name}: the container did not start: {why}", target=name)
 
 
-#: What the parts say, each with what it means. The kernel's are of kernel/panic.c, mm/oom_kill.c and
-#: arch/x86/boot/compressed/misc.c; "Cannot allocate memory" is ENOMEM's text (errno(3)).
+#: Messages and what each means. The kernel's are from kernel/panic.c, mm/oom_kill.c and
+#: arch/x86/boot/compressed/misc.c; "Cannot allocate memory" is the text of ENOMEM (errno(3)).
 _SIGNS = (
     (r"Kernel panic - not syncing: (?P<words>[^\r\n]*)", "panic"),
     (r"(?P<words>initrd is too large[^\r\n]*)", "no boot"),
@@ -79,26 +77,26 @@ _SIGNS = (
     (r"(?P<words>[^\r\n]*Cannot allocate memory)", "out of memory"),
     (r"(?P<words>[^\r\n]*-- System halted)", "no boot"),
 )
-#: A shell's status of a process that was killed, as the out-of-memory killer does.
+#: A shell's status for a process ended by SIGKILL, as the out-of-memory killer sends.
 _KILLED = 137
 _ROOM = 120
 
 
 def too_little(error: TargetError, console: str = "") -> str | None:
-    """What was seen of too little memory, in a few words: ``panic: …``, ``out of memory: …``, ``no boot: …``.
+    """The sign of too little memory, in a few words: ``panic: …``, ``out of memory: …``, ``no boot: …``.
 
     Args:
         error: of the start, or of a command in the pod.
-        console: what the pod's machine had printed, where the error does not have it.
+        console: the machine's output, if the error does not have it.
 
     Returns:
-        ``None`` where the error is another one.
+        ``None`` if the error has another reason.
     """
-    # Killed by somebody else; the shell beside a QEMU on another machine has 128 + N.
+    # Killed by somebody else; on another machine, the shell beside QEMU reports 128 + N.
     if isinstance(error, MachineEnded) and not 0 <= (error.status or 0) <= 128:
         return None
     said = f"{getattr(error, 'console', '')}{console}\n{error}"
-    # Before its machine runs QEMU speaks of the host's memory, and of what does not fit into the machine's.
+    # Before the machine runs, QEMU's messages are about the host's memory, except that the initramfs may not fit.
     of_qemu = isinstance(error, MachineEnded) and error.phase == "process"
     for pattern, meaning in _SIGNS:
         if of_qemu and meaning != "no boot":

@@ -1,8 +1,8 @@
-"""The least memory that a pod starts with: a search with real starts, down to one MiB.
+"""The least memory that a pod starts with: a search by real starts, to within one MiB.
 
-A size counts as one that a pod starts with where the container's process runs, is still there a moment later, and a
-command (``true``) runs in it. Any other end is told apart: too little memory makes the size one that fails, with what
-was seen; every other error ends the search, because it says nothing about a size.
+A size works if the container's process runs, still runs a moment later, and a command (``true``) runs in it. It fails
+if there is a sign of too little memory, which is recorded; any other error ends the search, because it says nothing
+about a size.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.pod.pod import Pod
     from pytest_vperf.targets.pod.pods import Pods
 
-#: Where the search begins: what a pod has unless a test says otherwise.
+#: Where the search begins: a pod's default memory.
 TOP = "512 MiB"
-#: A kernel without room may hang. What takes so many times as long as a start with plenty does, and at least so many
-#: seconds, does not start.
+#: A kernel without enough memory may hang. A start counts as failed once it has taken this many times as long as one
+#: with plenty, and at least this many seconds.
 _TIMES, _AT_LEAST = 8.0, 5.0
 
 
 @dataclass(frozen=True)
 class Known:
-    """What an earlier search of the run found: where the next one looks first, and never its result."""
+    """The result of an earlier search in the run; the next one starts there, but still searches."""
 
     size: int
     seconds: float
@@ -37,11 +37,11 @@ class Known:
 
 @dataclass(frozen=True)
 class Least:
-    """A search's end.
+    """The result of a search.
 
     Attributes:
         memory: the least that a pod starts with, in MiB.
-        found: every size that was tried, and what was seen.
+        found: every size that was tried, with its outcome.
     """
 
     memory: Quantity
@@ -60,7 +60,7 @@ class Least:
         return f"{tries}; {told}" if told else tries
 
     def start(self) -> Pod:
-        """A pod with so much memory; its record has the search.
+        """Start a pod with that much memory, and the search in its record.
 
         Raises:
             as `Pods.start`.
@@ -71,35 +71,35 @@ class Least:
         return self.record(pod)
 
     def record(self, pod: Pod) -> Pod:
-        """Have the test own a pod of this size, and its record say how the size was found."""
+        """Have the test own a pod of this size, and note the search in its record."""
         pod.note("memory_search", self.search)
         return self._pods.own(pod)
 
 
 class Footprint:
-    """Searches for the least memory that pods start with, as a test asks for it.
+    """Searches for the least memory that pods start with, for the fixture of that name.
 
     Args:
-        known: what the searches of the run found, by what was started.
+        known: results of the run's searches, by what was started.
     """
 
     def __init__(self, known: dict[tuple[str, ...], Known]) -> None:
         self._known = known
 
     def minimum_memory(self, pods: object, *, firmware: str = "qboot", top: str = TOP) -> Least:
-        """Search, by starting pods one after the other.
+        """Search by starting pods one after the other.
 
-        The record has the last one, with the least memory, and what was tried.
+        The last one, with the least memory, is recorded with all sizes tried.
 
         Args:
-            pods: starts them, the fixture's: `Pods`, or what starts those on Xen.
-            firmware: theirs.
+            pods: a fixture's starter: `Pods`, or the one for Xen.
+            firmware: the pods'.
             top: a size that they start with.
 
         Raises:
-            Unavailable: there are no such pods here; or they are on Xen, whose machines have memory in another way.
-            CannotStart: none starts, or sizes that started did not start again.
-            TargetError: a start failed for another reason than its size.
+            Unavailable: such pods are unavailable here; or they are on Xen, which assigns memory differently.
+            CannotStart: none starts, or a size that worked failed when repeated.
+            TargetError: a start failed for a reason other than its size.
         """
         from pytest_vperf.targets.pod.pods import Pods
 
@@ -125,7 +125,7 @@ class Footprint:
             raise
         self._known[key] = Known(found.size, search.seconds)
         least = Least(Quantity(found.size, "MiB", direction="lower"), found, pods, firmware)
-        # The search ends with a start of the size that it found.
+        # The search ends with a start at the size that it found.
         assert search.pod is not None
         least.record(search.pod)
         search.close()
@@ -133,7 +133,7 @@ class Footprint:
 
 
 class _Search:
-    """Tries sizes; one pod runs at a time, the last one stays."""
+    """Tries sizes with one pod at a time; the last one keeps running."""
 
     def __init__(self, pods: Pods, firmware: str) -> None:
         self._pods = pods.unowned()

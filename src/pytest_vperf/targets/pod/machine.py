@@ -1,16 +1,15 @@
-"""The QEMU process of a pod: started, watched through its phases, and ended.
+"""The QEMU process of a pod: watched through the phases of its start, and ended.
 
-Events and resolution: every border between phases is something the machine *does*, read from a socket by the
-waiting host and dated with the host's monotonic clock when the read returns; the resolution is a wake-up of
-the host's scheduler (well below 1 ms on an idle host).
+Every boundary between phases is something that the machine *does*: the host waits for it on a socket, and dates it by
+its monotonic clock when the read returns. The resolution is one wake-up by the host's scheduler (well below 1 ms on
+an idle host).
 
     process    request → QEMU has answered QMP's greeting, said which accelerator runs, and been told to go
     firmware   → the guest kernel's first instructions have printed on the serial port
     kernel     → the agent, the kernel's first process, has printed
-    agent      → the agent has loaded its drivers and says on its own port that it takes orders
-    container  → the container's process has been executed (the agent sees exec close a pipe)
-
-Whether a container that has just started stays: one that ends at once has not started, as with an engine's.
+    agent      → the agent has loaded its drivers and reports on its own port that it is ready
+    container  → the container's process has been executed (the agent sees exec close a pipe) Afterwards the container
+    is watched for a moment: one that ends at once has not started, as with an engine.
 """
 
 from __future__ import annotations
@@ -44,12 +43,12 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.pod.qemu import QemuProcess
 
 
-#: Seconds, outside of the clock, that its process is watched for at least.
+#: Least seconds that the container's process is watched for; not part of the startup time.
 SETTLED = 0.05
-#: Bytes of its output that are kept: its last words.
+#: Bytes kept of the end of its output.
 _KEPT = 1 << 16
-#: Emulated, or on a busy host, "at once" is longer: this share of the start, and so many times its last phase. Not by
-#: the last phase alone: of two words that arrive together the second seems to have taken no time.
+#: In emulation or on a busy host "at once" takes longer: this share of the start, and this multiple of its last
+#: phase. The last phase alone is not enough: if two messages arrive together, the second seems to have taken no time.
 _OF_START, _OF_PHASE = 0.05, 2
 
 
@@ -57,8 +56,8 @@ def settling_time(start: float, phase: float) -> float:
     """How long to watch, in seconds.
 
     Args:
-        start: what the whole start took, in seconds.
-        phase: what the container's phase of it took.
+        start: duration of the whole start, in seconds.
+        phase: of its last phase, the container's.
     """
     return max(SETTLED, _OF_START * start, _OF_PHASE * phase)
 
@@ -66,22 +65,22 @@ def settling_time(start: float, phase: float) -> float:
 def settle(
     frames: Callable[[float], Iterable[Frame]], name: str, command: tuple[str, ...], seconds: float
 ) -> None:
-    """Make sure that the container's process is still there a moment later.
+    """Make sure that the container's process still runs a moment later.
 
     Args:
-        frames: gives what the agent says until a time of time.perf_counter().
-        name: of the target.
+        frames: returns the agent's frames until a time of time.perf_counter().
+        name: the target's.
         command: the container's.
         seconds: to wait.
 
     Raises:
-        CannotStart: it ended at once; with its status and what it printed.
+        CannotStart: it ended at once; with its status and the end of its output.
     """
     said = b""
     deadline = time.perf_counter() + seconds
     late = False
     while not late:
-        # What has come by then counts, also where nobody looked meanwhile.
+        # A last look after the deadline: frames that arrived before it count, even if this thread was delayed.
         late = time.perf_counter() >= deadline
         for frame in frames(deadline):
             if frame.type in (Type.OUTPUT, Type.ERRORS):
@@ -99,7 +98,7 @@ def settle(
                 )
 
 
-#: What the agent prints first (agent/main.c).
+#: The agent's first line (agent/source/main.c).
 AGENT_LINE = b"vperf-agent: up"
 PHASES = ("process", "firmware", "kernel", "agent", "container")
 _CONSOLE_KEPT = 1 << 16
@@ -109,14 +108,14 @@ class Machine:
     """One QEMU process with its three channels.
 
     Args:
-        process: was started, stopped before its first instruction (``-S``); ended with this.
-        config: what it was started with.
+        process: started, but paused before its first instruction (``-S``); ended by `close`.
+        config: the machine's.
         name: for messages.
 
     Attributes:
         name: for messages.
         marks: phase → the time.perf_counter() at which it ended, in the order seen.
-        console: the last 64 KiB printed on the serial port.
+        console: the last 64 KiB of the serial port's output.
         qmp: QEMU's control connection.
     """
 
@@ -141,15 +140,15 @@ class Machine:
         return self._process.pid
 
     def go(self, timeout: float) -> None:
-        """Check which accelerator runs, and let the machine go.
+        """Check which accelerator is in use, and let the machine run.
 
         Raises:
-            CannotStart: QEMU refused its command line, died, or runs another accelerator than asked for.
+            CannotStart: QEMU refused its command line, died, or uses another accelerator than requested.
             TimedOut: it did not answer in time.
         """
         try:
             self.qmp.connect(timeout)
-            # Asked of QEMU at every start: design rule 8.
+            # Checked at every start: design rule 8.
             kvm = self.qmp.field("query-kvm", "enabled", bool)
             if kvm != (self.config.accelerator == "kvm"):
                 actual = "kvm" if kvm else "tcg"
@@ -180,11 +179,11 @@ class Machine:
         return frame
 
     def next_of(self, wanted: tuple[Type, ...], phase: str, deadline: float) -> tuple[float, Frame]:
-        """The agent's next frame of some types, and when it came; others before it are dropped.
+        """The agent's next frame of some types, and the time of its arrival; others before it are dropped.
 
         Args:
             wanted: the types.
-            phase: what the machine is in, for messages; empty: as `phase` says.
+            phase: the current one, for messages; empty for `phase`.
             deadline: on time.perf_counter()'s clock.
 
         Raises:
@@ -192,7 +191,7 @@ class Machine:
             TimedOut: the deadline passed.
         """
         while True:
-            # One read may bring the frames of two phases: what is not wanted yet is kept, with its time.
+            # One read may return the frames of two phases: later ones are kept, with their time of arrival.
             while self._seen:
                 at, frame = self._seen.popleft()
                 if at >= deadline:
@@ -201,7 +200,7 @@ class Machine:
                     raise no_container(self.name, frame.payload)
                 if frame.type in wanted:
                     return at, frame
-            # Before it is listened to: who keeps talking is late, too.
+            # Checked before reading: an agent that keeps sending other frames is late, too.
             if time.perf_counter() >= deadline:
                 raise self.late(phase or self.phase)
             frames = self.wait(deadline)
@@ -211,7 +210,7 @@ class Machine:
             self._seen.extend((now, frame) for frame in frames)
 
     def next_frames(self, deadline: float) -> list[Frame]:
-        """What the agent said since the last frame that was awaited, or says until the deadline; errors as above."""
+        """The frames since the last awaited one, or those until the deadline; raises the errors of `next_of`."""
         if self._seen:
             frames = [frame for _, frame in self._seen]
             self._seen.clear()
@@ -237,9 +236,9 @@ class Machine:
                 )
 
     def wait(self, deadline: float) -> list[Frame] | None:
-        """Wait until something comes or the deadline passes: the agent's frames, ``None`` if the machine ended.
+        """Wait for the agent's frames, at most until the deadline; ``None`` if the machine ended.
 
-        Without an agent's port (no disk) the end of the console is the machine's end.
+        Without an agent's port (no disk) the machine has ended when its console closes.
         """
         if self._words is not None:
             return None
@@ -256,7 +255,7 @@ class Machine:
             try:
                 frames = self.wire.receive()
                 if frames is None:
-                    # Its sockets close a moment before QEMU is gone.
+                    # QEMU's sockets close a moment before it ends.
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         self._process.wait(5.0)
                 return frames
@@ -293,7 +292,7 @@ class Machine:
         )
 
     def last_words(self) -> str:
-        """What QEMU and the console said last, for the end of an error message."""
+        """The end of QEMU's and the console's output, to end an error message with."""
         if self._words is not None:
             return self._words
         return last_words(self._process.said(), self._text())
@@ -302,7 +301,7 @@ class Machine:
         return self.console.decode("utf-8", "replace")
 
     def late(self, phase: str, detail: str = "") -> NotReady:
-        """The error of a machine that never leaves a phase."""
+        """The error for a machine that did not leave a phase in time."""
         return NotReady(
             f"{self.name} was not ready in time: it never left its phase {phase!r}"
             + (f" ({detail})" if detail else "")
@@ -313,7 +312,7 @@ class Machine:
         )
 
     def ended(self, phase: str, detail: str = "") -> MachineEnded:
-        """The error of a machine that ended in a phase."""
+        """The error for a machine that ended during a phase."""
         try:
             status: int | None = self._process.wait(2.0)
         except subprocess.TimeoutExpired:
@@ -328,7 +327,7 @@ class Machine:
         )
 
     def hand_over(self, file: PurePath) -> PurePath:
-        """Let QEMU open a file that is where it runs, and was not there at its start; the file as QEMU names it.
+        """Let QEMU open a further file on the machine that it runs on; return the path that QEMU has for it.
 
         Raises:
             QmpError: QEMU refused, or is gone.
@@ -338,7 +337,7 @@ class Machine:
 
     @property
     def is_there(self) -> bool:
-        """Whether it was not ended yet, by anybody."""
+        """Whether it still runs."""
         return self._words is None and self._process.poll() is None
 
     def usage(self) -> Usage:
@@ -359,7 +358,7 @@ class Machine:
 
 
 def _is_kernel(console: bytearray) -> bool:
-    """Whether the console's first line is the kernel's. Firmware that also prints on the port doubles each letter."""
+    """Whether the console's first line is the kernel's; its letters are doubled if firmware prints there, too."""
     line, newline, _ = bytes(console).replace(b"\r", b"").partition(b"\n")
     return bool(newline) and KERNEL_LINE in (line, line[::2])
 

@@ -1,6 +1,6 @@
 """The machine that pods are started on: this one, or one reached by SSH, see `pytest_vperf.targets.remote.pods`.
 
-The firmware a pod boots with: qboot, made to boot a kernel and nothing else, or SeaBIOS, QEMU's default.
+Firmware: qboot, which can only boot a kernel directly, or SeaBIOS, QEMU's default.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Firmware:
 
     Attributes:
         name: ``qboot`` or ``seabios``.
-        path: the file given to QEMU, on its machine, so that it is known which one ran.
+        path: the file given to QEMU, on its machine, rather than left to QEMU's search path.
         sha256: of the file.
     """
 
@@ -73,7 +73,7 @@ def find_firmware(name: str) -> Firmware:
 
 
 def firmware_candidates(name: str) -> list[str]:
-    """Where the file of a firmware may be, the usual place first.
+    """Paths at which the firmware's file may be, the usual one first.
 
     Raises:
         CannotStart: there is no firmware of that name.
@@ -102,7 +102,7 @@ class Place(Protocol):
 
     @property
     def mark(self) -> str:
-        """What the names of pods there end with; empty for this machine."""
+        """The suffix of the names of pods there; empty for this machine."""
         ...
 
     @property
@@ -111,7 +111,7 @@ class Place(Protocol):
         ...
 
     def qemu(self) -> tuple[str, str]:
-        """Path and version of QEMU there.
+        """The path and version of QEMU there.
 
         Raises:
             Unavailable: it has none.
@@ -132,42 +132,42 @@ class Place(Protocol):
         ...
 
     def refusal(self, accelerator: str) -> tuple[str, str] | None:
-        """A reason against an accelerator that needs no boot, with its remedy; ``None`` where a boot must tell."""
+        """Why an accelerator is unavailable, with a remedy, as far as it shows without a boot; otherwise ``None``."""
         ...
 
     def identity(self) -> tuple[str, ...]:
-        """This boot of the machine and what it loaded: as long as it is the same, an accelerator goes on working."""
+        """The machine's boot and loaded modules: as long as they are the same, a probe's answer holds."""
         ...
 
     def group(self, run: Run, limits: Limits, name: str) -> Group | None:
-        """What holds a pod there to limits; ``None`` without limits.
+        """The control group for a pod with limits; ``None`` without limits.
 
         Raises:
-            Unavailable: they are unavailable there.
-            CannotStart: the system does not take one.
+            Unavailable: limits are unavailable there.
+            CannotStart: the system rejects one.
         """
         ...
 
     def bring(self, file: PurePath, what: str) -> PurePath:
-        """Have a file of this machine there.
+        """Make a file of this machine available there; return its path.
 
         Args:
             file: the file.
-            what: it is, in a word, for its name there.
+            what: what it is, in a word, for its name there.
 
         Raises:
-            TargetError: it cannot be brought there.
+            TargetError: it cannot be sent there.
         """
         ...
 
     def ready(
         self, qemu: str, config: MachineConfig, run: Run, group: Group | None
     ) -> Callable[[], QemuProcess]:
-        """Do all that can be done before the clock of a start runs; the function then starts QEMU.
+        """Prepare all of a start that need not be timed; return a function that starts QEMU.
 
         Raises:
             CannotConnect: the machine is gone.
-            TargetError: a file cannot be brought there.
+            TargetError: a file cannot be sent there.
         """
         ...
 
@@ -176,7 +176,7 @@ class Here:
     """This machine.
 
     Args:
-        shared: a group that all pods started here share; ``None``: each has one of its own, where it has limits.
+        shared: a control group for all pods started here; ``None`` if each gets its own when it has limits.
     """
 
     mark = ""
@@ -186,7 +186,7 @@ class Here:
         self._shared = shared
 
     def qemu(self) -> tuple[str, str]:
-        """Path and version of the QEMU that is installed."""
+        """The path and version of the installed QEMU."""
         program = check_qemu()
         if not program.usable:
             raise Unavailable(program.why, remedy=program.remedy)
@@ -197,14 +197,14 @@ class Here:
         return described(has_filter(qemu), os.geteuid() == 0)
 
     def firmware(self, name: str) -> Firmware:
-        """A firmware that is installed."""
+        """An installed firmware."""
         return find_firmware(name)
 
     def refusal(self, accelerator: str) -> tuple[str, str] | None:
         """See `Place.refusal`."""
         if accelerator == "xen":
             if not Path("/proc/xen/capabilities").exists():
-                return "this host is no Xen dom0 (no /proc/xen/capabilities)", ""
+                return "this host is not a Xen dom0 (no /proc/xen/capabilities)", ""
             return BY_LIBVIRT
         if accelerator == "kvm":
             refused = kvm_refusal(KVM.exists(), os.access(KVM, os.R_OK | os.W_OK))
@@ -219,14 +219,16 @@ class Here:
         return boot, *sorted(module.name for module in Path("/sys/module").glob("kvm*"))
 
     def group(self, run: Run, limits: Limits, name: str) -> Group | None:
-        """A control group of the run's.
+        """A control group for a pod; ``None`` without limits.
 
         Raises:
-            CannotStart: there are limits, and the group is one that several pods share.
+            CannotStart: there are limits, but the group is shared.
         """
         if self._shared is not None:
             if limits:
-                raise CannotStart(f"{name}: limits of its own, in a group that it shares")
+                raise CannotStart(
+                    f"{name}: a pod in a shared control group cannot have limits of its own"
+                )
             return self._shared
         if not limits:
             return None
@@ -235,13 +237,13 @@ class Here:
         return ControlGroup(run, limits, name)
 
     def bring(self, file: PurePath, what: str) -> PurePath:
-        """The file, which is here."""
+        """Return the file unchanged: it is here already."""
         return file
 
     def ready(
         self, qemu: str, config: MachineConfig, run: Run, group: Group | None
     ) -> Callable[[], QemuProcess]:
-        """Open its files, and choose its user."""
+        """Confine QEMU: open its files and choose its user."""
         sandbox = confine(qemu, config)
         return lambda: LocalQemu(qemu, config, run, group, sandbox)
 
@@ -250,11 +252,11 @@ HERE = Here()
 
 
 def kvm_refusal(there: bool, permitted: bool) -> tuple[str, str] | None:
-    """What stands against KVM without a boot, by its device.
+    """Why KVM is unavailable, with a remedy, judging by its device; ``None`` if only a boot can tell.
 
     Args:
-        there: ``/dev/kvm`` exists.
-        permitted: the user may read and write it.
+        there: whether ``/dev/kvm`` exists.
+        permitted: whether the user may read and write it.
     """
     if not there:
         return "no /dev/kvm: no hardware virtualisation here, or its module is not loaded", (

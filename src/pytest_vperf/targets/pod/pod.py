@@ -1,16 +1,15 @@
-"""A pod: a container image inside its own small virtual machine, started by QEMU directly.
+"""A pod: a container image in a small virtual machine of its own, and the replacement of its container.
 
-Replacing a pod's container: another image is plugged in, its container takes the place of the one that runs.
+A replacement plugs in another image and starts its container in place of the running one. It is timed like a start,
+by the host's monotonic clock, from the request until the new container's process runs; the image's disk is built
+beforehand. The machine reports each boundary between phases:
 
-The clock is that of a start: the host's monotonic one, from the request until the new container's process runs. The
-image was made a disk before. Each border between phases is pushed by the machine:
-
-    disk       request → the agent has found the new image's disk, after QEMU was told to plug it in
-    stop       → the container before has ended, with all its processes (its exit status has come)
+    disk       request → QEMU has plugged in the new image's disk, and the agent has found it
+    stop       → the old container has ended, with all its processes (its exit status has arrived)
     container  → the new container's process has been executed
 
-After the clock the new container is watched for as after a start, the agent says when nothing has the disk of the one
-before open, and that disk is unplugged, so that the next replacement finds the machine as this one did.
+Then, no longer timed, the new container is watched as after a start, the agent reports that nothing has the old disk
+open any more, and that disk is unplugged: the machine is ready for the next replacement.
 """
 
 from __future__ import annotations
@@ -49,9 +48,9 @@ if TYPE_CHECKING:
 
 REPLACEMENT_PHASES = ("disk", "stop", "container")
 _CONTAINER = 1  # its stream
-#: Seconds that the agent's word of the old disk is waited for, before the time limit is looked at again.
+#: Seconds to wait for the agent to release the old disk before the time limit is checked again.
 _SLICE = 0.1
-#: Bytes of what the new container printed that are kept, for the error if it ends.
+#: Bytes kept of the end of the new container's output, for the error if it ends.
 _KEPT = 4096
 
 
@@ -59,8 +58,8 @@ class Replacement:
     """One replacement in a machine.
 
     Args:
-        machine: was started with an image that can be unplugged.
-        number: of the replacement, from 1 on; images are named by it.
+        machine: started with an image that can be unplugged.
+        number: counts the machine's replacements from 1, and names the images.
         file: the new image, on the machine that QEMU runs on.
         command: the new container's process.
         environment: its variables.
@@ -93,10 +92,11 @@ class Replacement:
         self._said = self._before = b""
 
     def perform(self) -> Quantity:
-        """Do it; in ms, with its phases as parts. Where it raises, the machine is of no use any more.
+        """Replace the container; return the time in ms, broken down by phases. After an error the machine is
+        unusable.
 
         Raises:
-            CannotConnect: the machine had ended before.
+            CannotConnect: the machine had already ended.
             CannotStart: the machine ended, QEMU refused the image, or the new container did not start.
             TimedOut: it took longer than the time limit.
         """
@@ -115,7 +115,7 @@ class Replacement:
             serial = qemu.serial(self._new).encode() + b"\0"
             machine.wire.send(Frame(Type.IMAGE, 0, serial))
             marks["disk"], _ = machine.next_of((Type.DISK,), _doing("disk"), deadline)
-            # Not before the image is there: until now the container was not touched.
+            # Only once the image is there: a failure until now leaves the old container untouched.
             machine.wire.send(self._start)
             while "container" not in marks:
                 phase = "container" if "stop" in marks else "stop"
@@ -130,7 +130,7 @@ class Replacement:
         return startup_quantity(began, marks, REPLACEMENT_PHASES)
 
     def _tidy(self, began: float, marks: Mapping[str, float], deadline: float) -> None:
-        """Watch the new container for a moment, and take the old one's disk out."""
+        """Watch the new container for a moment, and unplug the old one's disk."""
         machine, took = self._machine, marks["container"] - began
         watched = settling_time(took, marks["container"] - marks["disk"])
         self._watch(watched)
@@ -139,7 +139,7 @@ class Replacement:
                 raise machine.late(_doing("release"))
             self._watch(_SLICE)
         qemu.unplug(machine.qmp, self._old, max(0.1, deadline - time.perf_counter()))
-        # All of that took a moment more, and an end that was told meanwhile is one at once, too.
+        # That took another moment: the container may have ended meanwhile, which is "at once", too.
         self._watch(0.0)
 
     def _watch(self, seconds: float) -> None:
@@ -149,7 +149,7 @@ class Replacement:
     def _frames(self, deadline: float) -> Iterable[Frame]:
         frames = self._machine.next_frames(deadline)
         self._released = self._released or any(each.type is Type.RELEASED for each in frames)
-        # It is watched in several turns; what it printed in one may be why it ended in another.
+        # It is watched in several passes: output from one may explain its end in another.
         before, self._before = Frame(Type.OUTPUT, _CONTAINER, self._before), b""
         prints = (each.payload for each in frames if each.type in (Type.OUTPUT, Type.ERRORS))
         self._said = (self._said + b"".join(prints))[-_KEPT:]
@@ -161,29 +161,29 @@ def _phase(marks: Mapping[str, float]) -> str:
 
 
 def _doing(phase: str) -> str:
-    """A phase as messages name it."""
+    """The phase's name in messages."""
     return f"{phase} of a replacement"
 
 
-#: The container's process unless a test names one: it does nothing, for ever, in any image with coreutils.
+#: The container's default command, which does nothing for ever and works in any image with coreutils.
 IDLE = ("sleep", "infinity")
-#: What a container's process finds in its environment before its own variables, as Docker has it.
+#: The default environment of a container's process, the same as Docker's.
 DEFAULT_ENVIRONMENT = {**ENVIRONMENT, "HOSTNAME": "pod"}
 
 
 class Pod(AgentTarget):
-    """A running pod. Made by `pytest_vperf.targets.pod.pods.Pods`; a Target.
+    """A running pod: a Target. Made by `pytest_vperf.targets.pod.pods.Pods`.
 
     Args:
-        machine: has reached the end of its last phase.
+        machine: fully started.
         began: the request, on time.perf_counter()'s clock.
         details: for `facts`.
         rootfs: its image.
-        disks: of the run, that it was started with.
+        disks: the run's disks that it was started with.
         place: the machine that it was started on.
 
     Attributes:
-        link: how it is on a network, if it is.
+        link: its link to a network, if any.
     """
 
     link: Link | None = None
@@ -212,7 +212,7 @@ class Pod(AgentTarget):
 
     @property
     def startup_time(self) -> Quantity:
-        """From the request until the container's process ran, in ms, with its phases as parts.
+        """From the request until the container's process ran, in ms, broken down by phases.
 
         `pytest_vperf.targets.pod.machine` defines the phases.
         """
@@ -220,11 +220,11 @@ class Pod(AgentTarget):
 
     @property
     def console(self) -> str:
-        """What its machine has printed on its serial port, the last 64 KiB."""
+        """The last 64 KiB of its serial port's output."""
         return self._machine.console.decode("utf-8", "replace")
 
     def note(self, name: str, text: str) -> None:
-        """Have `facts`, and so the record, say something more of it: before it is owned."""
+        """Add an entry to `facts`, and so to the record; only before it is owned."""
         self._details[name] = text
 
     def replace(
@@ -234,27 +234,27 @@ class Pod(AgentTarget):
         command: Sequence[str] = IDLE,
         timeout: float = 120.0,
     ) -> Quantity:
-        """Put a new container into the place of the one that runs; the machine is kept.
+        """Replace the running container with a new one; the machine is kept.
 
-        What the container before had written, and all its processes, are gone then. Until the new image is plugged in
-        an error changes nothing; one that comes later ends the machine, as after a start that failed.
+        The old container's processes and all that it wrote are gone. Errors before the new image is plugged in change
+        nothing; later ones end the machine, as after a failed start.
 
         Args:
-            image: the new container's; a path is one of a tar file, as ``docker export`` writes it. ``None``: the
-                same one as before.
+            image: the new container's; a path names a tar file, as ``docker export`` writes it. ``None`` for the same
+                image.
             command: the new container's process.
             timeout: seconds for all of it.
 
         Returns:
-            the time from the request until the new container's process ran, in ms, with its phases as parts:
-            `pytest_vperf.targets.pod.pod` defines them.
+            The time from the request until the new container's process ran, in ms, broken down by the phases that
+            `pytest_vperf.targets.pod.pod` defines.
 
         Raises:
-            CannotStart: the image is missing or no image; the machine was not started to have its container replaced;
-                or the new container did not start, or ended at once.
+            CannotStart: the image is missing or invalid; the machine was not started as replaceable; or the new
+                container did not start, or ended at once.
             CannotConnect: the machine is gone.
             TimedOut: it took longer than ``timeout``.
-            TargetError: a command runs in the container.
+            TargetError: a command is running in the container.
         """
         if not self._machine.config.replaceable:
             raise CannotStart(

@@ -1,4 +1,4 @@
-"""What a test asks for pods: starts them, each owned by the test's scope."""
+"""The fixtures' starter of pods, each owned by the test's scope."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class Pods(Starter):
     """Starts pods with one accelerator.
 
     Args:
-        assets: gives what pods are started from; called at the first start, outside the clock.
+        assets: returns the files that pods are started from; called before the first start is timed.
         run: owns the machines' processes.
         scope: owns the pods.
         accelerator: ``kvm``, ``tcg`` or ``xen``; ``auto`` is ``kvm`` where it works, else ``tcg``.
-        timeout: seconds that one start may take.
-        probed: gives what the accelerator is probed with, where ``assets`` are themselves in question: with them an
-            failed start is an error, and not an unavailable accelerator.
+        timeout: seconds for one start.
+        probed: returns the files to probe the accelerator with if ``assets`` are themselves under test: a failed
+            start with those is an error, not an unavailable accelerator.
         place: the machine that they are started on; that of ``assets``.
     """
 
@@ -72,7 +72,7 @@ class Pods(Starter):
 
     @property
     def accelerator(self) -> str:
-        """The accelerator of these pods; ``auto`` is decided by probing at the first look.
+        """The accelerator of these pods; ``auto`` is resolved by a probe on first use.
 
         Raises:
             Unavailable: ``auto``, and the files that a probe needs are unavailable.
@@ -84,10 +84,10 @@ class Pods(Starter):
         return self._asked
 
     def sharing(self, group: MemoryGroup | None, scope: Scope) -> Pods:
-        """Pods like these, which share a control group and are owned by another scope.
+        """Pods like these in one shared control group, owned by another scope.
 
         Args:
-            group: ``None``: they are in none.
+            group: the control group; ``None`` for none.
             scope: owns them.
 
         Raises:
@@ -96,11 +96,11 @@ class Pods(Starter):
         if not isinstance(self._place, Here):
             raise Unavailable(
                 "pods on another machine have no control group of this one",
-                remedy="call pytest-vperf there",
+                remedy="run pytest there",
                 target=f"pod {self.accelerator}{self._place.mark}",
             )
         place = Here(group.member()) if group is not None else HERE
-        accelerator = self.accelerator  # found out once, for all of them
+        accelerator = self.accelerator  # probed once for all of them
         return self._like(
             _scope=scope, _asked=accelerator, _assets=lambda: replace(self._assets(), place=place)
         )
@@ -133,21 +133,22 @@ class Pods(Starter):
             command: the container's process.
             machine: QEMU's machine type.
             cpu: QEMU's CPU model; empty for the default of the accelerator.
-            cpus: how many of the host's CPUs' time QEMU may use, e.g. 0.5.
+            cpus: CPU time that QEMU may use, in host CPUs, e.g. 0.5.
             cpuset: the host's CPUs that it may run on, e.g. ``0-1``.
-            cpu_shares: its weight against others of the host; 1024 is the usual one.
-            disks: of the fixture ``disks``, as further disks of the machine, at `Disk.where`; with
-                ``disk.capped(…)`` it may do so much with it.
-            network: what its network card is plugged into (fixture ``network``); ``None``: it has none.
+            cpu_shares: its weight against others on the host; the default is 1024.
+            disks: from the fixture ``disks``, as further disks of the machine, at `Disk.where`; ``disk.capped(…)``
+                limits their rates.
+            network: for its network card (fixture ``network``); ``None`` for no card.
             vhost: the host's kernel moves the card's packets (vhost-net) instead of QEMU.
-            reaches_host: on a user-mode network, where root does not run the tests: it may open connections to all
-                that listens on the host's loopback, and to what the host reaches. Else it is only reached.
-            replaceable: its container can be replaced, see `Pod.replace`; the machine has a bus for that.
-            timeout: seconds that this start may take; ``None``: as others.
+            reaches_host: on a user-mode network, used if the tests do not run as root: whether it may open
+                connections to all services on the host's loopback and to whatever the host can reach. Otherwise it
+                only accepts connections.
+            replaceable: whether its container can be replaced, see `Pod.replace`; it adds a bus to the machine.
+            timeout: seconds for this start; ``None`` for the default.
 
         Raises:
             Unavailable: this host cannot run such pods: the claim is not measured.
-            CannotStart: the start failed, or an argument makes no sense.
+            CannotStart: the start failed, or an argument is invalid.
             TimedOut: it took longer than the time limit.
         """
         present, caps = attached(disks)
@@ -204,20 +205,20 @@ class Pods(Starter):
         return pod if self._scope is None else self._scope.own(pod)
 
     def unowned(self) -> Pods:
-        """The same, whose pods belong to who starts them, and are in no record until `own` takes them over."""
+        """A starter like this one whose pods belong to the caller, and are not recorded until passed to `own`."""
         return self._like(_scope=None)
 
     def own(self, pod: Pod) -> Pod:
-        """Take over a pod that `unowned` ones have started."""
+        """Have the scope own a pod started by `unowned`."""
         assert self._scope is not None
         return self._scope.own(pod)
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What they are started from: pods of the same bytes have it too.
+        """Identifies the files that they are started from: equal for pods of the same bytes.
 
         Raises:
-            Unavailable: it is unavailable.
+            Unavailable: a file is unavailable.
         """
         assets = self._assets()
         return assets.qemu_version, assets.kernel.sha256, str(assets.initramfs), str(assets.disk)
@@ -230,11 +231,11 @@ def _positive(name: str, value: int) -> int:
 
 
 def plug_in(pod: Pod, card: Card) -> None:
-    """Give a running pod its address, with the ``ip`` of its image, and its link; the pod is ended where that fails.
+    """Give a running pod its link, and its address with the image's ``ip``; on an error the pod is ended.
 
     Raises:
-        Unavailable: the image has none.
-        TargetError: it refuses; with its words.
+        Unavailable: the image has no ``ip``.
+        TargetError: ``ip`` failed; with its message.
     """
     pod.link = card.link
     try:

@@ -1,9 +1,8 @@
-"""Whether an accelerator really works here: a bounded boot, remembered for as long as the host is up.
+"""Whether an accelerator really works here: a bounded boot, cached as long as the host is up.
 
-A ``/dev/kvm`` that is there and answers proves nothing: under some hypervisors a guest kernel never reaches
-its userspace on it. So a pod is started, with a time limit, and its QEMU is killed if the limit passes.
-
-What ``vperf doctor`` says about pods.
+A ``/dev/kvm`` that exists and answers proves nothing: under some hypervisors a guest kernel never reaches userspace
+with it. So a pod is started with a time limit, and its QEMU is killed if that passes. ``vperf doctor`` does this with
+each accelerator.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.pod.place import Place
 
 
-#: Accelerators a pod may ask for, the quickest first.
+#: The accelerators for pods, the fastest first.
 ACCELERATORS = ("kvm", "tcg", "xen")
-#: Seconds a probe may take: KVM boots in about one, emulation in a few on a slow and busy host.
+#: Seconds for a probe: KVM boots in about one, emulation in a few, more on a slow or busy host.
 TIME_LIMITS = {"kvm": 20.0, "tcg": 120.0}
 FIRMWARE = "qboot"
 
@@ -48,9 +47,9 @@ def probe(
 
     Args:
         accelerator: ``kvm``, ``tcg`` or ``xen``.
-        prepared: gives what a pod is started from; not called where no boot is needed to say no.
+        prepared: returns the files that a pod is started from; not called if the answer is no without a boot.
         run: owns the probe's machine.
-        afresh: do not believe an earlier probe.
+        afresh: ignore the cached answer.
         place: the host.
     """
     name = f"accelerator {accelerator}"
@@ -62,7 +61,7 @@ def probe(
     if not afresh and remembered.is_file():
         usable, why, remedy = json.loads(remembered.read_text())
         return Readiness(name, bool(usable), str(why), str(remedy))
-    with lock.measuring():  # a boot would disturb a measurement that goes on, and be slowed by it
+    with lock.measuring():  # a boot would disturb a running measurement, and be slowed by it
         answer, lasting = _boot(accelerator, assets, run)
     if not lasting:
         return answer
@@ -74,17 +73,17 @@ def probe(
 
 
 def _memory(accelerator: str, assets: Assets) -> Path:
-    """Where the answer is kept: keyed by this boot of the host, what it loaded, and everything the probe ran."""
+    """The cached answer's file, keyed by the host's boot and loaded modules, and by all that the probe runs."""
     parts = [accelerator, *assets.place.identity(), assets.qemu_version, assets.kernel.sha256]
     key = cache.content_key([*parts, assets.initramfs.parent.name, assets.disk.parent.name])
     return cache.root() / "probe" / f"{key}.json"
 
 
 def _boot(accelerator: str, assets: Assets, run: Run) -> tuple[Readiness, bool]:
-    """The answer, and whether it is to be remembered.
+    """The answer, and whether to cache it.
 
-    What works goes on working, and a KVM on which a kernel hangs goes on hanging. Any other failure may be of
-    the moment - a busy host, a machine killed, an image without a command - and the next one is to try again.
+    What works keeps working, and a KVM that hangs a kernel keeps hanging it. Any other failure may be temporary - a
+    busy host, a killed machine, an image without the command - so the next probe tries again.
     """
     name = f"accelerator {accelerator}"
     limit = TIME_LIMITS[accelerator]
@@ -109,10 +108,10 @@ def check(guest_kernel: Path | None = None, *, afresh: bool = True) -> list[Read
 
     Args:
         guest_kernel: the kernel to boot; ``None`` takes the distribution's.
-        afresh: boot although an earlier answer is remembered.
+        afresh: boot even if an answer is cached.
 
     Returns:
-        ``pod`` first: usable when the files are there and at least one accelerator works.
+        ``pod`` first: usable if the files are available and at least one accelerator works.
     """
     firmwares = [firmware.check_firmware(name) for name in firmware.FIRMWARE_FILES]
     try:

@@ -1,15 +1,11 @@
-"""The QEMU that is installed on this machine.
+"""A pod's QEMU on this machine: command line, process with three channels, and hot-plugging of disks.
 
-Disks that are plugged into a pod's running machine, and out of it, over QEMU's control socket.
+The root bus of a running q35 machine does not accept devices (QEMU, docs/pcie.txt, "Hot-plug"), so it gets a PCI
+bridge, which makes its start a little slower; the root bus of a pc machine accepts them. Both notify the guest by
+ACPI, which its kernel has built in. A PCI Express root port would do too, but with its native hot-plug Linux takes
+five seconds to unplug a disk (drivers/pci/hotplug/pciehp_ctrl.c: the attention button could be pressed again).
 
-A root bus of a q35 machine takes no devices while it runs (QEMU, docs/pcie.txt, "Hot-plug"), so such a machine gets a
-PCI bridge, which costs its start something; the root bus of a pc machine takes them. In both the guest is told by
-ACPI, which its kernel has built in. A PCI Express root port would do too; its own signals take Linux five seconds to
-unplug (drivers/pci/hotplug/pciehp_ctrl.c, the button that may be pressed again).
-
-The QEMU command line of a pod, in one place: the start, the probe and the benchmark's floor share it.
-
-The QEMU process of a pod with its three channels, on this machine.
+The start, the probe and the benchmark's floor share the command line.
 """
 
 from __future__ import annotations
@@ -36,19 +32,19 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.pod.qmp import Qmp
 
 
-#: By machine type: the bus, and the arguments that make it.
+#: By machine type: the bus for hot-plugging, and the arguments that create it.
 BUSES = {
     "pc": ("pci.0", ()),
     "q35": ("swap", ("-device", "pci-bridge,id=swap,chassis_nr=1,shpc=off")),
 }
 #: The image that a machine starts with.
 FIRST = "image0"
-#: What is in here for QEMU are descriptors that it was given (qemu(1), "-add-fd").
+#: Paths here are QEMU's names for descriptors that it was given (qemu(1), "-add-fd").
 _SETS = PurePath("/dev/fdset")
 
 
 def serial(name: str) -> str:
-    """The serial number under which the guest knows a disk; virtio-blk has room for 20 characters."""
+    """The serial number by which the guest finds a disk; virtio-blk allows 20 characters."""
     return f"vperf-{name}"
 
 
@@ -71,10 +67,10 @@ def first_disk(machine: str, file: PurePath) -> list[str]:
 
 
 def hand_over(qmp: Qmp, file: PurePath) -> PurePath:
-    """Give QEMU a file as a descriptor, where it may not open it by its path; the path that it has for it.
+    """Pass QEMU a descriptor of a file that it may not open by path; return the path that QEMU has for it.
 
     Raises:
-        QmpError: QEMU refused it, or is gone.
+        QmpError: QEMU refused, or is gone.
         OSError: the file cannot be opened.
     """
     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
@@ -85,20 +81,20 @@ def hand_over(qmp: Qmp, file: PurePath) -> PurePath:
 
 
 def plug(qmp: Qmp, machine: str, name: str, file: PurePath) -> None:
-    """Plug an image into a machine; the guest finds it some time later.
+    """Plug an image into a machine; the guest notices it asynchronously.
 
     Args:
         qmp: the machine's.
         machine: its type, one of `BUSES`.
-        name: of the disk, which no other one has.
+        name: a unique one for the disk.
         file: the image.
 
     Raises:
-        QmpError: QEMU refused it, or is gone; nothing was plugged in.
+        QmpError: QEMU refused, or is gone; nothing was plugged in.
     """
     opened = {"driver": "file", "filename": str(file)}
     qmp.execute("blockdev-add", driver="raw", node_name=name, read_only=True, file=opened)
-    if file.parent == _SETS:  # the disk has its own by now
+    if file.parent == _SETS:  # the disk has its own descriptor now
         qmp.execute("remove-fd", fdset_id=int(file.name))
     try:
         qmp.execute(
@@ -116,10 +112,10 @@ def plug(qmp: Qmp, machine: str, name: str, file: PurePath) -> None:
 
 
 def unplug(qmp: Qmp, name: str, timeout: float) -> None:
-    """Take a disk out of a machine, and wait until the guest has let it go.
+    """Unplug a disk, and wait until the guest has released it.
 
     Raises:
-        QmpTimeout: it has not within ``timeout`` seconds.
+        QmpTimeout: it has not done so within ``timeout`` seconds.
         QmpError: QEMU refused, or is gone.
     """
     qmp.execute_until("DEVICE_DELETED", name, "device_del", timeout, id=name)
@@ -129,19 +125,19 @@ def unplug(qmp: Qmp, name: str, timeout: float) -> None:
 #: The name of the virtio-serial port to the agent.
 AGENT_PORT = "org.pytest-vperf.agent"
 
-#: What the guest kernel is told. Each entry saves a start time that has nothing to do with what is measured, or
+#: The guest kernel's command line. Each parameter saves time at the start that is irrelevant to the measurement, or
 #: makes an event visible (Linux documentation, admin-guide/kernel-parameters):
 KERNEL_PARAMETERS = (
-    # "debug" with "earlyprintk" makes the kernel's first instructions print a line; "quiet" between them, because
-    # their order counts, that nothing else is printed but a panic.
+    # "debug" and "earlyprintk" make the kernel's first instructions print a line; "quiet" suppresses all else but a
+    # panic. Their order matters.
     "debug",
     "quiet",
     "earlyprintk=ttyS0",
     "console=ttyS0",
-    # A dead kernel ends the machine at once (QEMU has -no-reboot), and the host sees it.
+    # A panic ends the machine at once (QEMU has -no-reboot), which the host notices.
     "panic=-1",
     "reboot=t",
-    # No probing for keyboards, serial ports, timers and buses that this machine is known (not) to have.
+    # No probing for keyboards, serial ports, timers and buses: what this machine has is known.
     "i8042.noaux",
     "i8042.nopnp",
     "i8042.dumbkbd",
@@ -159,9 +155,9 @@ KERNEL_PARAMETERS = (
 
 @dataclass(frozen=True)
 class Channels:
-    """The sockets that QEMU has its channels on, each as QEMU's option ``-chardev socket`` names one.
+    """The sockets of QEMU's channels, in the syntax of its option ``-chardev socket``.
 
-    ``fd=NUMBER`` is a connected one that it inherits, ``path=FILE`` one that it connects to.
+    ``fd=NUMBER`` is a connected socket that it inherits, ``path=FILE`` one that it connects to.
     """
 
     qmp: str
@@ -170,7 +166,7 @@ class Channels:
 
 
 def command_line(qemu: str, config: MachineConfig, channels: Channels, name: str) -> list[str]:
-    """The arguments for QEMU. The machine is created stopped (``-S``); QMP's ``cont`` lets it go."""
+    """QEMU's command line. The machine is created paused (``-S``); QMP's ``cont`` starts it."""
     argv = [
         qemu,
         *("-name", name),
@@ -204,8 +200,8 @@ def command_line(qemu: str, config: MachineConfig, channels: Channels, name: str
                 *("-device", "virtio-blk-pci,disable-legacy=on,drive=image"),
             ]
     for serial, device in config.disks:
-        # Past the host's page cache, as the loop device itself is: the guest asks for the disk and gets the disk.
-        # For writing from the first, so that one descriptor is enough where it is opened by its descriptor.
+        # Bypass the host's page cache, as the loop device does, so that the guest measures the disk. Opened for
+        # writing from the start, so that a single descriptor is enough if QEMU is given one.
         opened = f"file.driver=host_device,file.filename={device},format=raw,auto-read-only=off"
         drive = f"{opened},if=none,id={serial},cache=none,aio=threads"
         argv += [
@@ -220,18 +216,18 @@ def command_line(qemu: str, config: MachineConfig, channels: Channels, name: str
 def _machine(config: MachineConfig) -> str:
     kind = f"{config.machine},accel={config.accelerator}"
     if config.machine == "q35":
-        # A pod has no use for a SATA controller, an SMBus or VMware's port; the kernel would look for each.
+        # A pod needs no SATA controller, SMBus or VMware port, and the kernel would probe each.
         kind += ",sata=off,smbus=off,vmport=off,usb=off"
     return kind
 
 
 class QemuProcess(Protocol):
-    """A QEMU that was started, wherever it runs.
+    """A QEMU process, on this or another machine.
 
     Attributes:
         qmp: the connected socket of its control channel.
-        console: of its serial port.
-        agent: of the agent's port.
+        console: that of its serial port.
+        agent: that of the agent's port.
     """
 
     qmp: socket.socket
@@ -244,19 +240,19 @@ class QemuProcess(Protocol):
         ...
 
     def poll(self) -> int | None:
-        """Its status, as `subprocess.Popen.poll` has it; ``None`` while it runs."""
+        """Its status, as from `subprocess.Popen.poll`; ``None`` while it runs."""
         ...
 
     def wait(self, timeout: float) -> int:
-        """Its status, once it has ended.
+        """Wait for its end and return its status.
 
         Raises:
-            subprocess.TimeoutExpired: it has not, within ``timeout`` seconds.
+            subprocess.TimeoutExpired: it has not ended within ``timeout`` seconds.
         """
         ...
 
     def hand_over(self, qmp: Qmp, file: PurePath) -> PurePath:
-        """Let it open a file of its machine that it was not started with; the file as QEMU names it.
+        """Let it open a further file on its machine; return the path that QEMU has for it.
 
         Raises:
             QmpError: it refused, or is gone.
@@ -265,7 +261,7 @@ class QemuProcess(Protocol):
         ...
 
     def said(self) -> str:
-        """The end of what it printed, its own words and not the machine's."""
+        """The end of QEMU's own output, without the guest's."""
         ...
 
     def usage(self) -> Usage:
@@ -277,19 +273,19 @@ class QemuProcess(Protocol):
         ...
 
     def end(self) -> None:
-        """End it and remove what it had, the sockets apart. Safe to repeat."""
+        """End it and remove all that it had except the sockets. Safe to repeat."""
         ...
 
 
 class LocalQemu:
-    """A QEMU on this machine; its sockets are inherited: no paths, nothing left in the file system.
+    """A QEMU on this machine; it inherits its sockets, so that none is left in the file system.
 
     Args:
         qemu: the program.
         config: the machine.
         run: owns the process.
-        group: what holds it to its limits; ended with it.
-        sandbox: what confines it; ``None``: as `pytest_vperf.targets.pod.sandbox.confine` has it.
+        group: the control group with its limits; removed with it.
+        sandbox: confines it; ``None`` for the default, `pytest_vperf.targets.pod.sandbox.confine`.
 
     Raises:
         OSError: it cannot be executed.
@@ -319,7 +315,7 @@ class LocalQemu:
         channels = Channels(*(f"fd={descriptor}" for descriptor in theirs))
         argv = sandbox.command(command_line(qemu, sandbox.config, channels, name=f"vperf-{run.id}"))
         try:
-            # A session of its own: Ctrl-C in a terminal reaches pytest, which ends the machine in order.
+            # A session of its own, so that Ctrl-C in a terminal only reaches pytest, which ends the machine in order.
             self._process = subprocess.Popen(
                 group.entered(argv) if group else argv,
                 stdin=subprocess.DEVNULL,
@@ -375,7 +371,7 @@ class LocalQemu:
             raise CannotConnect("QEMU is gone") from error
 
     def end(self) -> None:
-        """End it. It has nothing to save, so it is not asked politely."""
+        """Kill it: it has nothing to save."""
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
@@ -389,7 +385,7 @@ QEMU = "qemu-system-x86_64"
 
 
 def check_qemu() -> Readiness:
-    """Whether QEMU is installed; ``why`` is its path then."""
+    """Whether QEMU is installed; ``why`` is then its path."""
     path = find_program(QEMU)
     if path is None:
         return Readiness(
@@ -400,7 +396,7 @@ def check_qemu() -> Readiness:
 
 @functools.lru_cache(maxsize=4)
 def qemu_version(path: str) -> str:
-    """QEMU's version with its package's, as the first line of ``--version`` has it after "version"."""
+    """The versions of QEMU and its package, as printed by ``--version`` after "version"."""
     done = subprocess.run(
         [path, "--version"], capture_output=True, text=True, check=False, timeout=60
     )
@@ -408,5 +404,5 @@ def qemu_version(path: str) -> str:
 
 
 def version_of(said: str) -> str:
-    """The version in what ``--version`` printed."""
+    """The version in the output of ``--version``."""
     return said.partition("\n")[0].partition("version ")[2] or "unknown"

@@ -1,4 +1,4 @@
-"""QEMU's control socket (QMP), spoken by qemu.qmp, without asyncio for the callers."""
+"""QEMU's control socket (QMP): a synchronous interface to the library qemu.qmp."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# The library logs a machine that goes away as an error; whether it is one is said by our own errors.
+# The library logs an error when a machine ends; ours are raised if it is one.
 logging.getLogger("qemu.qmp").setLevel(logging.CRITICAL)
 
 
 class QmpError(Exception):
-    """QEMU did not answer, or refused a command; the text says which."""
+    """QEMU did not answer, or refused a command; the message says which."""
 
 
 class QmpTimeout(QmpError):
@@ -35,10 +35,10 @@ class Qmp:
         self._client = QMPClient("vperf")
 
     def connect(self, timeout: float) -> None:
-        """Wait for the greeting and take it up; QEMU sends it as soon as its main loop runs.
+        """Wait for the greeting and answer it; QEMU sends it as soon as its main loop runs.
 
         Raises:
-            QmpError: QEMU is gone or says nothing within ``timeout`` seconds.
+            QmpError: QEMU is gone, or sends nothing within ``timeout`` seconds.
         """
         self._wait(self._client.connect(self._socket), timeout, "greeting")
 
@@ -54,7 +54,7 @@ class Qmp:
         """Run a QMP command and return one value of its result.
 
         Raises:
-            QmpError: as `execute`; or the result has no such value, so that it is no QEMU that answers.
+            QmpError: as for `execute`; or the result has no such value, so it is not from QEMU.
         """
         result = self.execute(command, timeout)
         value = result.get(name) if isinstance(result, dict) else None
@@ -65,10 +65,10 @@ class Qmp:
     def execute_with(
         self, descriptor: int, command: str, timeout: float = 10.0, **arguments: object
     ) -> Any:
-        """As `execute`, for a command that takes a descriptor, which QEMU gets a copy of.
+        """Like `execute`, for a command that takes a file descriptor; QEMU gets a copy of it.
 
         Raises:
-            QmpError: likewise.
+            QmpError: as for `execute`.
         """
 
         async def work() -> Any:
@@ -80,10 +80,10 @@ class Qmp:
     def execute_until(
         self, event: str, device: str, command: str, timeout: float, **arguments: object
     ) -> None:
-        """Run a QMP command, and wait until QEMU pushes an event about a device.
+        """Run a QMP command, and wait until QEMU sends an event about a device.
 
         Raises:
-            QmpTimeout: it does not within ``timeout`` seconds.
+            QmpTimeout: it sends none within ``timeout`` seconds.
             QmpError: QEMU refused the command, or is gone.
         """
 
@@ -95,7 +95,7 @@ class Qmp:
 
         async def work() -> None:
             with self._client.listener(event) as listener:
-                # No event comes from a QEMU that is gone, so its going is waited for as well.
+                # If QEMU ends, the event never comes, so wait for that as well.
                 gone = asyncio.ensure_future(self._client.runstate_changed())
                 await self._client.execute(command, _named(arguments))
                 told = asyncio.ensure_future(awaited(listener))
@@ -110,20 +110,20 @@ class Qmp:
         self._wait(work(), timeout, f"{command}, {event}")
 
     def close(self) -> None:
-        """Let go of the connection; never raises."""
+        """Close the connection; never raises."""
         if self._loop.is_closed():
             return
         try:
             self._wait(self._client.disconnect(), 2.0, "disconnect")
         except QmpError:
-            pass  # QEMU was quicker
+            pass  # QEMU closed it first
         finally:
             self._end_tasks()
             self._socket.close()
             self._loop.close()
 
     def _end_tasks(self) -> None:
-        """End what the library still waits for, as after a greeting that never came."""
+        """Cancel tasks that the library left, as after a missing greeting."""
         tasks = asyncio.all_tasks(self._loop)
         for task in tasks:
             task.cancel()
@@ -137,14 +137,14 @@ class Qmp:
             raise QmpTimeout(f"QEMU did not answer ({what}) within {timeout:g} s") from None
         except (QMPError, OSError, EOFError) as error:
             raise QmpError(f"{what}: {error}") from error
-        except AssertionError as error:  # how the library says that QEMU left while it was greeted
+        except AssertionError as error:  # raised by the library if QEMU ends during the greeting
             raise QmpError(f"{what}: the connection ended") from error
         except QmpError:
             raise
         except (
             Exception
-        ) as error:  # its reader passes on what is no UTF-8, and believes what is JSON
-            raise QmpError(f"{what}: what came is not a QMP message") from error
+        ) as error:  # the library's reader lets errors of invalid UTF-8 and unexpected JSON through
+            raise QmpError(f"{what}: the answer is not a QMP message") from error
 
 
 def _named(arguments: Mapping[str, object]) -> dict[str, object] | None:

@@ -1,15 +1,15 @@
-"""What a pod's QEMU is kept from: a guest that takes over its QEMU has got a process that can do next to nothing.
+"""The confinement of a pod's QEMU: a guest that takes over its QEMU gains a process that can do next to nothing.
 
-A pod boots an image that may be a stranger's, and root starts QEMU. So, on this machine and on one reached by SSH:
+A pod's image may come from a stranger, and root may start its QEMU. So, on this machine and on one reached by SSH:
 
-- QEMU refuses itself the system calls that it does not need (seccomp), for any user. One that was built without
-  that goes without, and the record says so.
-- Root's QEMU gives up being root before it is executed: each has a user ID of its own, no supplementary group but
-  that of ``/dev/kvm``, no capability, and no way to gain any (no_new_privs). Pods cannot signal or trace one another.
-- It opens nothing by a path that its user could not open: files and devices are opened before and handed over as
-  descriptors, so that no folder has to be opened to others. It inherits no other descriptor.
-- It has of the environment what programs are found and loaded by: no token that the session was given.
-- It leaves no core dump, which would have the guest's memory, and writes no large file (its log is one).
+- QEMU blocks the system calls that it does not need (seccomp), for any user. If it was built without seccomp, the
+record says so.
+- Started by root, it drops root before it is executed: each has its own user ID, no supplementary group except that
+of ``/dev/kvm``, no capability, and no way to gain any (no_new_privs). Pods cannot signal or trace one another.
+- It then gets its files and devices as descriptors opened beforehand, so that no folder needs to be readable by
+others. It inherits no other descriptor.
+- Of the environment it only gets what is needed to find and load programs: no tokens of the user's session.
+- It leaves no core dump, which would contain the guest's memory, and cannot write large files, such as a huge log.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ if TYPE_CHECKING:
 
     from pytest_vperf.targets.pod.config import MachineConfig
 
-#: QEMU's option ``-sandbox`` (qemu(1)): no obsolete calls, no change of user, no other program, no change of
-#: priorities and affinities. libvirt gives its machines the same.
+#: QEMU's option ``-sandbox`` (qemu(1)): no obsolete system calls, no change of user, no other program, no change of
+#: priorities and affinities; as libvirt sets it.
 FILTER = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
-#: The descriptor sets of QEMU (``-add-fd``) for the image, and from there on for disks.
+#: QEMU's descriptor set (``-add-fd``) for the image; the next ones are for disks.
 _IMAGE_SET = 1
-#: Blocks of 512 bytes that a file may have which QEMU writes (sh(1p), "ulimit"): 64 MiB. Disks are devices.
+#: QEMU may write files of at most 64 MiB, given in blocks of 512 bytes (sh(1p), "ulimit"). Disks are devices.
 LIMITS = 'ulimit -c 0; ulimit -f 131072; exec "$@"'
 KVM = Path("/dev/kvm")
-#: The variables that it keeps, by the beginning of their names: of the loader, C library, QEMU, and ours, by which
-#: the process is known as a run's.
+#: Prefixes of the variables that it keeps: those of the loader, C library and QEMU, and ours, which mark the process
+#: as a run's.
 _KEPT = ("PATH", "LANG", "LC_", "LD_", "GLIBC_", "MALLOC_", "QEMU_", "TMPDIR", "VPERF_")
 
 
 @functools.lru_cache(maxsize=4)
 def has_filter(qemu: str) -> bool:
-    """Whether a QEMU takes `FILTER`: not if it was built without seccomp, or is older than 2.11."""
+    """Whether a QEMU supports `FILTER`: not if it was built without seccomp, or is older than 2.11."""
     done = subprocess.run(
         [qemu, "-sandbox", FILTER, "--version"],
         stdin=subprocess.DEVNULL,
@@ -62,41 +62,41 @@ def has_filter(qemu: str) -> bool:
 
 
 def environment(whole: Mapping[str, str]) -> dict[str, str]:
-    """What a QEMU is given of an environment."""
+    """The part of an environment that QEMU is given."""
     return {name: value for name, value in whole.items() if name.startswith(_KEPT)}
 
 
 def described(filtered: bool, own_user: bool) -> str:
-    """For the record of a pod.
+    """The confinement in words, for the record of a pod.
 
     Args:
-        filtered: its QEMU has its system calls filtered.
-        own_user: and a user ID of its own.
+        filtered: whether QEMU's system calls are filtered.
+        own_user: whether it has a user ID of its own.
     """
     calls = "seccomp" if filtered else "QEMU has no seccomp filter"
     return f"{calls}, a user of its own" if own_user else calls
 
 
 def drops_root(user: str | int, groups: Sequence[int] = ()) -> list[str]:
-    """The options of setpriv(1) by which a command of root's is another user's, without capabilities and for good.
+    """The options of setpriv(1) that let root run a command as another user, irreversibly and without capabilities.
 
-    The kernel takes all capabilities with the change of user (capabilities(7)), and no_new_privs keeps any file from
-    giving some back, so the bounding set need not be touched.
+    The kernel drops all capabilities with the change of user (capabilities(7)), and no_new_privs keeps files from
+    granting any again, so the bounding set can be left alone.
     """
     return [f"--reuid={user}", f"--regid={user}", in_groups(groups), "--no-new-privs", "--"]
 
 
 def in_groups(groups: Sequence[int]) -> str:
-    """The option of setpriv(1) for supplementary groups, and no others."""
+    """The option of setpriv(1) for exactly these supplementary groups."""
     return f"--groups={','.join(map(str, groups))}" if groups else "--clear-groups"
 
 
 def groups_for(mode: int, group: int) -> tuple[int, ...] | None:
-    """The groups by which a user of no name may use a device; ``None``: only root may.
+    """The groups that an unnamed user needs to use a device; ``None`` if only root may.
 
     Args:
         mode: the device's.
-        group: that it belongs to.
+        group: the device's.
     """
     if mode & 0o006 == 0o006:
         return ()
@@ -104,7 +104,7 @@ def groups_for(mode: int, group: int) -> tuple[int, ...] | None:
 
 
 def kvm_groups() -> tuple[int, ...] | None:
-    """The groups by which a user of no name may use ``/dev/kvm``; ``None``: only root may."""
+    """The groups that an unnamed user needs to use ``/dev/kvm``; ``None`` if only root may."""
     status = KVM.stat()
     return groups_for(status.st_mode, status.st_gid)
 
@@ -114,11 +114,11 @@ class Sandbox:
     """How one QEMU is confined. Made by `confine`.
 
     Attributes:
-        config: the machine, its files named as QEMU opens them.
-        options: further ones of QEMU's.
-        descriptors: that QEMU inherits; `close` closes this process's.
-        user: its user ID; ``None``: that of this process.
-        before: the words before QEMU's.
+        config: the machine's, with its files as QEMU opens them.
+        options: further command-line options for QEMU.
+        descriptors: inherited by QEMU; `close` closes our copies.
+        user: its user ID; ``None`` for that of this process.
+        before: the command that precedes QEMU's.
     """
 
     config: MachineConfig
@@ -132,21 +132,21 @@ class Sandbox:
         return [*self.before, *argv, *self.options]
 
     def close(self) -> None:
-        """QEMU has inherited the descriptors, or was not started. Only once."""
+        """Close our copies of the descriptors once QEMU has inherited them, or did not start. Not to be repeated."""
         for descriptor in self.descriptors:
             os.close(descriptor)
 
 
 def confine(qemu: str, config: MachineConfig) -> Sandbox:
-    """Prepare what a QEMU of this machine is confined by, and open its files.
+    """Prepare the confinement of a QEMU on this machine, and open its files.
 
     Args:
         qemu: the program.
         config: the machine.
 
     Raises:
-        Unavailable: root, and there is no ``setpriv``, or KVM is for root alone.
-        CannotStart: root, and no user ID is free.
+        Unavailable: as root, ``setpriv`` is missing, or only root may use KVM.
+        CannotStart: as root, no user ID is free.
         OSError: a file cannot be opened.
     """
     options = ("-sandbox", FILTER) if has_filter(qemu) else ()
@@ -179,15 +179,15 @@ def confine(qemu: str, config: MachineConfig) -> Sandbox:
 
 
 def no_setpriv() -> Unavailable:
-    """The error where root cannot give up being root."""
+    """The error if root cannot drop its privileges."""
     return Unavailable(
-        "setpriv is not installed, by which QEMU gives up being root",
+        "setpriv is not installed, which QEMU needs to drop root",
         remedy="apt-get install util-linux",
     )
 
 
 def root_alone() -> tuple[str, str]:
-    """Why KVM cannot be used where only root may, with the remedy."""
+    """Why KVM is unavailable if only root may use it, with the remedy."""
     return (
         f"{KVM} is for root alone, and a pod's QEMU is not root",
         f"chgrp kvm {KVM} && chmod 660 {KVM}, as udev does",
@@ -195,7 +195,7 @@ def root_alone() -> tuple[str, str]:
 
 
 class _Opened:
-    """Files that are opened for a QEMU that could not open them itself."""
+    """Files opened for a QEMU that may not open them itself."""
 
     def __init__(self) -> None:
         self.descriptors: list[int] = []
@@ -227,12 +227,12 @@ class _Opened:
         return descriptor
 
     def _in_set(self, path: PurePath | str, number: int, flags: int) -> PurePath:
-        """A file that QEMU finds as a descriptor it has been given: nothing of it is opened again."""
+        """A file that QEMU uses through the descriptor it was given, without reopening it."""
         self.options += ["-add-fd", f"fd={self._open(path, flags)},set={number}"]
         return PurePath(f"/dev/fdset/{number}")
 
     def _by_number(self, path: PurePath) -> PurePath:
-        """A file that QEMU opens again, by the descriptor: past the folders, and as far as its own mode lets it."""
+        """A file that QEMU reopens by its descriptor, past the folders; one that others cannot read is copied."""
         descriptor = self._open(path, os.O_RDONLY)
         if not os.fstat(descriptor).st_mode & stat.S_IROTH:
             copy = os.memfd_create(path.name, os.MFD_CLOEXEC)

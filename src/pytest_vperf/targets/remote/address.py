@@ -1,4 +1,4 @@
-"""Where targets are started: ``ssh://user@host:port``, or a host of a lab, ``lab:kvm``."""
+"""Addresses of other machines to start targets on: ``ssh://user@host:port``, or a lab's host, ``lab:kvm``."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Address:
 
     Attributes:
         url: ``ssh://[user@]host[:port]``.
-        where: the machine, as people name it.
+        where: the machine's name in messages.
         config: a configuration for ``ssh``; ``None`` for the user's own.
-        details: what is known of it, for records.
+        details: known facts, for records.
     """
 
     url: str
@@ -37,10 +37,10 @@ def check(text: str, labs: Sequence[str]) -> str:
 
     Args:
         text: ``ssh://[user@]host[:port]`` or ``lab:KIND``.
-        labs: the kinds there are.
+        labs: the existing kinds.
 
     Raises:
-        ValueError: it does not; says what does.
+        ValueError: it does not; says what would.
     """
     if text.startswith(_LAB):
         if lab_of(text) not in labs:
@@ -55,18 +55,18 @@ def check(text: str, labs: Sequence[str]) -> str:
 
 
 def lab_of(text: str) -> str:
-    """The kind of a host of a lab; empty where it is none."""
+    """The kind of a lab's host; empty for other addresses."""
     return text.removeprefix(_LAB) if text.startswith(_LAB) else ""
 
 
 def where(text: str) -> str:
-    """The machine, as people name it: ``root@host``, ``lab kvm``."""
+    """The machine's name in messages: ``root@host``, ``lab kvm``."""
     kind = lab_of(text)
     return f"lab {kind}" if kind else urlsplit(text).netloc
 
 
 def of_url(url: str) -> Address:
-    """A machine that the user named."""
+    """The address of a machine that the user named."""
     return Address(url, where(url))
 
 

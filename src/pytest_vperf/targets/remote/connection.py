@@ -1,19 +1,15 @@
-"""One connection to a machine by SSH: opened once, kept, and shared by whatever is done there.
+"""One SSH connection to a machine, opened once and shared by all its users.
 
-The system's own ``ssh`` is called, and no library: it has the user's keys, agent, jump hosts, host keys and settings,
-and needs no dependency. The connection is kept by it (ControlMaster, ssh_config(5)), so that each use costs a round
-trip. It never asks: a key that is not known, or a password, is an error. It gives the machine nothing of this one,
-whatever those settings say for the user's own logins: not the agent, not the display, no port, no tunnel.
+The system's ``ssh`` is used rather than a library: it has the user's keys, agent, jump hosts, host keys and settings,
+and adds no dependency. It keeps the connection open (ControlMaster, ssh_config(5)), so that each use costs one round
+trip. It never prompts: an unknown host key, or a password, is an error. Whatever those settings allow the user's own
+logins, nothing of this machine is exposed to the other one: no agent, display, port or tunnel.
 
-What a run has on another machine for as long as it lives: the measuring lock, and a folder.
+On the other machine, a run holds a folder and the measuring lock. One command there has both and waits for its input
+to close, so that they are released however this process ends.
 
-One command there holds both and waits for the end of its input, so that they are given back however this process
-ends.
-
-What is done on another machine when this process ends by force, or the connection breaks: a command waits there.
-
-What a run makes there by commands is taken away by commands as long as it lives. Where it is killed, nobody is left
-to give them: so one waits for the end of its input, unless it is told that there is nothing to do.
+What a run makes there it also removes, by commands. In case it is killed or the connection breaks, one such command
+waits there for its input to close; a run that is still alive tells it that there is nothing to do.
 """
 
 from __future__ import annotations
@@ -48,12 +44,12 @@ if TYPE_CHECKING:
 
 
 _CONNECT_TIMEOUT = 15
-#: What ``ssh`` ends with when it, and not the command, failed (ssh(1), "EXIT STATUS"); commands may end so, too.
+#: The exit status of ``ssh`` if it failed itself (ssh(1), "EXIT STATUS"); a command may have the same one.
 FAILED = 255
-#: What else may be the matter where a socket is not brought here.
+#: A hint for sockets that cannot be forwarded.
 FORWARDING = "its sshd has to forward Unix sockets: AllowStreamLocalForwarding yes, sshd_config(5)"
-#: What a login of ours is without (ssh_config(5)): who is root there could use the agent to log in as the user
-#: elsewhere, and the display to read the keyboard. ``LocalCommand`` is one of the user's own, for logins by hand.
+#: Options that switch off features (ssh_config(5)): root there could use the agent to log in elsewhere as the user,
+#: and the display to read the keyboard. A ``LocalCommand`` is meant for interactive logins.
 KEEPS_TO_ITSELF = tuple(
     word
     for option in (
@@ -75,16 +71,16 @@ class SshConnection:
         url: ``ssh://[user@]host[:port]``; the host may be a name of the user's ``~/.ssh/config``.
         run: owns the connection.
         config: another configuration file for ``ssh``.
-        name: of the machine, for messages.
-        persist: for how long it stays without anything that uses it, as ``ControlPersist`` of ssh_config(5) has it.
+        name: the machine's, for messages.
+        persist: how long it stays open while unused, as for ``ControlPersist`` of ssh_config(5).
 
     Attributes:
-        watch: called before each use; raises what speaks against it.
+        watch: called before each use; raises an error to prevent it.
 
     Raises:
-        ValueError: the URL is none.
+        ValueError: the URL is invalid.
         Unavailable: there is no ``ssh`` here.
-        CannotConnect: the machine does not let us in; with the words of ``ssh``.
+        CannotConnect: the login failed; with the message of ``ssh``.
     """
 
     def __init__(
@@ -104,19 +100,20 @@ class SshConnection:
             *(*control, "-o", "ServerAliveInterval=15"),
             *(*KEEPS_TO_ITSELF, "-o", "RemoteCommand=none"),
         ]
-        # What is asked of the connection that is open. A forwarding that the user's settings have would be asked for
-        # along with ours, and `KEEPS_TO_ITSELF` would take ours away.
+        # For requests to the open connection, without any settings: the user's would request their forwardings along
+        # with ours, and `KEEPS_TO_ITSELF` would clear ours.
         self._ask = [program, "-F", "none", *control]
         self.is_open = False
         self.watch: Callable[[], None] = lambda: None
-        # In the background once it is connected; a process of the run, which ends it if we cannot.
+        # It goes into the background once connected; it carries the run's mark, so that it is ended even if we
+        # cannot.
         persistent = ["-M", "-N", "-f", "-o", f"ControlPersist={persist}"]
         self._call(self._ssh, persistent, timeout=60.0)
         self.is_open = True
 
     def words(self, line: str) -> list[str]:
-        """The command, here, that has the login shell there run a line."""
-        # By this connection or not at all: a login of its own would take longer, and nobody would know.
+        """The local command that has the remote login shell run a line."""
+        # Over this connection or not at all: ssh would otherwise silently log in anew, which takes longer.
         return [*self._ssh, "-T", "-o", "ProxyCommand=false", *self._destination, "--", line]
 
     def call(
@@ -128,10 +125,10 @@ class SshConnection:
         max_output: int = MOST_OUTPUT,
         stdout: BinaryIO | None = None,
     ) -> Finished:
-        """Have the login shell there run a line, to its end; see `pytest_vperf.targets.process.run_process`.
+        """Have the remote login shell run a line to its end; see `pytest_vperf.targets.process.run_process`.
 
         Raises:
-            OutOfTime: it did not end in time; what goes on there is for the caller to end.
+            OutOfTime: it did not end in time; the caller has to end what still runs there.
             OutOfRoom: it printed too much; likewise.
         """
         self.watch()
@@ -145,10 +142,10 @@ class SshConnection:
         )
 
     def forward(self, here: Path, there: str) -> None:
-        """Take connections to a Unix socket here to one there, until the connection is closed.
+        """Forward connections from a Unix socket here to one there, until the connection is closed.
 
         Args:
-            here: is made.
+            here: is created.
             there: is connected to.
 
         Raises:
@@ -157,10 +154,10 @@ class SshConnection:
         self._call(self._ask, ["-O", "forward", "-L", f"{here}:{there}"], timeout=20.0)
 
     def listen(self, there: str, here: Path) -> None:
-        """Take connections to a Unix socket there to one here, until `unlisten`.
+        """Forward connections from a Unix socket there to one here, until `unlisten`.
 
         Args:
-            there: is made.
+            there: is created.
             here: is connected to.
 
         Raises:
@@ -173,12 +170,12 @@ class SshConnection:
             raise CannotConnect(f"{error} ({FORWARDING})", target=self.name) from None
 
     def unlisten(self, there: str, here: Path) -> None:
-        """Take none any more; quiet if the connection is gone."""
+        """Stop forwarding; no error if the connection is gone."""
         with contextlib.suppress(TargetError):
             self._call(self._ask, ["-O", "cancel", "-R", f"{there}:{here}"], timeout=20.0)
 
     def close(self) -> None:
-        """End the connection. Safe to repeat; quiet if it is gone."""
+        """Close the connection. Safe to repeat; no error if it is gone."""
         if self.is_open:
             self.is_open = False
             with contextlib.suppress(TargetError):
@@ -198,7 +195,7 @@ class SshConnection:
             raise self.lost(done)
 
     def lost(self, done: Finished) -> CannotConnect:
-        """The error for an ``ssh`` that failed, with its words."""
+        """The error for an ``ssh`` that failed, with its message."""
         said = done.stderr.decode("utf-8", "replace").strip() or f"status {done.returncode}"
         if "Session open refused" in said:
             said = (
@@ -209,10 +206,10 @@ class SshConnection:
 
 
 def parse_url(url: str) -> list[str]:
-    """The words for ``ssh`` that name a machine.
+    """The arguments for ``ssh`` that name a machine.
 
     Raises:
-        ValueError: it is no ``ssh://[user@]host[:port]``.
+        ValueError: it is not ``ssh://[user@]host[:port]``.
     """
     wrong = f"{url!r} is not ssh://[user@]host[:port]"
     try:
@@ -220,11 +217,11 @@ def parse_url(url: str) -> list[str]:
         port = parts.port
     except ValueError:
         raise ValueError(wrong) from None
-    # As it is written, and not in lower case: it may be a name of the user's own.
+    # As written, not in lower case: it may be a name in the user's own configuration.
     host = re.sub(r":\d*$", "", parts.netloc.rpartition("@")[2]).removeprefix("[").removesuffix("]")
     user = parts.username or ""
     extra = parts.path.strip("/") or parts.query or parts.fragment or parts.password
-    # A name that began with "-" would be an option of ssh.
+    # A name beginning with "-" would be an option of ssh.
     fine = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_.:%-]*")
     if (
         parts.scheme != "ssh"
@@ -241,17 +238,17 @@ def parse_url(url: str) -> list[str]:
 
 
 def remote_line(argv: Sequence[str], env: Mapping[str, str], cwd: str | None, mark: str) -> str:
-    """The line that the login shell there is given: no word of the command means anything to a shell.
+    """The line for the remote login shell, with all words of the command quoted.
 
-    The login shell need not be a POSIX one, so it has nothing to do but to start one. That one stays, and tells the
-    number of a signal that ended the command. Where the command itself ends with the status that ``ssh`` has for a
-    lost connection, the shell says so by a mark.
+    The login shell need not be a POSIX one, so it only starts one. That one stays, to turn a signal that ended the
+    command into a status. If the command itself ends with the status that ``ssh`` has for a lost connection, the
+    shell prints a mark.
 
     Args:
         argv: the command.
         env: its variables.
         cwd: its folder.
-        mark: what standard error ends with where the status is the command's own.
+        mark: ends standard error if that status is the command's own.
     """
     settings = [f"{name}={value}" for name, value in env.items()]
     line = shlex.join(["env", *settings, *argv])
@@ -260,10 +257,10 @@ def remote_line(argv: Sequence[str], env: Mapping[str, str], cwd: str | None, ma
     return shlex.join(["exec", "sh", "-c", f"{place}{line}; s=$?; {own}; exit $s"])
 
 
-#: Seconds: another run may measure for long.
+#: Seconds to wait for the lock: another run may measure for a long time.
 WAIT = 3600
 _ANSWER = 60.0
-#: Seconds in which a command that failed has told why.
+#: Seconds to wait for further output of a failed command.
 _LAST_WORDS = 2.0
 
 
@@ -276,10 +273,10 @@ class Hold:
         say: is told if another run has it.
 
     Attributes:
-        folder: private to the user; removed with this.
+        folder: private to the user; removed on `close`.
 
     Raises:
-        CannotStart: the lock was held for an hour, or the machine has no place or program for this.
+        CannotStart: another run held the lock for an hour, or the machine lacks space or a program.
     """
 
     def __init__(
@@ -324,12 +321,12 @@ class Hold:
         assert self._process.stderr is not None
         said = _last_words(self._process.stderr).strip() or "no answer"
         raise CannotStart(
-            f"{self._where}: neither a folder nor the measuring lock can be had there: {said}",
+            f"{self._where}: cannot create a folder or take the measuring lock there: {said}",
             target=self._where,
         )
 
     def _lines(self) -> Iterator[str]:
-        """What the command says, line by line, until it ends or is silent for longer than the limit."""
+        """The command's output, line by line, until it ends or is silent for longer than the limit."""
         assert self._process.stdout is not None
         descriptor, left = self._process.stdout.fileno(), b""
         while True:
@@ -343,10 +340,10 @@ class Hold:
                 yield line.decode("utf-8", "replace")
 
     def check(self) -> None:
-        """Make sure that it is still held.
+        """Make sure that the lock and the folder are still held.
 
         Raises:
-            CannotConnect: it is not: what was measured since may have been disturbed.
+            CannotConnect: they are not: measurements since may have been disturbed.
         """
         if self._process.poll() is not None:
             raise CannotConnect(
@@ -356,14 +353,14 @@ class Hold:
             )
 
     def _end_for_it(self) -> None:
-        """Do what the command would have done at its end, in case that it was killed and could not."""
+        """Clean up in place of the command, in case it was killed."""
         if self.folder and self._connection.is_open:
             self._connection.watch = lambda: None
             with contextlib.suppress(Stopped, OSError):
                 self._connection.call(_line("end", self.folder), timeout=20.0)
 
     def close(self) -> None:
-        """Give back the lock and the folder. Safe to repeat."""
+        """Release the lock and remove the folder. Safe to repeat."""
         if self._process.poll() is not None:
             self._end_for_it()
         end_by_input(self._process, 10.0)
@@ -375,7 +372,7 @@ def _line(*words: str) -> str:
 
 
 def _last_words(stream: IO[bytes]) -> str:
-    """What is said until the stream ends, or is silent for a moment: ``ssh`` may keep it open."""
+    """The output until the stream ends or is silent for a moment, since ``ssh`` may keep it open."""
     said = b""
     while ready([stream], [], _LAST_WORDS)[0]:
         data = os.read(stream.fileno(), 4096)
@@ -385,7 +382,7 @@ def _last_words(stream: IO[bytes]) -> str:
     return said.decode("utf-8", "replace")
 
 
-#: What would tell it of the connection's end by a signal comes as the end of the input, too.
+#: Signals are ignored: when the connection ends, the input closes as well.
 _WAIT = """
 trap '' HUP PIPE
 read -r word && exit
@@ -395,7 +392,7 @@ _GOODBYE = b"nothing\n"
 
 
 class AtEnd:
-    """A command that is run on another machine when this process ends without `close`.
+    """A command that runs on another machine if this process ends without `close`.
 
     Args:
         connection: to the machine.
@@ -414,7 +411,7 @@ class AtEnd:
         )
 
     def close(self) -> None:
-        """There is nothing to do any more. Safe to repeat; quiet if the machine is gone."""
+        """Dismiss the command without running it. Safe to repeat; no error if the machine is gone."""
         stream = self._process.stdin
         if stream is not None and not stream.closed:
             with contextlib.suppress(OSError):

@@ -1,9 +1,10 @@
-# Has a folder on this machine, and its measuring lock, until the input ends.
+# Holds a folder on this machine, and its measuring lock, until its input closes.
 #
-# Words: "yes" to lock, the seconds to wait for the lock, and who has it then. Says "folder PATH", "waiting WHO", "late",
-# "held". Or: "end" and a folder, whose holder was killed: it is removed as its holder would have done. The lock is that
-# of pytest_vperf.machine.lock, and is found in the same way; it is opened without O_CREAT where it is there, see there.
-# What is mounted below the folder, and loop devices on its files, go with it.
+# Arguments: "yes" to lock, the seconds to wait for the lock, and the holder's name to write into it. Prints "folder
+# PATH", "waiting HOLDER", "late", "held". Or: "end" and the folder of a holder that was killed, to be removed as the
+# holder would have done. The lock is that of pytest_vperf.machine.lock and found in the same way; if it exists it is
+# opened without O_CREAT, for the reason given there. Mounts below the folder, and loop devices on its files, are
+# removed with it.
 
 lock=
 ours=
@@ -30,7 +31,7 @@ folder=$(mktemp -d /var/tmp/vperf-XXXXXXXX) || exit 1
 trap end EXIT
 trap 'exit 1' HUP INT TERM PIPE
 
-# A job in the background has no input of its own, hence the descriptor.
+# A background job's standard input is /dev/null, hence the descriptor.
 exec 3<&0 </dev/null
 { cat <&3; kill -TERM $$; } >/dev/null 2>&1 &
 watch=$!
@@ -45,8 +46,8 @@ if [ "$1" = yes ]; then
   [ -e "$lock" ] || [ -L "$lock" ] || (umask 0; set -C; : >"$lock")
   { [ -f "$lock" ] && [ ! -L "$lock" ]; } || { echo "$lock is not a regular file" >&2; exit 1; }
   exec 9<"$lock"
-  # Who may write in the folder may swap a link in at any moment. So what was opened is looked at, and from now on it
-  # is written to by the descriptor: it is the file of that name, and has no other.
+  # Anyone who may write to the lock's folder can replace it with a link at any moment. So the opened file is checked:
+  # it is the file of that name, and has no other; from now on it is only written to through the descriptor.
   ours=/proc/$$/fd/9
   opened=$(stat -L -c '%d:%i %h' "$ours") && named=$(stat -c '%d:%i 1' "$lock") && [ -f "$ours" ] &&
     [ "$opened" = "$named" ] || {
@@ -61,7 +62,7 @@ if [ "$1" = yes ]; then
     sleep 1
   done
   held=yes
-  { echo "$3" >"$ours"; } 2>/dev/null # of another user: it may be locked, but not written
+  { echo "$3" >"$ours"; } 2>/dev/null # another user's lock can be locked, but not written
 fi
 echo held
 wait "$watch"

@@ -1,10 +1,7 @@
-"""A machine elsewhere that targets are started on: its connection, its files, its lock, and what it is.
+"""Another machine that targets are started on: its connections, its lock, its fingerprint, and files sent there.
 
-Files that are brought to another machine once, and kept there by their content.
-
-Connections to one machine, as many as its sessions need: an ``sshd`` allows ten on each.
-
-That is MaxSessions of sshd_config(5), which may have another value there.
+A file is sent once, and kept there by its content. More connections are opened as needed, because by default an
+``sshd`` allows ten sessions on each (MaxSessions, sshd_config(5)).
 """
 
 from __future__ import annotations
@@ -31,13 +28,13 @@ if TYPE_CHECKING:
 
 
 _FOLDER = 'echo "${VPERF_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/vperf}"'
-#: Words: folder, name, draft, minutes after which a draft belongs to an upload that never ended, bytes.
+#: Arguments: folder, name, draft, minutes after which a draft is an abandoned upload, bytes.
 _BRING = """
 set -e
 mkdir -p "$1"
 find "$1" -maxdepth 1 -name '.draft-*' -mmin +"$4" -exec rm -f {} +
 cat >"$1/$3"
-[ "$(wc -c <"$1/$3")" -eq "$5" ] || { rm -f "$1/$3"; echo "it did not arrive whole" >&2; exit 1; }
+[ "$(wc -c <"$1/$3")" -eq "$5" ] || { rm -f "$1/$3"; echo "it arrived incomplete" >&2; exit 1; }
 mv "$1/$3" "$1/$2"
 """
 _OLD = "60"
@@ -46,11 +43,11 @@ _LARGE = 16 << 20
 
 
 class SentFiles:
-    """The folder there, in the user's cache.
+    """Files sent to another machine, in its user's cache.
 
     Args:
         host: the machine.
-        say: is told what takes long.
+        say: is told about long uploads.
     """
 
     def __init__(self, host: Target, say: Callable[[str], None]) -> None:
@@ -60,14 +57,14 @@ class SentFiles:
         self._known: set[str] = set()
 
     def keep(self, source: Path, what: str) -> str:
-        """The path there of a file with the content of ``source``; brought there if it is not.
+        """The path there of a file with the content of ``source``, sent if it does not exist.
 
         Args:
-            source: a file here, that does not change.
+            source: a file here that does not change.
             what: what it is, in a word.
 
         Raises:
-            TargetError: it cannot be brought there; says why.
+            TargetError: it cannot be sent; says why.
             CannotConnect: the machine is gone.
         """
         if not self._folder:
@@ -75,7 +72,7 @@ class SentFiles:
         name = f"{what}-{cache.kept_sha256(source)[:16]}"
         path = f"{self._folder}/{name}"
         if name not in self._known:
-            # By what is in it, and not by its name alone: a disk that was full leaves files that are cut off.
+            # The content is checked as well as the name: a full disk leaves truncated files.
             told = self._host.run(["sha256sum", path], check=False, timeout=_TIMEOUT)
             if told.text.partition(" ")[0] != cache.kept_sha256(source):
                 self._bring(source, name)
@@ -94,20 +91,20 @@ class SentFiles:
         if done.returncode:
             said = done.stderr.decode("utf-8", "replace").strip()
             raise TargetError(
-                f"{source.name} cannot be brought to {self._folder} on {self._host.name}: {said}",
+                f"{source.name} cannot be sent to {self._folder} on {self._host.name}: {said}",
                 target=self._host.name,
             )
 
 
-#: Of the ten, without what holds the machine, a command, and one to spare.
+#: Of the ten sessions, less one for the hold, one for commands, and a spare one.
 _ROOM = 7
 
 
 class Lines:
-    """Connections that sessions are shared out to.
+    """Connections among which sessions are distributed.
 
     Args:
-        first: is open, and is not closed by this.
+        first: already open; not closed by this.
         connect: opens a further one.
     """
 
@@ -117,7 +114,7 @@ class Lines:
         self._sessions = {first: 0}
 
     def take(self) -> SshConnection:
-        """A connection with room for one more session, that is `give` back.
+        """A connection with room for one more session, to be given back with `give`.
 
         Raises:
             CannotConnect: a further one cannot be opened.
@@ -130,14 +127,14 @@ class Lines:
         return line
 
     def give(self, line: SshConnection) -> None:
-        """Its session has ended. A further connection without any is closed: it would soon end by itself."""
+        """Give a connection back after its session. A further one that is now unused is closed."""
         self._sessions[line] -= 1
         if line is not self._first and not self._sessions[line]:
             del self._sessions[line]
             line.close()
 
     def close(self) -> None:
-        """Close those that were opened. Safe to repeat."""
+        """Close the further connections. Safe to repeat."""
         for line in self._sessions:
             if line is not self._first:
                 line.close()
@@ -149,26 +146,26 @@ _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 class RemoteMachine:
-    """A machine that lets us in, for one run.
+    """Another machine during one run.
 
     Args:
         address: how it is reached.
-        run: whose targets are started there.
-        say: is told what takes long.
+        run: owns the targets started there.
+        say: is told about long waits.
 
     Attributes:
         address: how it is reached.
-        ssh: the machine as a target; ``name`` is that of people.
-        sent: files that are brought there.
-        lines: connections for what stays connected.
-        folder: of the run, there; it goes with the run, however that ends.
-        fingerprint: what the machine is.
+        ssh: the machine as a target.
+        sent: files that are sent there.
+        lines: connections for long sessions.
+        folder: the run's, there; removed with the run, however that ends.
+        fingerprint: the machine's.
         details: for the record of every target on it.
 
     Raises:
-        Unavailable: there is no ``ssh`` here, or it has another kind of processor.
-        CannotConnect: it does not let us in; with the words of ``ssh``.
-        CannotStart: another measurement has held it for an hour; or it has no place for files.
+        Unavailable: there is no ``ssh`` here, or its architecture differs.
+        CannotConnect: the login failed; with the message of ``ssh``.
+        CannotStart: another measurement held it for an hour; or it has no space for files.
     """
 
     def __init__(self, address: Address, run: Run, *, say: Callable[[str], None]) -> None:
@@ -176,7 +173,7 @@ class RemoteMachine:
         self._numbers = itertools.count(1)
 
         def connect() -> SshConnection:
-            # Kept open by what is done over it; where nobody is left, it ends by itself.
+            # Sessions keep it open; once none is left, it ends by itself.
             return SshConnection(
                 address.url, run, config=address.config, name=address.where, persist="60"
             )
@@ -189,7 +186,7 @@ class RemoteMachine:
             self.fingerprint = self._fingerprint(run.subfolder("on"))
             self._check_architecture()
             self.boot_id = self.read(_BOOT_ID).strip()
-            # This machine's own lock is taken by each claim: taken here too, they would wait for one another.
+            # Each claim takes this machine's lock: if the run held the same one, its claims would wait for itself.
             same = self.boot_id == Path(_BOOT_ID).read_text().strip()
             self._hold = Hold(self._connection, lock=not same, say=say)
             self.folder = self._hold.folder
@@ -208,7 +205,7 @@ class RemoteMachine:
 
     @property
     def mark(self) -> str:
-        """What the names of targets on it end with."""
+        """The suffix of the names of targets on it."""
         return f" ({self.address.where})"
 
     def read(self, path: str | Path) -> str:
@@ -225,7 +222,7 @@ class RemoteMachine:
         return done.text
 
     def check(self) -> None:
-        """Make sure that nobody else measures on it, and that the run's folder is there.
+        """Make sure that nobody else measures on it, and that the run's folder exists.
 
         Raises:
             CannotConnect: the lock was lost, with the connection or without.
@@ -234,7 +231,7 @@ class RemoteMachine:
 
     @property
     def is_gone(self) -> bool:
-        """Whether it has to be reached anew: the connection broke, or somebody ended what holds the lock."""
+        """Whether a new connection is needed: the old one broke, or somebody ended the holder of the lock."""
         try:
             self.check()
         except CannotConnect:
@@ -245,7 +242,7 @@ class RemoteMachine:
         """Make sure that we are root there.
 
         Args:
-            what: needs it.
+            what: needs root, for the message.
 
         Raises:
             Unavailable: we are not.
@@ -257,24 +254,24 @@ class RemoteMachine:
             )
 
     def new_folder(self, prefix: str) -> str:
-        """A new folder in the run's there, private to the user.
+        """Create a folder in the run's folder there, private to the user.
 
         Raises:
-            CommandFailed: it cannot be made.
+            CommandFailed: it cannot be created.
         """
         path = f"{self.folder}/{prefix}{next(self._numbers)}"
         self.ssh.run(["mkdir", "-m", "700", path])
         return path
 
     def close(self) -> None:
-        """Let go of it: of its lock, of the run's folder there, and of the connections. Safe to repeat."""
+        """Release its lock, remove the run's folder there, and close the connections. Safe to repeat."""
         if self._hold is not None:
             self._hold.close()
         self.lines.close()
         self._connection.close()
 
     def _fingerprint(self, root: Path) -> fingerprint.Fingerprint:
-        """Of that machine: its files are brought below a folder here, and read as this one's are."""
+        """The machine's fingerprint, read from copies of its files below ``root``."""
         said = self.ssh.run(["sh", "-c", _READ, "sh", *fingerprint.FILES], check=False).stdout
         for part in said.split(b"\x01")[1:]:
             name, _, content = part.partition(b"\x02")
@@ -285,7 +282,7 @@ class RemoteMachine:
         return fingerprint.read(root)
 
     def _round_trip(self) -> float:
-        """Median seconds of a command that does nothing, over the connection that is open."""
+        """Median seconds of a no-op command over the open connection."""
         return statistics.median(self.ssh.run(["true"]).duration for _ in range(_ROUNDS))
 
     def _check_architecture(self) -> None:
@@ -293,19 +290,19 @@ class RemoteMachine:
         there = self.ssh.facts().details["architecture"]
         if there != here:
             raise Unavailable(
-                f"{self.address.where} has another kind of processor ({there}) than this machine ({here}), whose"
+                f"{self.address.where} has another architecture ({there}) than this machine ({here}), whose"
                 " image and kernel it would run",
-                remedy=f"call pytest-vperf on a machine of the kind {there}",
+                remedy=f"run pytest on a machine with the architecture {there}",
             )
 
 
 def host_of(machine: RemoteMachine, run: Run, rootfs: Callable[[], Rootfs] | None) -> SshHost:
-    """The machine as the host of what runs on it; ended by the caller, which leaves the machine's connection open.
+    """The machine as the host target of a test; the caller closes it, which leaves the machine's connection open.
 
     Args:
         machine: the machine.
-        run: owns what is mounted there.
-        rootfs: gives the image; called when its first program is wanted. ``None``: it runs its own programs.
+        run: owns the mounts there.
+        rootfs: returns the image; called when a program is first needed. ``None`` runs the machine's own programs.
     """
     name, shared = f"host{machine.mark}", machine.ssh.connection
     if rootfs is None:

@@ -1,15 +1,12 @@
-"""Another machine as the place of pods: its own QEMU and firmware, our kernel and image.
+"""Pods on another machine: its own QEMU and firmware, our kernel and image.
 
-The QEMU process of a pod on another machine.
+QEMU's three channels are Unix sockets that ``sshd`` listens on there and forwards here. They, and a shell that waits
+for the word to start QEMU, exist before the start is timed, so that it includes no login; QEMU connects to the
+sockets as soon as it is executed, so nothing is polled. The machine's output is dated on arrival here.
 
-Its three channels are Unix sockets that ``sshd`` listens on there and brings here. They, and a shell that waits for
-the word to start QEMU, are there before the clock of a start runs, so that no login is in it; QEMU connects to the
-sockets as soon as it is executed, and nothing is polled for. What the machine says is dated when it arrives here.
-
-A QEMU that root starts there is confined as one here is (`pytest_vperf.targets.pod.sandbox`): the shell finds it a
-user of its own and opens its files. QEMU works in its folder, which has its sockets, so that it needs no way there.
-
-The shell stays beside QEMU and waits for the end of its input: however this process ends, QEMU is ended there, too.
+A QEMU started by root there is confined as here (`pytest_vperf.targets.pod.sandbox`): the shell finds it a user of
+its own and opens its files. Its working directory is the folder with its sockets, so that it needs no access to the
+path. The shell stays beside QEMU and waits for its input to close: QEMU ends however this process ends.
 """
 
 from __future__ import annotations
@@ -59,12 +56,12 @@ if TYPE_CHECKING:
 
 
 _CHANNELS = ("qmp", "console", "agent")
-#: Seconds in which the shell there is ready, and in which QEMU connects to its channels.
+#: Seconds for the shell there to get ready, and for QEMU to connect to its channels.
 _ANSWERS = 60.0
-#: A job in the background has no input of its own (POSIX, "Asynchronous Lists"), hence the descriptor 3. Words: the
-#: folder; user IDs of which a free one is taken, or nothing; setpriv's option for groups; the kernel, its first root
-#: and the image, which are the descriptors 4 to 6; disks or nothing, 7 to 9, beyond which a POSIX shell opens none;
-#: and the command. The folder is written to by root alone.
+#: A background job's standard input is /dev/null (POSIX, "Asynchronous Lists"), hence descriptor 3. Arguments: the
+#: folder; user IDs to take a free one from, or nothing; setpriv's option for groups; kernel, initramfs and image,
+#: which become descriptors 4 to 6; three disks or nothing, 7 to 9, the last descriptors that a POSIX shell can open;
+#: and the command. Only root can write to the folder.
 _GUARD = """
 folder=$1 users=$2 groups=$3 kernel=$4 initramfs=$5 image=$6 one=$7 two=$8 three=$9; shift 9
 trap 'rm -rf -- "$folder"' EXIT
@@ -99,7 +96,7 @@ exit $status
 """
 _LINK = 'ln -- "$1" "$2" 2>/dev/null || cp -- "$1" "$2" && chmod o+r -- "$2"'
 _USAGE = 'cat "/proc/$1/stat" "/proc/$1/statm" && getconf CLK_TCK && getconf PAGESIZE'
-#: The descriptors that a disk may have.
+#: The descriptors for disks.
 _DISKS = (7, 8, 9)
 #: How many user IDs of each range are tried.
 _TRIED = 3
@@ -107,12 +104,12 @@ _TRIED = 3
 
 @dataclass(frozen=True)
 class Confinement:
-    """What a QEMU can be confined by on a machine.
+    """How QEMU can be confined on a machine.
 
     Attributes:
-        root: who starts it is root there.
-        filtered: it has the filter of system calls.
-        kvm: the groups that may use ``/dev/kvm``; ``None``: root alone may.
+        root: whether root starts it.
+        filtered: whether it has the system call filter.
+        kvm: the groups that may use ``/dev/kvm``; ``None`` if only root may.
     """
 
     root: bool
@@ -120,13 +117,13 @@ class Confinement:
     kvm: tuple[int, ...] | None = ()
 
     def options(self, config: MachineConfig) -> list[str]:
-        """Further ones of QEMU's."""
+        """Further command-line options for QEMU."""
         sets = range(len(config.disks)) if self.root else ()
         given = (word for each in sets for word in ("-add-fd", f"fd={_DISKS[each]},set={each}"))
         return [*(("-sandbox", FILTER) if self.filtered else ()), *given]
 
     def opened(self, config: MachineConfig) -> MachineConfig:
-        """The machine, its files as QEMU opens them.
+        """The machine's configuration, with its files as QEMU opens them.
 
         Raises:
             CannotStart: it has too many disks.
@@ -143,10 +140,10 @@ class Confinement:
         )
 
     def words(self, config: MachineConfig) -> list[str]:
-        """The shell's, between the folder and QEMU's command line."""
+        """The shell's arguments between the folder and QEMU's command line."""
         tried = [secrets.choice(each) for each in ownership.RANGES for _ in range(_TRIED)]
         groups = self.kvm or () if config.accelerator == "kvm" else ()
-        image = config.disk or config.initramfs  # without a disk it is not looked at
+        image = config.disk or config.initramfs  # unused without a disk
         files = map(str, (config.kernel, config.initramfs, image))
         disks = [device for _, device in config.disks[: len(_DISKS)]]
         absent = [""] * (len(_DISKS) - len(disks))
@@ -155,19 +152,19 @@ class Confinement:
 
 
 class RemoteStart:
-    """A start that is prepared: the sockets are there on both sides, and the shell waits. Called, it is done.
+    """A prepared start: the sockets exist on both sides, and the shell waits. Calling it starts QEMU.
 
     Args:
-        machine: where.
+        machine: the machine to start it on.
         qemu: the program there.
-        config: the machine; its files are there.
+        config: the pod's machine; its files are on the other machine.
         run: owns the process.
-        confined: what QEMU can be confined by there.
+        confined: how QEMU can be confined there.
 
     Raises:
-        CannotConnect: sockets cannot be brought here, or the machine is gone.
+        CannotConnect: sockets cannot be forwarded, or the machine is gone.
         CannotStart: its shell does not answer.
-        TargetError: there is no folder for them.
+        TargetError: their folder cannot be created.
     """
 
     def __init__(
@@ -217,17 +214,17 @@ class RemoteStart:
             raise
 
     def __call__(self) -> RemoteQemu:
-        """Start it.
+        """Start QEMU.
 
         Raises:
-            CannotStart: QEMU ended, with its words, or did not connect to its channels.
+            CannotStart: QEMU ended, with its output, or did not connect to its channels.
         """
         process = self._process
         assert process is not None
         assert process.stdin is not None
         accepted: dict[socket.socket, socket.socket] = {}
         try:
-            with contextlib.suppress(BrokenPipeError):  # it has ended, which is seen at once
+            with contextlib.suppress(BrokenPipeError):  # it has ended, as `_accept` will notice
                 process.stdin.write(b"go\n")
                 process.stdin.flush()
             self._accept(process, accepted)
@@ -245,7 +242,7 @@ class RemoteStart:
         readable, _ = ready([stream], [], _ANSWERS)
         if not readable or os.read(stream.fileno(), 100) != b"ready\n":
             raise CannotStart(
-                f"the shell on {self.machine.address.where} that is to start QEMU does not answer: {self.said()}"
+                f"the shell on {self.machine.address.where} that starts QEMU does not answer: {self.said()}"
             )
 
     def _accept(
@@ -273,7 +270,7 @@ class RemoteStart:
             os.close(ended)
 
     def hand_over(self, file: PurePath) -> PurePath:
-        """Have a file of that machine in the folder that QEMU works in, if it may not go to where the file is."""
+        """Link a file of that machine into QEMU's working directory if QEMU is confined and cannot reach its path."""
         if not self.root:
             return file
         name = f"image{next(self._images)}"
@@ -281,13 +278,13 @@ class RemoteStart:
         return PurePosixPath(name)
 
     def said(self) -> str:
-        """The end of what QEMU printed, or ``ssh`` for it."""
+        """The end of the output of QEMU, or of ``ssh``."""
         self._log.flush()
         self._log.seek(0)
         return self._log.read()[-600:].decode("utf-8", "replace").strip()
 
     def end(self) -> None:
-        """End QEMU, by the end of the input of the shell beside it; where that is not heard, with the connection."""
+        """End QEMU by closing the input of the shell beside it, or by ending ``ssh`` if that has no effect."""
         process, self._process = self._process, None
         if process is not None:
             end_by_input(process, 20.0)
@@ -305,8 +302,8 @@ class RemoteQemu:
     """A QEMU on another machine; see `pytest_vperf.targets.pod.qemu.QemuProcess`.
 
     Args:
-        start: has started it.
-        process: the ``ssh`` whose shell is beside it.
+        start: the start that it came from.
+        process: the ``ssh`` of the shell beside it.
         channels: the connected sockets: QMP, console, agent.
     """
 
@@ -329,7 +326,7 @@ class RemoteQemu:
         return self._pid
 
     def poll(self) -> int | None:
-        """Its status, as the shell beside it has it: ``128 + N`` after signal N."""
+        """Its status, as reported by the shell beside it: ``128 + N`` after signal N."""
         return self._process.poll()
 
     def wait(self, timeout: float) -> int:
@@ -341,17 +338,17 @@ class RemoteQemu:
         return self._start.hand_over(file)
 
     def said(self) -> str:
-        """The end of what it printed, or ``ssh`` for it."""
+        """The end of its output, or of that of ``ssh``."""
         return self._start.said()
 
     def usage(self) -> Usage:
-        """CPU time and resident memory, by /proc there (proc(5), ``stat`` and ``statm``)."""
+        """CPU time and resident memory, from /proc there (proc(5), ``stat`` and ``statm``)."""
         done = self._start.machine.ssh.run(["sh", "-c", _USAGE, "sh", str(self.pid)], check=False)
         lines = done.text.splitlines()
         if done.returncode or len(lines) != 4:
             said = done.stderr.decode("utf-8", "replace").strip()
-            raise CannotConnect(f"QEMU is gone, or what it uses cannot be read there: {said}")
-        # The name, the second field, may have spaces and parentheses.
+            raise CannotConnect(f"QEMU is gone, or its usage cannot be read there: {said}")
+        # The second field, the name, may contain spaces and parentheses.
         fields = lines[0].rpartition(")")[2].split()
         ticks, page = int(lines[2]), int(lines[3])
         return Usage((int(fields[11]) + int(fields[12])) / ticks, int(lines[1].split()[1]) * page)
@@ -364,7 +361,7 @@ class RemoteQemu:
 _FIND = 'p=$(command -v -- "$1") && echo "$p" && "$p" --version'
 _FIRMWARE = 'for f; do [ -f "$f" ] && sha256sum "$f" && exit 0; done; exit 1'
 _KVM = "d=/dev/kvm; [ -e $d ] && echo there; [ -r $d ] && [ -w $d ] && echo permitted; ls -d /sys/module/kvm*"
-#: Four lines: the user's ID, setpriv, whether QEMU has the filter, and mode and group of the device.
+#: Four lines: the user ID, setpriv, whether QEMU has the filter, and mode and group of the device.
 _CONFINED = """
 id -u
 command -v setpriv || echo
@@ -374,11 +371,11 @@ stat -c '%a %g' /dev/kvm 2>/dev/null || echo
 
 
 class PodsThere:
-    """A machine that has QEMU; see `pytest_vperf.targets.pod.place.Place`.
+    """Another machine with QEMU; see `pytest_vperf.targets.pod.place.Place`.
 
     Args:
-        machine: gives it; called when a pod is first wanted.
-        where: the machine, as people name it.
+        machine: returns the machine; called when a pod is first needed.
+        where: the machine's name in messages.
     """
 
     def __init__(self, machine: Callable[[], RemoteMachine], where: str) -> None:
@@ -394,11 +391,11 @@ class PodsThere:
 
     @property
     def details(self) -> Mapping[str, str]:
-        """What the machine is, and how far away."""
+        """The machine's fingerprint, address and round-trip time."""
         return self._machine.details
 
     def qemu(self) -> tuple[str, str]:
-        """Path and version of the QEMU there."""
+        """The path and version of the QEMU there."""
         done = self._machine.ssh.run(["sh", "-c", _FIND, "sh", QEMU], check=False, timeout=60.0)
         path, _, version = done.text.partition("\n")
         if done.returncode or not path.startswith("/"):
@@ -414,7 +411,7 @@ class PodsThere:
         return described(confined.filtered, confined.root)
 
     def firmware(self, name: str) -> firmwares.Firmware:
-        """A firmware that is installed there."""
+        """A firmware installed there."""
         if name not in self._firmware:
             paths = firmwares.firmware_candidates(name)
             done = self._machine.ssh.run(["sh", "-c", _FIRMWARE, "sh", *paths], check=False)
@@ -443,19 +440,19 @@ class PodsThere:
         return self._machine.boot_id, *self._kvm
 
     def group(self, run: Run, limits: Limits, name: str) -> Group | None:
-        """None: the control groups of another machine are not made from here."""
+        """``None``: control groups are not created on another machine."""
         if not limits:
             return None
         raise Unavailable(
             f"a pod on {self._where} cannot be held to limits from here",
-            remedy="use guests, whose libvirt sets and tells them; or call pytest-vperf there",
+            remedy="use guests, whose libvirt sets and reports them; or run pytest there",
             target=name,
         )
 
     def ready(
         self, qemu: str, config: MachineConfig, run: Run, group: Group | None
     ) -> Callable[[], QemuProcess]:
-        """Bring the files there, and the sockets here."""
+        """Send the files there, and forward the sockets here."""
         if config.card is not None or group is not None:
             raise CannotStart(
                 f"a pod on {self._where} has no network and no limits of this machine"
@@ -469,7 +466,7 @@ class PodsThere:
         return RemoteStart(self._machine, qemu, there, run, self._confined(qemu))
 
     def bring(self, file: PurePath, what: str) -> PurePosixPath:
-        """Send a file there, if it is not there yet."""
+        """Send a file there unless it already exists."""
         return PurePosixPath(self._machine.sent.keep(Path(file), what))
 
     def _confined(self, qemu: str) -> Confinement:

@@ -1,12 +1,10 @@
-"""Another host that is a machine of its own, reached by SSH: ``--load-host=ssh://user@host:port``.
+"""Machines reached by SSH as targets: the other host (``--load-host=ssh://user@host:port``), and the host of
+machines.
 
-The connection is that of `pytest_vperf.targets.remote.connection`.
-
-The host of whole machines that is reached by SSH, with the programs of their image.
-
-Claims hold a machine against its host. Where libvirt's daemon is on another machine, that one is the host, and runs
-the same bytes: the image's root disk is there already, so it is mounted read-only, and its programs are run in place.
-The image may be a stranger's: no set-user-ID program and no device of it may be one for the users of that machine.
+Claims compare a machine with its host. If libvirt's daemon is on another machine, that one is the host and has to run
+the same programs: the image's root disk is there already, so it is mounted read-only, and its programs are run in
+place. The image may come from a stranger, so its set-user-ID bits and device files are disabled for the users of that
+machine.
 """
 
 from __future__ import annotations
@@ -58,9 +56,9 @@ class SshHost(RunsCommands):
         url: ``ssh://[user@]host[:port]``; the host may be a name of the user's ``~/.ssh/config``.
         run: owns the connection.
         config: another configuration file for ``ssh``.
-        name: of the machine, in reports and messages.
-        connection: one that is open already, and stays so.
-        details: for the record, besides what is found.
+        name: the machine's, in reports and messages.
+        connection: one already open, which is left open.
+        details: further facts for the record.
 
     Attributes:
         connection: to the machine.
@@ -68,9 +66,9 @@ class SshHost(RunsCommands):
         local: how it reaches this machine.
 
     Raises:
-        ValueError: the URL is none.
+        ValueError: the URL is invalid.
         Unavailable: there is no ``ssh`` here.
-        CannotConnect: the machine does not let us in; with the words of ``ssh``.
+        CannotConnect: the login failed; with the message of ``ssh``.
     """
 
     def __init__(
@@ -104,7 +102,7 @@ class SshHost(RunsCommands):
 
         Raises:
             OutOfRoom: it printed too much; it was ended.
-            TargetError: as `run`.
+            TargetError: as for `run`.
         """
         mark = secrets.token_hex(8)
         line = remote_line(command.argv, {**command.env, _MARK: mark}, command.cwd, mark)
@@ -124,7 +122,7 @@ class SshHost(RunsCommands):
                 stdout=error.output.stdout,
                 stderr=error.output.stderr,
             ) from None
-        except BaseException:  # the command there does not notice that nobody waits for it any more
+        except BaseException:  # the remote command does not notice that nobody waits for it
             self._end(mark)
             raise
         stderr = done.stderr
@@ -135,13 +133,13 @@ class SshHost(RunsCommands):
         return Completed(command.argv, done.returncode, done.stdout, stderr, done.duration)
 
     def _end(self, mark: str) -> None:
-        """End everything there that carries a mark."""
+        """End all processes there that carry a mark."""
         line = remote_line(end_marked(_MARK, mark), {}, None, "")
         with contextlib.suppress(Stopped, OSError):
             self.connection.call(line, timeout=20.0)
 
     def _look(self) -> tuple[Link, RouteLink, dict[str, str]]:
-        """The links of the machine and of this one, by the addresses that the connection has there, and the facts."""
+        """The links of the machine and of this one, by the addresses of the SSH connection, and the facts."""
         mark = secrets.token_hex(8)
         said = self.run(
             ["sh", "-c", 'echo "$1"; echo "$SSH_CONNECTION"; uname -sr; uname -m', "sh", mark]
@@ -165,7 +163,7 @@ class SshHost(RunsCommands):
         return RouteLink(there), RouteLink(here), details
 
     def program(self, name: str) -> Program:
-        """A program that is installed there; see `pytest_vperf.targets.base.Target.program`."""
+        """A program installed there; see `pytest_vperf.targets.base.Target.program`."""
         find = 'p=$(command -v -- "$1") && p=$(readlink -f "$p") && echo "$p" && sha256sum <"$p"'
         done = self.run(["sh", "-c", find, "sh", name], check=False)
         found = re.fullmatch(r"(/\S.*)\n([0-9a-f]{64})\s+-\n", done.text)
@@ -178,7 +176,7 @@ class SshHost(RunsCommands):
         return Program(name, (found[1],), found[1], found[2], "host")
 
     def put(self, source: Path, destination: str) -> None:
-        """Copy a file to an absolute path there, its permission bits kept."""
+        """Copy a file to an absolute path there, keeping its permission bits."""
         _absolute(destination, self.name)
         mode = f"{source.stat().st_mode & 0o7777:o}"
         write = ["sh", "-c", 'cat >"$1" && chmod "$2" "$1"', "sh", destination, mode]
@@ -207,15 +205,15 @@ class SshHost(RunsCommands):
         return Facts("host", self.name, {**found, **self._more})
 
     def usage(self) -> Usage:
-        """Not known: the machine's other users are not told apart.
+        """Unknown: it cannot be told apart from the usage of others on that machine.
 
         Raises:
             Unavailable: always.
         """
-        raise Unavailable("what a machine reached by SSH uses is not known", target=self.name)
+        raise Unavailable("the usage of a machine reached by SSH is unknown", target=self.name)
 
     def close(self) -> None:
-        """End the connection. Safe to repeat; quiet if it is gone."""
+        """Close the connection unless it is shared. Safe to repeat; no error if it is gone."""
         if not self._shared:
             self.connection.close()
 
@@ -225,7 +223,7 @@ def _absolute(path: str, target: str) -> None:
         raise TargetError(f"{path} is not an absolute path", target=target)
 
 
-#: Words: disk, mount point. Prints the user's number if that user may not.
+#: Arguments: disk, mount point. Prints the user ID on failure.
 _MOUNT = """
 mkdir -m 700 "$2" && mount -o loop,ro,nosuid,nodev "$1" "$2" && exit
 rmdir "$2"; id -u; exit 1
@@ -234,15 +232,15 @@ _numbers = itertools.count(1)
 
 
 class ImageHost(SshHost):
-    """A machine that runs machines, as a target.
+    """A remote host of machines as a target, running the programs of their image.
 
     Args:
-        url: as of `SshHost`, like ``run``, ``config`` and ``connection``.
-        rootfs: gives the machines' image.
-        disk: gives the path, there, of its root disk.
+        url: as for `SshHost`, like ``run``, ``config`` and ``connection``.
+        rootfs: returns the machines' image.
+        disk: returns the path there of its root disk.
         name: in reports.
-        details: as of `SshHost`.
-        folder: a folder of the run there, private to it; without one, it is made when one is first needed.
+        details: as for `SshHost`.
+        folder: the run's own folder there; empty to create one when it is first needed.
     """
 
     def __init__(
@@ -269,10 +267,10 @@ class ImageHost(SshHost):
 
     @property
     def folder(self) -> str:
-        """A folder of the run there, private to it: what is in it goes with the run, however that ends.
+        """The run's own folder there, removed with the run, however that ends.
 
         Raises:
-            CannotStart: there is no place for it.
+            CannotStart: it cannot be created.
         """
         if not self._folder:
             self._hold = Hold(self.connection, lock=False, say=lambda _: None)
@@ -304,7 +302,7 @@ class ImageHost(SshHost):
             is_root = error.completed.text.strip() == "0"
             raise Unavailable(
                 f"{self.name}: the image's disk cannot be mounted there: {said}",
-                remedy="--vperf-host-tools, for programs of its own"
+                remedy="--vperf-host-tools, to use the machine's own programs"
                 if is_root
                 else "log in as root: ssh://root@HOST",
                 target=self.name,
@@ -312,7 +310,7 @@ class ImageHost(SshHost):
         self._point = point
 
     def facts(self) -> Facts:
-        """As of a machine reached by SSH, with the image once a program of it was wanted."""
+        """Those of `SshHost`, and the image once one of its programs was used."""
         from dataclasses import replace
 
         found = super().facts()
@@ -324,7 +322,7 @@ class ImageHost(SshHost):
         return replace(found, details={**found.details, **image})
 
     def close(self) -> None:
-        """Take the image away and end the connection. Safe to repeat; quiet if it is gone."""
+        """Unmount the image and close the connection. Safe to repeat; no error if it is gone."""
         if self._used and self.connection.is_open:
             self._used.clear()
             script = 'umount -l "$1" && rmdir "$1"'

@@ -1,8 +1,8 @@
-"""Programs of ours, for images that do not have the classic ones: Dhrystone, STREAM, system calls and others.
+"""Our own programs, for images that lack the classic ones: Dhrystone, STREAM, system calls and others.
 
-They are static, so that host, container and machine run the same bytes, and are compiled once with the host's
-compiler. Each checks its own results and ends with another status than 0 where one is wrong; each measures on the
-monotonic clock of the system it runs in. They are named as what they are: ``vperf-dhrystone 1.1``.
+They are compiled once with the host's compiler, and static, so that host, container and machine run the same bytes.
+Each checks its results, and ends with a status other than 0 if one is wrong; each uses the monotonic clock of the
+system it runs in. Their names distinguish them from the originals: ``vperf-dhrystone 1.1``.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-#: Plain code for the architecture's baseline: no vectors, no loop turned into a call of memcpy, no fused
-#: multiply-add, so that another compiler's version changes as little as possible.
+#: Plain code for the architecture's baseline: no vectorisation, no loop turned into a call of memcpy, no fused
+#: multiply-add, so that the compiler's version matters as little as possible.
 FLAGS = (
     "-O2",
     "-std=gnu11",
@@ -45,7 +45,7 @@ FOLDER = "/usr/local/bin"
 
 
 def build() -> Mapping[str, Path]:
-    """The programs, by the path that they have in an image, e.g. ``/usr/local/bin/vperf-stream``.
+    """The compiled programs, by their path in an image, e.g. ``/usr/local/bin/vperf-stream``.
 
     Raises:
         Unavailable: there is no C compiler, or it has no static C library.

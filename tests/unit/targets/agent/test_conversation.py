@@ -183,7 +183,7 @@ def test_a_nul_character(machine: Machine, target: AgentTarget) -> None:
     with pytest.raises(TargetError) as caught:
         target.run(["a\0"])
     assert str(caught.value) == (
-        "pod: a command, its folder and its variables cannot have NUL characters"
+        "pod: a command, its folder and its variables cannot contain NUL characters"
     )
     assert machine.heard == []
 

@@ -141,6 +141,6 @@ def test_the_container_is_refused_and_its_holder_goes(run: Run) -> None:
 
 
 def test_an_engine_of_ours_cannot_give_the_host_s_network(run: Run) -> None:
-    with pytest.raises(Unavailable, match="is apart from the host's network") as caught:
+    with pytest.raises(Unavailable, match="is separate from the host's network") as caught:
         starting(Api(), run, "runc").start(network="host")
     assert caught.value.target == "container runc"

@@ -142,9 +142,9 @@ def test_without_a_named_kernel_nothing_starts() -> None:
     with pytest.raises(Unavailable) as caught:
         NotNamed("pod.kvm").start(memory="1 GiB")
     error = caught.value
-    assert error.reason == "no kernel was named that could be compared with another one"
+    assert error.reason == "no kernel to compare was named"
     assert error.remedy == (
-        "--vperf-kernel=FILE, and --baseline-kernel=FILE if not with the one that machines boot anyway"
+        "--vperf-kernel=FILE, and --baseline-kernel=FILE unless it is compared with the default kernel"
     )
     assert error.target == "pod kvm"
 
@@ -164,6 +164,6 @@ def test_a_kernel_that_says_nothing_has_no_phase() -> None:
     with pytest.raises(Unavailable) as caught:
         kernel_phase(machine)
     assert str(caught.value) == (
-        "the kernel of pod tcg qboot says nothing at its start, so that its share of it is not known"
+        "the kernel of pod tcg qboot prints nothing when it starts, so its share of the start is unknown"
         " (to mend it: a kernel with CONFIG_SERIAL_8250_CONSOLE)"
     )

@@ -157,7 +157,7 @@ def test_root_without_setpriv_starts_no_pod(
     monkeypatch.setattr(sandbox, "find_program", lambda _: None)
     with pytest.raises(Unavailable) as caught:
         sandbox.confine(qemu(), config)
-    assert caught.value.reason == "setpriv is not installed, by which QEMU gives up being root"
+    assert caught.value.reason == "setpriv is not installed, which QEMU needs to drop root"
     assert caught.value.remedy == "apt-get install util-linux"
 
 

@@ -108,7 +108,7 @@ def test_a_file_for_which_there_is_no_place(machine: RemoteMachine, tmp_path: Pa
     source = tmp_path / "kernel"
     source.write_bytes(b"1")
     with pytest.raises(
-        TargetError, match=r"kernel cannot be brought to \S+/sent on root@there: mkdir"
+        TargetError, match=r"kernel cannot be sent to \S+/sent on root@there: mkdir"
     ):
         machine.sent.keep(source, "kernel")
 
@@ -166,7 +166,7 @@ def test_no_place_for_a_folder(run: Run, said: list[str], tmp_path: Path) -> Non
     refusing.chmod(0o755)
     with pytest.raises(
         CannotStart,
-        match=r"^there: neither a folder nor the measuring lock can be had there: mktemp: no space left$",
+        match=r"^there: cannot create a folder or take the measuring lock there: mktemp: no space left$",
     ):
         hold(run, said)
 
@@ -175,7 +175,7 @@ def test_a_lock_that_is_no_file_is_refused_at_once(
     run: Run, said: list[str], tmp_path: Path
 ) -> None:
     os.mkfifo(tmp_path / "lock")
-    with pytest.raises(CannotStart, match=r"had there: \S+/lock is not a regular file$"):
+    with pytest.raises(CannotStart, match=r"measuring lock there: \S+/lock is not a regular file$"):
         hold(run, said)
     assert gone_all(tmp_path)
 
@@ -330,7 +330,7 @@ def test_another_kind_of_processor(run: Run, said: list[str], tmp_path: Path) ->
     other.write_text("#!/bin/sh\n[ $1 != -m ] || exec echo riscv64\nexec echo Linux 6.1\n")
     other.chmod(0o755)
     with pytest.raises(
-        Unavailable, match=r"^root@there has another kind of processor \(riscv64\) than this"
+        Unavailable, match=r"^root@there has another architecture \(riscv64\) than this"
     ):
         RemoteMachine(address.of_url("ssh://root@there"), run, say=said.append)
 
