@@ -23,8 +23,8 @@ from interval import median_interval
 from pytest_vperf.machine.runs import Run
 from pytest_vperf.targets.image.rootfs import default_rootfs
 from pytest_vperf.targets.pod.assets import Assets, prepare
-from pytest_vperf.targets.pod.boot import boot
 from pytest_vperf.targets.pod.machine import AGENT_LINE, Machine
+from pytest_vperf.targets.pod.pod import boot
 from pytest_vperf.targets.pod.pods import IDLE
 from pytest_vperf.targets.pod.qemu import LocalQemu
 from pytest_vperf.targets.pod.sandbox import confine

@@ -25,8 +25,8 @@ from interval import median_interval
 from pytest_vperf.machine.runs import Run
 from pytest_vperf.targets.image.rootfs import default_rootfs
 from pytest_vperf.targets.pod.assets import prepare
-from pytest_vperf.targets.pod.boot import boot
 from pytest_vperf.targets.pod.place import Here
+from pytest_vperf.targets.pod.pod import boot
 from pytest_vperf.targets.pod.pods import IDLE
 from pytest_vperf.targets.pod.qemu import LocalQemu
 from pytest_vperf.targets.pod.sandbox import Sandbox, confine

@@ -26,7 +26,7 @@ from pytest_vperf.targets.container.engine import Engine
 from pytest_vperf.targets.container.private_engine import PrivateEngine
 from pytest_vperf.targets.image.rootfs import default_rootfs, import_into
 from pytest_vperf.targets.pod.assets import prepare
-from pytest_vperf.targets.pod.boot import boot
+from pytest_vperf.targets.pod.pod import boot
 from pytest_vperf.targets.pod.pods import IDLE
 from pytest_vperf.targets.scope import Scope
 

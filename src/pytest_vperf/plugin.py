@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vperf.fixtures import core, kernels, machines, network, pods, tools
+from pytest_vperf.fixtures import core, machines, network, pods, tools
 from pytest_vperf.run import options
 from pytest_vperf.run.stash import RUNNING, begun_session, claims_session
 
@@ -27,7 +27,6 @@ _FIXTURES = (
     tools,
     network,
     machines,
-    kernels,
     pods,
 )
 

@@ -17,10 +17,9 @@ from pytest_vperf.machine import compiler
 from pytest_vperf.targets.base import CannotConnect, CannotStart, TargetError, TimedOut
 from pytest_vperf.targets.image.rootfs import default_rootfs
 from pytest_vperf.targets.kernel import guest_kernel
-from pytest_vperf.targets.kernel.initramfs import Archive
+from pytest_vperf.targets.kernel.guest_kernel import Archive
 from pytest_vperf.targets.pod.assets import Assets, prepare
-from pytest_vperf.targets.pod.boot import boot
-from pytest_vperf.targets.pod.pod import IDLE, Pod
+from pytest_vperf.targets.pod.pod import IDLE, Pod, boot
 from pytest_vperf.targets.pod.probe import check
 
 #: Seconds for a start that never ends, and for one that has to: a shared machine boots in two to twenty.

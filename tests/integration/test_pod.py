@@ -24,8 +24,8 @@ from pytest_vperf.targets.base import (
 )
 from pytest_vperf.targets.image.rootfs import default_rootfs
 from pytest_vperf.targets.pod.assets import prepare
-from pytest_vperf.targets.pod.boot import boot
 from pytest_vperf.targets.pod.machine import PHASES
+from pytest_vperf.targets.pod.pod import boot
 from pytest_vperf.targets.pod.pods import IDLE, Pods
 from pytest_vperf.targets.pod.probe import TIME_LIMITS, check, probe
 from pytest_vperf.targets.scope import Scope
@@ -362,7 +362,7 @@ import sys, time
 from pytest_vperf.machine.runs import Run
 from pytest_vperf.targets.image.rootfs import default_rootfs
 from pytest_vperf.targets.pod.assets import prepare
-from pytest_vperf.targets.pod.boot import boot
+from pytest_vperf.targets.pod.pod import boot
 assets = prepare(default_rootfs())
 run = Run.begin()
 pod = boot(assets, assets.config("tcg", "qboot"), "qboot", run, command=("sleep", "infinity"), timeout=120)

@@ -19,7 +19,7 @@ from pytest_vperf.machine.runs import Run
 from pytest_vperf.targets.image.rootfs import default_rootfs
 from pytest_vperf.targets.network.user_mode import GATEWAY, UserNetwork
 from pytest_vperf.targets.pod.assets import Assets, prepare
-from pytest_vperf.targets.pod.boot import boot
+from pytest_vperf.targets.pod.pod import boot
 from pytest_vperf.targets.pod.pods import Pods
 from pytest_vperf.targets.pod.probe import check
 from pytest_vperf.targets.scope import Scope

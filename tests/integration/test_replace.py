@@ -16,9 +16,8 @@ from pytest_vperf.machine.runs import Run
 from pytest_vperf.targets.base import CannotConnect, CannotStart, TargetError
 from pytest_vperf.targets.image.rootfs import default_rootfs, from_tar
 from pytest_vperf.targets.pod.assets import Assets, prepare
-from pytest_vperf.targets.pod.boot import boot
 from pytest_vperf.targets.pod.footprint import Footprint
-from pytest_vperf.targets.pod.pod import IDLE, REPLACEMENT_PHASES, Pod
+from pytest_vperf.targets.pod.pod import IDLE, REPLACEMENT_PHASES, Pod, boot
 from pytest_vperf.targets.pod.pods import Pods
 from pytest_vperf.targets.pod.probe import check
 from pytest_vperf.targets.scope import Scope

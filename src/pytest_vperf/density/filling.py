@@ -12,7 +12,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pytest_vperf.machine.procfile import content
 from pytest_vperf.quantity import Quantity, format_number
@@ -153,15 +153,6 @@ _REMEDIES = {
 
 #: Seconds in which the last processes may be gone.
 _LAST = 5.0
-
-
-class WithProcess(Protocol):
-    """A target whose memory is that of a process of this host."""
-
-    @property
-    def process(self) -> int:
-        """The process's ID."""
-        ...
 
 
 class Filling:

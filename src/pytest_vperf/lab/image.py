@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING
 from pytest_vperf.machine import cache
 from pytest_vperf.targets.base import Unavailable
 from pytest_vperf.targets.image import apt as debian_sources
-from pytest_vperf.targets.image import debian_build
+from pytest_vperf.targets.image import debian
 from pytest_vperf.targets.image.apt import PrivateApt
-from pytest_vperf.targets.image.debian import BASE
-from pytest_vperf.targets.image.debian_build import Layout
+from pytest_vperf.targets.image.debian import BASE, Layout
 from pytest_vperf.targets.image.ext4 import write_ext4
-from pytest_vperf.targets.kernel import guest_kernel, initramfs
+from pytest_vperf.targets.kernel import guest_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -191,7 +190,7 @@ def build(kind: Kind, say: Say) -> HostImage:
 
 
 def _build(kind: Kind, sources: Sources, say: Say) -> HostImage:
-    ready = debian_build.check()
+    ready = debian.can_build()
     if not ready.usable:
         raise Unavailable(ready.why, remedy=ready.remedy)
     # Only who holds the lock is here: what is there was left by a build that was killed.
@@ -245,13 +244,13 @@ def _write(
     apt.download(plan.packages)
     say("installing them into a tree (mmdebstrap)")
     tree = folder / "tree.tar"
-    debian_build.build(apt, sources, plan.packages, tree, layout(kind))
+    debian.build(apt, sources, plan.packages, tree, layout(kind))
     say("making the disk")
     boot = folder / "boot"
     _unpack(tree, boot, ("boot", "lib/modules", "usr/lib/modules"))
     kernel = guest_kernel.from_file(next((boot / "boot").glob("vmlinuz-*")))
     shutil.copyfile(kernel.image, folder / "vmlinuz")
-    first_root = initramfs.build_root_initramfs(kernel, initramfs.VIRTIO)
+    first_root = guest_kernel.build_root_initramfs(kernel, guest_kernel.VIRTIO)
     shutil.copyfile(first_root, folder / "initramfs")
     if kind.hypervisor:
         # QEMU's multiboot loader does not unpack.
@@ -297,7 +296,7 @@ def _plan_file(kind: Kind, sources: Sources) -> Path:
 
 def _key(kind: Kind, plan: Plan) -> str:
     how = layout(kind)
-    first_root = initramfs.parts(initramfs.VIRTIO)
+    first_root = guest_kernel.parts(guest_kernel.VIRTIO)
     parts = [how.name, kind.name, str(DISK_SIZE), *first_root]
     parts += [*how.unread, how.left_out.pattern, kind.hypervisor]
     parts += [f"{name}={version}" for name, version in sorted(plan.packages.items())]

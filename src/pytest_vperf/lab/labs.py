@@ -30,7 +30,7 @@ from pytest_vperf.machine.leftovers import Leftover
 from pytest_vperf.machine.preflight import Readiness, program
 from pytest_vperf.machine.runs import runs_folder
 from pytest_vperf.targets.base import CannotStart, Unavailable
-from pytest_vperf.targets.image import apt, debian_build
+from pytest_vperf.targets.image import apt, debian
 from pytest_vperf.targets.pod.qemu import check_qemu, qemu_version
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def check() -> Readiness:
     qemu = check_qemu()
     needed = (
         qemu,
-        debian_build.check(),
+        debian.can_build(),
         program("ssh", "openssh-client"),
         program("ssh-keygen", "openssh-client"),
         program("mke2fs", "e2fsprogs"),

@@ -221,13 +221,13 @@ def write_fillings(reporter: TerminalReporter, records: Sequence[FillingRecord])
     """Write the section "density": a row for each filled host, and why no more targets were started."""
     if not records or reporter.verbosity <= -2:
         return
-    from pytest_vperf.reporting.density import (
+    from pytest_vperf.reporting.tables import (
         costs_table,
         curves_table,
         fillings_table,
         reasons,
+        render,
     )
-    from pytest_vperf.reporting.tables import render
 
     reporter.section("density")
     tables = (

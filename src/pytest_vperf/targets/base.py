@@ -429,16 +429,6 @@ class Link(Protocol):
         ...
 
 
-@runtime_checkable
-class Networked(Target, Protocol):
-    """A target that may be on a network."""
-
-    @property
-    def link(self) -> Link | None:
-        """Its link; ``None`` if it is on no network."""
-        ...
-
-
 def link_of(target: object) -> Link:
     """The link of a target.
 

@@ -15,8 +15,7 @@ from pytest_vperf.machine import compiler
 from pytest_vperf.targets.base import CannotConnect, CannotStart, TimedOut, Unavailable, link_of
 from pytest_vperf.targets.guest.probe import probe_kvm
 from pytest_vperf.targets.image import rootfs
-from pytest_vperf.targets.kernel.guest_kernel import distribution_kernel
-from pytest_vperf.targets.kernel.initramfs import XEN
+from pytest_vperf.targets.kernel.guest_kernel import XEN, distribution_kernel
 from pytest_vperf.targets.pod import assets
 from pytest_vperf.targets.xen.domus import Domus
 from pytest_vperf.targets.xen.pods import XenPods

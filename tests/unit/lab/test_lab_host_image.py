@@ -14,9 +14,9 @@ from pytest_vperf.lab import image
 from pytest_vperf.lab.kinds import KVM
 from pytest_vperf.machine.preflight import Readiness
 from pytest_vperf.targets.image import apt as debian_sources
-from pytest_vperf.targets.image import debian_build
+from pytest_vperf.targets.image import debian
 from pytest_vperf.targets.image.apt import Sources
-from pytest_vperf.targets.kernel import guest_kernel, initramfs
+from pytest_vperf.targets.kernel import guest_kernel
 from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], HostI
     monkeypatch.setenv("VPERF_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(image, "PrivateApt", Apt)
     ready = Readiness("mmdebstrap", True, "/usr/bin/mmdebstrap")
-    monkeypatch.setattr(debian_build, "check", lambda: ready)
+    monkeypatch.setattr(debian, "can_build", lambda: ready)
     monkeypatch.setattr(debian_sources, "configured", lambda: SOURCES)
 
     def install(apt: Any, sources: Any, packages: Any, tree: Path, layout: Any) -> None:
@@ -66,9 +66,9 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], HostI
 
     first_root = tmp_path / "initramfs"
     first_root.write_bytes(b"i")
-    monkeypatch.setattr(debian_build, "build", install)
+    monkeypatch.setattr(debian, "build", install)
     monkeypatch.setattr(guest_kernel, "from_file", read)
-    monkeypatch.setattr(initramfs, "build_root_initramfs", lambda *_: first_root)
+    monkeypatch.setattr(guest_kernel, "build_root_initramfs", lambda *_: first_root)
     monkeypatch.setattr(image, "write_ext4", lambda tree, disk, size: disk.write_bytes(b"d" * 5000))
     return lambda: image.build(KVM, lambda _: None)
 
@@ -102,7 +102,7 @@ def test_with_another_first_root_it_is_another(
     build: Callable[[], HostImage], monkeypatch: pytest.MonkeyPatch, name: str, other: object
 ) -> None:
     made = build()
-    monkeypatch.setattr(initramfs, name, other)
+    monkeypatch.setattr(guest_kernel, name, other)
     assert image.built(KVM) is None
     assert build().key != made.key
 

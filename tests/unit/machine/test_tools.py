@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_vperf.machine import checks, preflight
-from pytest_vperf.targets.image import debian, debian_build
+from pytest_vperf.targets.image import debian
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,17 +86,17 @@ def test_requirements_of_ordinary_users_only(
 ) -> None:
     path("mmdebstrap", "exit 9")
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    assert debian_build.check().remedy == "apt-get install uidmap, or build it once as root"
+    assert debian.can_build().remedy == "apt-get install uidmap, or build it once as root"
     path("newuidmap", "")
-    monkeypatch.setattr(debian_build, "_SUBORDINATE", (tmp_path / "subuid", tmp_path / "subgid"))
-    answer = debian_build.check()
+    monkeypatch.setattr(debian, "_SUBORDINATE", (tmp_path / "subuid", tmp_path / "subgid"))
+    answer = debian.can_build()
     assert answer.why == (
         "this user has no subordinate user and group IDs, which building an image needs"
     )
     assert "--add-subuids" in answer.remedy
     for name in ("subuid", "subgid"):
         (tmp_path / name).write_text(f"{pwd.getpwuid(os.getuid()).pw_name}:100000:65536\n")
-    assert "subordinate" not in debian_build.check().why
+    assert "subordinate" not in debian.can_build().why
 
 
 def test_the_packages_the_plugin_needs_are_here_with_their_versions() -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_vperf.reporting.density import costs_table, curves_table, fillings_table, reasons
-from pytest_vperf.reporting.tables import render
+from pytest_vperf.reporting.tables import costs_table, curves_table, fillings_table, reasons, render
 from pytest_vperf.results.record import Cost, FillingRecord, Reading, Spread, spread
 
 

@@ -31,7 +31,6 @@ def test_modules_imported_without_a_claim(tmp_path: Path) -> None:
         "pytest_vperf",
         "pytest_vperf.fixtures",
         "pytest_vperf.fixtures.core",
-        "pytest_vperf.fixtures.kernels",
         "pytest_vperf.fixtures.machines",
         "pytest_vperf.fixtures.network",
         "pytest_vperf.fixtures.pods",

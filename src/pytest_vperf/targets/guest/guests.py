@@ -9,7 +9,7 @@ from pytest_vperf.targets.base import CannotStart, Unavailable, named
 from pytest_vperf.targets.disks import attached
 from pytest_vperf.targets.guest.boot import Boot, CardConfig, DiskConfig, GuestConfig
 from pytest_vperf.targets.guest.boot import boot as start_guest
-from pytest_vperf.targets.kernel.initramfs import VIRTIO, build_root_initramfs
+from pytest_vperf.targets.kernel.guest_kernel import VIRTIO, build_root_initramfs
 from pytest_vperf.targets.libvirt.daemon import Machines, size_and_image
 from pytest_vperf.targets.libvirt.domain import memory_mib_of, vcpus_of
 from pytest_vperf.targets.libvirt.network import MachineNetwork

@@ -19,8 +19,7 @@ from pytest_vperf.targets.base import CannotConnect, TargetError, Unavailable
 from pytest_vperf.targets.guest.boot import Boot, GuestConfig, domain_xml
 from pytest_vperf.targets.guest.guests import TYPES
 from pytest_vperf.targets.image import debian
-from pytest_vperf.targets.kernel.guest_kernel import INIT_LINE
-from pytest_vperf.targets.kernel.initramfs import VIRTIO
+from pytest_vperf.targets.kernel.guest_kernel import INIT_LINE, VIRTIO
 from pytest_vperf.targets.libvirt.connection import words
 from pytest_vperf.targets.libvirt.console import Console
 from pytest_vperf.targets.libvirt.domain import Domain

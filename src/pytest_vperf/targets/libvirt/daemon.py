@@ -455,7 +455,7 @@ class Daemon:
         """The path there of an initramfs for machines with a root disk."""
 
         def make() -> tuple[Path, str]:
-            from pytest_vperf.targets.kernel.initramfs import build_root_initramfs
+            from pytest_vperf.targets.kernel.guest_kernel import build_root_initramfs
 
             file = build_root_initramfs(kernel, drivers)
             return file, f"initramfs-{file.parent.name}"

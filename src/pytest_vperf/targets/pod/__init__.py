@@ -1,1 +1,1 @@
-"""Pods: container images in small virtual machines of their own. Start reading at `pods`; `boot` times the start."""
+"""Pods: container images in small virtual machines of their own. Start reading at `pods`; `pod` times the start."""

@@ -11,7 +11,7 @@ from pytest_vperf.targets.agent.build import build_agent
 from pytest_vperf.targets.base import CannotStart, Unavailable
 from pytest_vperf.targets.disks import put_disks
 from pytest_vperf.targets.kernel import guest_kernel
-from pytest_vperf.targets.kernel.initramfs import Archive
+from pytest_vperf.targets.kernel.guest_kernel import Archive
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

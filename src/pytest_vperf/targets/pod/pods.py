@@ -11,10 +11,9 @@ from pytest_vperf.targets.base import CannotStart, Unavailable
 from pytest_vperf.targets.disks import attached
 from pytest_vperf.targets.limits import Limits
 from pytest_vperf.targets.network.card import configure
-from pytest_vperf.targets.pod.boot import boot
 from pytest_vperf.targets.pod.disk import serial
 from pytest_vperf.targets.pod.place import HERE, Here
-from pytest_vperf.targets.pod.pod import IDLE, Pod
+from pytest_vperf.targets.pod.pod import IDLE, Pod, boot
 from pytest_vperf.targets.pod.probe import ACCELERATORS, probe
 from pytest_vperf.targets.scope import Starter
 

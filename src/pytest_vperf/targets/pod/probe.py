@@ -16,8 +16,8 @@ from pytest_vperf.machine.preflight import Readiness
 from pytest_vperf.machine.runs import Run
 from pytest_vperf.targets.base import TargetError, TimedOut, Unavailable
 from pytest_vperf.targets.image.rootfs import default_rootfs
-from pytest_vperf.targets.pod import boot as booting
 from pytest_vperf.targets.pod import place as firmware
+from pytest_vperf.targets.pod import pod as booting
 from pytest_vperf.targets.pod.assets import Assets, prepare
 from pytest_vperf.targets.pod.place import HERE
 

@@ -23,8 +23,7 @@ from pytest_vperf.targets.base import (
     startup_quantity,
 )
 from pytest_vperf.targets.disks import attached
-from pytest_vperf.targets.kernel.guest_kernel import INIT_LINE
-from pytest_vperf.targets.kernel.initramfs import XEN
+from pytest_vperf.targets.kernel.guest_kernel import INIT_LINE, XEN
 from pytest_vperf.targets.libvirt.connection import failed
 from pytest_vperf.targets.libvirt.daemon import Machines, size_and_image
 from pytest_vperf.targets.libvirt.domain import WholeMachine, memory_mib_of, vcpus_of

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from pytest_vperf.targets.kernel.initramfs import Archive
+from pytest_vperf.targets.kernel.guest_kernel import Archive
 
 
 def example():

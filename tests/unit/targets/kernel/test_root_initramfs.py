@@ -10,8 +10,13 @@ import pytest_vperf
 from pytest_vperf.machine import compiler
 from pytest_vperf.targets.base import CannotStart, Unavailable
 from pytest_vperf.targets.image.elf import read_elf
-from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
-from pytest_vperf.targets.kernel.initramfs import VIRTIO, XEN, build_root_initramfs, parts
+from pytest_vperf.targets.kernel.guest_kernel import (
+    VIRTIO,
+    XEN,
+    GuestKernel,
+    build_root_initramfs,
+    parts,
+)
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fake_machine import FakeQemu
 
-from pytest_vperf.targets.pod.boot import boot
 from pytest_vperf.targets.pod.config import MachineConfig
+from pytest_vperf.targets.pod.pod import boot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
