@@ -97,7 +97,7 @@ def test_output_of_any_size_passes_or_is_an_error(guest: Guest) -> None:
     assert len(guest.run(["head", "-c", "2900000", "/dev/zero"]).stdout) == 2_900_000
     with pytest.raises(
         TargetError,
-        match=r"^guest tcg: what its agent answered to guest-exec-status is too long for libvirt: .*\n"
+        match=r"^guest tcg: its agent's answer to guest-exec-status is too long for libvirt: .*\n"
         r"\(`head -c 4000000 /dev/zero`; output may have 2900000 bytes\)$",
     ):
         guest.run(["head", "-c", "4000000", "/dev/zero"])

@@ -290,7 +290,7 @@ def test_an_image_without_the_agent(guest_place: Place, usual: float) -> None:
     said = str(caught.value)
     assert said.startswith(
         f"guest tcg was not ready within {limit} s: it never left its phase 'userspace'; it runs, but its agent never"
-        " came: qemu-guest-agent has to be in its image, and be started\nits console ended with:\n"
+        " connected: its image must contain qemu-guest-agent and start it\nits console ended with:\n"
     )
     assert "qemu-ga: not found" in said
 
