@@ -39,7 +39,7 @@ def test_dhrystone_in_a_pod(claim, pods, dhrystone):
     proven.holds(lambda: dhrystone.run(pod, **SHORT).dmips)
 
 
-def test_a_container_costs_no_dhrystones(claim, native, containers, dhrystone):
+def test_a_container_has_no_dhrystone_overhead(claim, native, containers, dhrystone):
     proven = claim(f"cpu.dhrystone.container_over_host.{containers.runtime}")
     container = containers.start()
     proven.compares(
@@ -49,7 +49,7 @@ def test_a_container_costs_no_dhrystones(claim, native, containers, dhrystone):
 
 
 @pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
-def test_what_a_pod_costs_in_dhrystones(claim, native, pods, dhrystone):
+def test_dhrystone_overhead_of_a_pod(claim, native, pods, dhrystone):
     proven = claim(f"cpu.dhrystone.pod_over_host.{pods.accelerator}")
     pod = pods.start(vcpus=1, memory="2048 MiB")
     proven.compares(
@@ -75,7 +75,7 @@ def test_whetstone_in_a_pod(claim, pods, whetstone):
     proven.holds(lambda: whetstone.run(pod, **SHORT).mflops)
 
 
-def test_a_container_costs_no_whetstones(claim, native, containers, whetstone):
+def test_a_container_has_no_whetstone_overhead(claim, native, containers, whetstone):
     proven = claim(f"cpu.whetstone.container_over_host.{containers.runtime}")
     container = containers.start()
     proven.compares(
@@ -85,7 +85,7 @@ def test_a_container_costs_no_whetstones(claim, native, containers, whetstone):
 
 
 @pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
-def test_what_a_pod_costs_in_whetstones(claim, native, pods, whetstone):
+def test_whetstone_overhead_of_a_pod(claim, native, pods, whetstone):
     proven = claim(f"cpu.whetstone.pod_over_host.{pods.accelerator}")
     pod = pods.start(vcpus=1, memory="2048 MiB")
     proven.compares(
@@ -138,7 +138,7 @@ def test_a_container_costs_no_cpu(claim, native, containers, sysbench):
 
 
 @pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
-def test_what_a_pod_costs(claim, native, pods, sysbench):
+def test_cpu_overhead_of_a_pod(claim, native, pods, sysbench):
     proven = claim(f"cpu.sysbench.pod_over_host.{pods.accelerator}")
     pod = pods.start(vcpus=1)
     proven.compares(

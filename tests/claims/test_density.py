@@ -33,27 +33,27 @@ OF_A_MACHINE = {
 
 @pytest.mark.vperf(budget="60 min")
 @PODS
-def test_so_many_pods_run(claim, pods, density):
+def test_a_host_carries_the_claimed_number_of_pods(claim, pods, density):
     proven = claim(f"density.count.pod.{pods.accelerator}")
     proven.holds(lambda: density(pods).capacity(at_least=claimed(proven)))
 
 
 @pytest.mark.vperf(budget="60 min")
-def test_so_many_machines_run(claim, guests, density):
+def test_a_host_carries_the_claimed_number_of_machines(claim, guests, density):
     proven = claim(f"density.count.guest.{guests.accelerator}")
     proven.holds(lambda: density(guests).capacity(at_least=claimed(proven)))
 
 
 @PODS
 @pytest.mark.parametrize("figure", OF_A_PROCESS)
-def test_what_the_process_of_a_pod_takes(claim, pods, density, procmem, figure):
+def test_memory_of_a_pods_process(claim, pods, density, procmem, figure):
     proven = claim(f"density.procmem.{figure}.pod.{pods.accelerator}")
     filling = density(pods)
     proven.holds(lambda: OF_A_PROCESS[figure](procmem.of(filling.another().process)))
 
 
 @pytest.mark.parametrize("figure", OF_A_PROCESS)
-def test_what_the_process_of_a_machine_takes(claim, guests, density, procmem, figure):
+def test_memory_of_a_machines_process(claim, guests, density, procmem, figure):
     proven = claim(f"density.procmem.{figure}.guest.{guests.accelerator}")
     filling = density(guests)
     proven.holds(lambda: OF_A_PROCESS[figure](procmem.of(filling.another().process)))
@@ -61,14 +61,14 @@ def test_what_the_process_of_a_machine_takes(claim, guests, density, procmem, fi
 
 @PODS
 @pytest.mark.parametrize("figure", OF_A_MACHINE)
-def test_the_memory_in_a_pod(claim, pods, density, guestmem, figure):
+def test_memory_inside_a_pod(claim, pods, density, guestmem, figure):
     proven = claim(f"density.guestmem.{figure}.pod.{pods.accelerator}")
     filling = density(pods)
     proven.holds(lambda: OF_A_MACHINE[figure](guestmem.free(filling.another())))
 
 
 @pytest.mark.parametrize("figure", OF_A_MACHINE)
-def test_the_memory_in_a_machine(claim, guests, density, guestmem, figure):
+def test_memory_inside_a_machine(claim, guests, density, guestmem, figure):
     proven = claim(f"density.guestmem.{figure}.guest.{guests.accelerator}")
     filling = density(guests)
     proven.holds(lambda: OF_A_MACHINE[figure](guestmem.free(filling.another())))

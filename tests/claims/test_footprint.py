@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.footprint, pytest.mark.vperf(budget="5 min")]
 
 @pytest.mark.slow  # each sample is a search
 @pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
-def test_least_memory_of_a_pod(claim, pods, footprint):
+def test_minimum_memory_of_a_pod(claim, pods, footprint):
     claim(f"footprint.minimum.pod.{pods.accelerator}").holds(
         lambda: footprint.minimum_memory(pods).memory
     )
@@ -19,14 +19,14 @@ def test_least_memory_of_a_pod(claim, pods, footprint):
 
 @pytest.mark.parametrize("figure", ["rss", "size"])
 @pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
-def test_what_the_least_pod_takes_of_the_host(claim, native, pods, footprint, procmem, figure):
+def test_process_memory_of_the_smallest_pod(claim, native, pods, footprint, procmem, figure):
     proven = claim(f"footprint.procmem.{figure}.pod.{pods.accelerator}")
     least = footprint.minimum_memory(pods)
     proven.holds(lambda: getattr(procmem.of(least.start().pid, on=native), figure))
 
 
 @pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
-def test_what_the_least_pod_adds_to_the_host(claim, native, pods, footprint, procmem):
+def test_proportional_memory_of_the_smallest_pod(claim, native, pods, footprint, procmem):
     proven = claim(f"footprint.procmem.pss.pod.{pods.accelerator}")
     least = footprint.minimum_memory(pods)
     proven.holds(lambda: procmem.pss(least.start().pid, on=native))
@@ -42,7 +42,7 @@ OF_A_POD = {
 
 @pytest.mark.parametrize("figure", OF_A_POD)
 @pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
-def test_what_the_least_pod_has(claim, pods, footprint, guestmem, figure):
+def test_memory_inside_the_smallest_pod(claim, pods, footprint, guestmem, figure):
     proven = claim(f"footprint.guestmem.{figure}.pod.{pods.accelerator}")
     least = footprint.minimum_memory(pods)
     proven.holds(lambda: OF_A_POD[figure](guestmem.free(least.start())))

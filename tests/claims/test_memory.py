@@ -36,7 +36,7 @@ def test_stream_in_a_pod(claim, pods, stream, kernel):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_a_container_costs_no_bandwidth(claim, native, containers, stream, kernel):
+def test_a_container_has_no_bandwidth_overhead(claim, native, containers, stream, kernel):
     proven = claim(f"memory.stream.{kernel}.container_over_host.{containers.runtime}")
     container = containers.start()
     proven.compares(
@@ -47,7 +47,7 @@ def test_a_container_costs_no_bandwidth(claim, native, containers, stream, kerne
 
 @pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_what_a_pod_costs_in_bandwidth(claim, native, pods, stream, kernel):
+def test_bandwidth_overhead_of_a_pod(claim, native, pods, stream, kernel):
     proven = claim(f"memory.stream.{kernel}.pod_over_host.{pods.accelerator}")
     pod = pods.start(vcpus=1, memory="4096 MiB")
     proven.compares(
@@ -90,7 +90,7 @@ def test_blocks_in_a_machine(claim, guests, sysbench, operation, threads):
 
 
 @pytest.mark.parametrize("operation", ["read", "write"])
-def test_what_a_container_costs(claim, native, containers, sysbench, operation):
+def test_memory_overhead_of_a_container(claim, native, containers, sysbench, operation):
     proven = claim(f"memory.sysbench.{operation}.container_over_host.{containers.runtime}")
     container = containers.start()
     proven.compares(
@@ -101,7 +101,7 @@ def test_what_a_container_costs(claim, native, containers, sysbench, operation):
 
 @pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
 @pytest.mark.parametrize("operation", ["read", "write"])
-def test_what_a_pod_costs(claim, native, pods, sysbench, operation):
+def test_memory_overhead_of_a_pod(claim, native, pods, sysbench, operation):
     proven = claim(f"memory.sysbench.{operation}.pod_over_host.{pods.accelerator}")
     pod = pods.start(vcpus=1)
     proven.compares(

@@ -137,7 +137,7 @@ def test_a_container_answers_as_the_host(
 
 
 @pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
-def test_what_a_pod_adds(
+def test_response_overhead_of_a_pod(
     claim,
     native,
     limited_host,
@@ -158,12 +158,12 @@ def test_what_a_pod_adds(
     compared(proven, (pod, other_host), (native, other_host), netperf, answers, under)
 
 
-def test_what_a_guest_adds(claim, guests, netperf, answers, loaded, condition):
+def test_response_overhead_of_a_guest(claim, guests, netperf, answers, loaded, condition):
     proven = claim(f"response.{condition}.guest_over_host.{guests.accelerator}")
     added(proven, guests, netperf, answers, loaded, condition)
 
 
-def test_what_a_xen_machine_adds(claim, domus, netperf, answers, loaded, condition):
+def test_response_overhead_of_a_xen_machine(claim, domus, netperf, answers, loaded, condition):
     proven = claim(f"response.{condition}.domu_over_host")
     added(proven, domus, netperf, answers, loaded, condition)
 

@@ -9,7 +9,7 @@ from fuzz_targets import CORPUS, SECONDS, TARGETS
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_what_was_kept_ends_in_an_answer_or_in_words(name: str) -> None:
+def test_kept_inputs_end_in_a_result_or_an_error(name: str) -> None:
     target, crashes, count = TARGETS[name], [], 0
     for label, data in target.inputs():
         count += 1

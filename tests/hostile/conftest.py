@@ -1,4 +1,4 @@
-"""What is attacked here is real: QEMU, an engine, files, another user of this machine."""
+"""The targets of attacks are real: QEMU, an engine, files; so is the other user of this machine."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ __all__ = ["engine", "one_cache", "require_fixture", "rootfs", "session_run", "s
 
 @pytest.fixture
 def root() -> None:
-    """The test takes another user's place, which only root can."""
+    """The test acts as another user, which only root can."""
     if os.geteuid():
         pytest.skip("only root can act as another user")
 
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder as /tmp is: everybody may make files in it, and remove their own; its parents let everybody pass."""
+    """A folder like /tmp: anyone may create files in it and remove their own; its parents are accessible to all."""
     folder = Path(tempfile.mkdtemp(prefix="vperf-test-", dir="/var/tmp"))
     folder.chmod(0o1777)
     yield folder

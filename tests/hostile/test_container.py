@@ -1,6 +1,6 @@
-"""A container whose programs lie and never stop: what comes out of it is bounded, and it gains nothing here.
+"""A container whose programs lie and never stop: its output is limited, and it gains nothing here.
 
-Its image's ``tar``, which `get` runs in it, is the enemy's own: it sends what the file that is asked for says.
+Its image's ``tar``, which `get` runs, is the attacker's: the requested file's name decides what it sends.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pytest_vperf.targets.image import rootfs
 from pytest_vperf.targets.image.rootfs import Rootfs
 from pytest_vperf.targets.scope import Scope
 
-#: Seconds that an attack may take on a machine that does other things, too.
+#: Seconds that an attack may take on a busy machine.
 LONG = 120.0
 
 # The last word that tar is given is the name of the file.
@@ -137,7 +137,7 @@ def test_a_source_that_is_not_a_file_is_refused_and_leaves_nothing(container, tm
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_without_end_is_cut(container, tmp_path):
+def test_an_endless_file_is_cut(container, tmp_path):
     with (
         ends_within(LONG),
         grows_less_than(ROOM),
@@ -155,7 +155,7 @@ def test_a_link_at_the_destination_is_not_followed(container, tmp_path):
     assert (tmp_path / "got").read_bytes() == b"content"
 
 
-def test_output_without_end_is_cut(container):
+def test_endless_output_is_cut(container):
     with (
         ends_within(LONG),
         grows_less_than(ROOM),
@@ -165,7 +165,7 @@ def test_output_without_end_is_cut(container):
     assert container.run(["echo", "still", "here"], timeout=LONG).stdout == b"still here\n"
 
 
-def test_processes_without_end_come_to_one(start):
+def test_endless_forks_are_limited(start):
     """With runc alone: gVisor's are no processes of this machine."""
     script = "n=0; while [ $n -lt 20000 ]; do sleep 60 & n=$((n + 1)); done"
     with ends_within(LONG):

@@ -1,6 +1,6 @@
-"""Files that somebody else wrote, and places that somebody else chose: words come of them, within bounds.
+"""Files that somebody else wrote, and paths that somebody else chose, end in clear errors within bounds.
 
-All through the commands themselves, in processes of their own, whose memory and time are limited from outside.
+The real commands run in separate processes, with memory and time limited from outside.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def test_a_threshold_file_is_read_within_bounds_or_refused(project, attack):
     ids=["json", "markdown", "keep", "schema"],
 )
 def test_files_of_others_are_never_replaced(project, arguments):
-    """A device as /dev/null is, a pipe, a folder; a copy of each, for what root breaks is broken for everybody."""
+    """A device like /dev/null, a pipe, a folder; copies, since root would break the real ones for everybody."""
     places = [project / "pipe", project / "folder"]
     os.mkfifo(places[0])
     places[1].mkdir()
@@ -187,7 +187,7 @@ def test_held(claim, name):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_foreign_words_reach_no_terminal_and_no_page_as_they_are(project, workers):
+def test_foreign_text_is_escaped_on_terminals_and_pages(project, workers):
     (project / "test_nasty.py").write_text(TESTS, encoding="utf-8")
     options = ["-n", workers] if workers else []
     done = python(

@@ -1,6 +1,6 @@
-"""A machine whose first process is not the agent but an enemy: whatever it sends, starts and commands come to an end.
+"""A machine whose first process is an attacker in place of the agent: whatever it sends, starts and commands end.
 
-The enemy is `guest.c`, in a real QEMU; it says what the file /manner asks for.
+The attacker is `guest.c`, in a real QEMU; the file /manner selects what it sends.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def start(assets, enemy, session_run, tmp_path_factory):
     ],
 )
 def test_a_start_that_never_ends_is_ended(start, manner, phase):
-    """Given longer where the machine was so slow that the enemy had not come to it."""
+    """Retried with more time where the machine was too slow for the attacker to begin."""
     for timeout in SHORT:
         with ends_within(timeout + 30), grows_less_than(ROOM), pytest.raises(TimedOut) as caught:
             start(manner, timeout)
@@ -94,7 +94,7 @@ def test_a_start_that_never_ends_is_ended(start, manner, phase):
         ("bare", "pod tcg qboot"),
     ],
 )
-def test_what_is_no_start_says_so(start, manner, words):
+def test_invalid_starts_are_reported(start, manner, words):
     with ends_within(LONG), pytest.raises(CannotStart, match=words):
         start(manner, LONG)
 
@@ -126,7 +126,7 @@ def served(start):
         ("escapes", "ended with status 3"),
     ],
 )
-def test_an_answer_that_is_none_is_an_error(served, command, words):
+def test_an_invalid_answer_is_an_error(served, command, words):
     with ends_within(LONG), pytest.raises(TargetError, match=words):
         served().run([command], timeout=LONG)
 
@@ -152,7 +152,7 @@ def test_a_command_that_never_ends_is_ended(served, command):
     served(fresh=True)
 
 
-def test_output_without_end_is_cut(served):
+def test_endless_output_is_cut(served):
     pod = served(fresh=True)
     with (
         ends_within(LONG),
@@ -162,7 +162,7 @@ def test_output_without_end_is_cut(served):
         pod.run(["flood"], timeout=LONG, max_output=8 << 20)
 
 
-def test_a_file_without_end_is_cut(served, tmp_path):
+def test_an_endless_file_is_cut(served, tmp_path):
     pod = served(fresh=True)
     with (
         ends_within(LONG),
@@ -173,6 +173,6 @@ def test_a_file_without_end_is_cut(served, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_machine_that_dies_under_a_command_is_gone(served):
+def test_a_machine_that_dies_during_a_command_is_gone(served):
     with ends_within(LONG), pytest.raises(CannotConnect, match="pod tcg qboot is gone"):
         served(fresh=True).run(["die"], timeout=LONG)

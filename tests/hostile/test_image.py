@@ -1,4 +1,4 @@
-"""An image that somebody else made: it is unpacked within bounds or refused in words, and leaves nothing behind."""
+"""An image that somebody else made is unpacked within bounds or refused with a message, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytest_vperf.targets.base import CannotStart
 from pytest_vperf.targets.image import rootfs
 from pytest_vperf.targets.image.tar import Tree, unpacked
 
-#: Seconds that an attack may take on a machine that does other things, too.
+#: Seconds that an attack may take on a busy machine.
 LONG = 60.0
 
 
@@ -80,7 +80,7 @@ def test_a_tree_that_no_image_has_is_refused(pack, cached, tmp_path, members):
     assert not (tmp_path / "outside").exists()
 
 
-def test_names_of_one_file_do_not_become_files_without_end(pack, cached):
+def test_hard_links_do_not_multiply_a_file(pack, cached):
     """One file of 16 MiB with two thousand names would be 32 GiB."""
     content = bytes(16 << 20)
     path = pack(("file", FILE, content), *((f"name{n}", HARD, "file") for n in range(2000)))
@@ -110,7 +110,7 @@ def test_a_header_that_fills_the_memory_is_refused(tmp_path):
         assert "a header has 2147483648 bytes" in str(caught.value)
 
 
-def test_nothing_in_it_has_privileges(pack):
+def test_no_file_of_an_image_has_privileges(pack):
     root = _unpack(
         pack(
             ("bin/su", FILE, b"#!/bin/sh\n"),
@@ -128,14 +128,14 @@ def test_nothing_in_it_has_privileges(pack):
         assert Path(os.path.realpath(each)).is_relative_to(root)
 
 
-def test_a_name_is_no_message_to_the_terminal(pack):
+def test_names_are_escaped_in_messages(pack):
     with pytest.raises(CannotStart) as caught:
         _unpack(pack(("\033]0;owned\007/../\x9b31m", FILE, b"x")))
     assert not CONTROL.search(str(caught.value))
 
 
 @pytest.mark.parametrize("size", [-1, 1 << 40, (1 << 63) - 1])
-def test_a_size_that_lies_is_refused(tmp_path, cached, size):
+def test_a_wrong_size_is_refused(tmp_path, cached, size):
     made = tarfile.TarInfo("file")
     made.size = size
     path = tmp_path / "enemy.tar"

@@ -1,6 +1,6 @@
-"""Another user of this machine, who may write where everybody may: what root does there stays root's.
+"""Another user of this machine, who may write to world-writable folders, gains nothing from what root does there.
 
-Each attack is done by a process of that user, in a folder as /tmp is.
+Each attack is made by a process of that user, in a folder like /tmp.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def python(*arguments: object, cwd: object = None, **environment: object):
 
 
 @pytest.mark.parametrize("plant", ["symlink", "link"])
-def test_the_lock_is_no_way_to_a_file_of_roots(open_folder, precious, monkeypatch, plant):
+def test_the_lock_does_not_expose_a_file_of_root(open_folder, precious, monkeypatch, plant):
     """Root makes the hard link here; where fs.protected_hardlinks is off, as it was for long, the stranger can."""
     path = open_folder / "vperf-measuring.lock"
     if plant == "symlink":
@@ -72,7 +72,7 @@ def test_the_lock_is_no_way_to_a_file_of_roots(open_folder, precious, monkeypatc
         pass
 
 
-def test_a_lock_that_nobody_else_may_open_says_whose_it_is(open_folder, monkeypatch):
+def test_a_lock_that_others_may_not_open_names_its_owner(open_folder, monkeypatch):
     path = open_folder / "vperf-measuring.lock"
 
     def make() -> None:
@@ -102,9 +102,7 @@ def holder(open_folder, monkeypatch):
     return path, hold
 
 
-def test_a_link_that_is_swapped_in_while_the_lock_is_held_elsewhere_is_not_written_to(
-    holder, precious
-):
+def test_a_link_swapped_in_for_a_held_remote_lock_is_not_written_to(holder, precious):
     path, hold = holder
     with hold() as process:
         assert [process.stdout.readline().split()[0] for _ in range(2)] == ["folder", "held"]
@@ -116,7 +114,7 @@ def test_a_link_that_is_swapped_in_while_the_lock_is_held_elsewhere_is_not_writt
 
 
 @pytest.mark.parametrize("plant", ["symlink", "link"])
-def test_the_lock_elsewhere_is_no_way_to_a_file_of_roots(holder, precious, plant):
+def test_the_remote_lock_does_not_expose_a_file_of_root(holder, precious, plant):
     path, hold = holder
     if plant == "symlink":
         as_stranger(lambda: path.symlink_to(precious))
@@ -129,7 +127,7 @@ def test_the_lock_elsewhere_is_no_way_to_a_file_of_roots(holder, precious, plant
     assert "held" not in said
 
 
-def test_nothing_is_run_from_a_cache_of_somebody_else(open_folder, monkeypatch):
+def test_nothing_is_run_from_a_cache_of_another_user(open_folder, monkeypatch):
     place = open_folder / "cache"
 
     def plant() -> None:
@@ -144,7 +142,7 @@ def test_nothing_is_run_from_a_cache_of_somebody_else(open_folder, monkeypatch):
     assert f"{place} belongs to" in vperf("doctor", VPERF_CACHE_DIR=place).stderr
 
 
-def test_runs_have_no_folder_of_somebody_else(open_folder, monkeypatch):
+def test_runs_do_not_use_folders_of_another_user(open_folder, monkeypatch):
     place = open_folder / "runs"
     as_stranger(lambda: place.mkdir(mode=0o777))
     monkeypatch.setenv("VPERF_RUNS_DIR", str(place))
@@ -152,7 +150,7 @@ def test_runs_have_no_folder_of_somebody_else(open_folder, monkeypatch):
         runs.runs_folder()
 
 
-def test_clean_takes_nothing_that_is_not_ours(open_folder):
+def test_clean_removes_only_our_own_files(open_folder):
     place = open_folder / "runs"
     place.mkdir(mode=0o700)
     for name in ("lab-notes", "run-notes", "lab-kvm", "run-00000000"):
@@ -162,7 +160,7 @@ def test_clean_takes_nothing_that_is_not_ours(open_folder):
     assert len(list(place.rglob("thesis.txt"))) == 4, done
 
 
-def test_a_link_in_a_shared_folder_leads_no_report_elsewhere(open_folder, precious):
+def test_reports_are_not_written_through_links_in_shared_folders(open_folder, precious):
     folder = open_folder / "project"
     (folder / "thresholds").mkdir(parents=True)
     (folder / "thresholds" / "here.yaml").write_text(PROFILE)
@@ -189,7 +187,7 @@ def test_pod(claim, pods):
 """
 
 
-def test_nothing_that_a_run_makes_in_shared_folders_lets_a_stranger_in(open_folder, tmp_path):
+def test_other_users_cannot_enter_folders_that_a_run_makes(open_folder, tmp_path):
     """He looks at what is new in them, deep down, and puts a file into every folder that lets him."""
     known = {each for place in SHARED for each in place.iterdir()}
     known |= {lock.lock_path(), open_folder}  # what is everybody's on purpose

@@ -1,4 +1,4 @@
-"""What integration tests share: skipping what cannot run here, and engines to run against."""
+"""Fixtures shared by integration tests: skipping what cannot run here, and engines."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.image.rootfs import Rootfs
 
 
-# Fixtures that other folders of tests have, too.
+# Fixtures that other test folders use, too.
 __all__ = [
     "engine",
     "one_cache",
@@ -51,14 +51,13 @@ __all__ = [
     "short_folder",
 ]
 
-#: Seconds that a test in one of these folders may take, and any other one that is patient: hosts that start, limits
-#: that are measured.
+#: Time limit in seconds of a test in these folders, and of any other patient test: hosts start, limits are measured.
 LONGER = {"guests": 300, "labs": 600, "metrology": 600}
 PATIENT = 600
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests with shared hosts of a lab come last: one that is up takes time from what others measure."""
+    """Tests with shared lab hosts come last: a running host takes CPU time from other measurements."""
     for item in items:
         parts = item.path.relative_to(Path(__file__).parent).parts
         limit = LONGER.get(parts[0], PATIENT if item.get_closest_marker("patient") else 0)
@@ -79,9 +78,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Schedul
 
 @pytest.fixture(scope="session", autouse=True)
 def _signals_arrive() -> None:
-    """What tests start is to be interrupted, also where the tests run in the background and ignore it themselves.
+    """Programs that tests start receive SIGINT, even if the tests themselves run in the background and ignore it.
 
-    A shell without job control has background jobs ignore SIGINT, and what ignores it hands that on (signal(7)).
+    A shell without job control has background jobs ignore SIGINT, and children inherit that (signal(7)).
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -89,7 +88,7 @@ def _signals_arrive() -> None:
 
 @pytest.fixture
 def runs_dir(short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder for runs of this test alone; `leftovers` sees nothing of any other."""
+    """A folder for runs of this test alone; `leftovers` sees no others."""
     folder = Path(tempfile.mkdtemp(dir=short_folder))
     monkeypatch.setenv("VPERF_RUNS_DIR", str(folder))
     yield folder
@@ -108,7 +107,7 @@ def switch(session_run: Run) -> Iterator[Switch]:
 
 @pytest.fixture(scope="session")
 def guest_place(short_folder: Path, session_run: Run) -> Iterator[Place]:
-    """A libvirt daemon of the tests' own, with what guests are started from."""
+    """A private libvirt daemon, with the files that guests are started from."""
     from guests_here import Place, start_daemon
 
     from pytest_vperf.targets.guest import probe
@@ -127,7 +126,7 @@ def guest_place(short_folder: Path, session_run: Run) -> Iterator[Place]:
 
 @pytest.fixture(scope="session")
 def shared_labs(short_folder: Path) -> Iterator[SharedLabs]:
-    """Hosts of a lab, each started when it is first wanted, and ended with the session, however that ends."""
+    """Lab hosts, each started on first use and ended with the session, however that ends."""
     from labs_here import SharedLabs
 
     from pytest_vperf.lab import labs as product
@@ -144,7 +143,7 @@ def shared_labs(short_folder: Path) -> Iterator[SharedLabs]:
 
 @pytest.fixture(scope="session")
 def tools() -> Rootfs:
-    """The image with the tools: the one that the fixtures give."""
+    """The image with the tools, as the fixtures give it."""
     return had("container", core.make_tools_image)
 
 
@@ -152,7 +151,7 @@ def tools() -> Rootfs:
 def containers(
     engine: Engine, session_run: Run, rootfs: str
 ) -> Iterator[Callable[[str], Containers]]:
-    """Makes a factory for a runtime; what it starts is closed with the test."""
+    """Makes a factory for a runtime; its containers are closed with the test."""
     scope = Scope()
 
     def factory(runtime: str) -> Containers:

@@ -47,7 +47,7 @@ def test_pod(claim, pods_on):
 def project(
     pytester: pytest.Pytester, runs_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., pytest.RunResult]:
-    """A project of a user's; runs pytest in it and makes sure that nothing is left."""
+    """Runs pytest in a user's project and makes sure that nothing is left."""
     monkeypatch.delenv("VPERF_REQUIRE", raising=False)
     pytester.mkdir("thresholds").joinpath("any.yaml").write_text(THRESHOLDS)
 
@@ -177,7 +177,7 @@ def test_a_runtime_that_refuses_fails_the_test_with_its_words(project):
 
 
 @pytest.mark.usefixtures("container_here")
-def test_an_image_that_is_not_there(project):
+def test_a_missing_image_fails_the_test(project):
     result = project(CONTAINER, "--container-image=no/such:image")
     assert result.ret == 1
     result.stdout.fnmatch_lines(
@@ -186,7 +186,7 @@ def test_an_image_that_is_not_there(project):
 
 
 @pytest.mark.usefixtures("pod_here")
-def test_a_kernel_that_is_no_kernel(project):
+def test_an_invalid_kernel_file_fails_the_test(project):
     result = project(POD, "--guest-kernel=/bin/true")
     assert result.ret == 1
     result.stdout.fnmatch_lines(
@@ -195,7 +195,7 @@ def test_a_kernel_that_is_no_kernel(project):
 
 
 @pytest.mark.usefixtures("pod_here")
-def test_a_guest_that_never_gets_ready(project, pytester):
+def test_a_pod_that_never_gets_ready_is_not_measured(project, pytester):
     result = project(POD, "--start-timeout=400 ms")
     assert result.ret == 1
     result.stdout.fnmatch_lines(
@@ -242,7 +242,7 @@ def test_an_engine_stopped_between_two_samples(project, pytester):
 
 
 def begin(pytester: pytest.Pytester, test: str) -> subprocess.Popen[str]:
-    """Start a run and wait until it is at its third sample."""
+    """Start a run and wait for its third sample."""
     pytester.makepyfile(
         test.replace(".startup_time", ".startup_time, print('sampled', flush=True))[0]").replace(
             "lambda: ", "lambda: ("

@@ -18,7 +18,7 @@ import pytest
 
 from pytest_vperf.commands import doctor
 
-# Begins a run, starts a process for it, says both numbers, and waits to be killed.
+# Begins a run, starts a process for it, prints the IDs of both, and waits to be killed.
 A_RUN = """
 import subprocess, sys, time
 from pytest_vperf.machine.runs import Run
@@ -33,7 +33,7 @@ Vperf = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def runs_folder() -> Iterator[Path]:
-    """A folder for runs that no other test uses; short, because sockets are made in it."""
+    """A folder for this test's runs; its path is short, because sockets are made in it."""
     with tempfile.TemporaryDirectory(prefix="vperf-") as folder:
         yield Path(folder)
 
@@ -52,7 +52,7 @@ def vperf(runs_folder: Path) -> Vperf:
 
 @pytest.fixture
 def begun(runs_folder: Path) -> Iterator[tuple[subprocess.Popen[str], str, psutil.Process]]:
-    """A run that lives: its owner, its ID, and a process that it started."""
+    """A live run: its owner, its ID, and a process that it started."""
     owner = subprocess.Popen(
         [sys.executable, "-c", A_RUN],
         env={**os.environ, "VPERF_RUNS_DIR": str(runs_folder)},
@@ -121,7 +121,7 @@ def test_clean_shows_and_removes_what_a_killed_run_left(
     assert vperf("clean").stdout == "nothing left over\n"
 
 
-def test_doctor_says_of_containers_what_their_own_check_says(vperf: Vperf) -> None:
+def test_doctor_reports_the_check_of_containers(vperf: Vperf) -> None:
     done = vperf("doctor", "container", "--json")
     own = {answer.name: answer for answer in doctor.check(("runc",))}
     told = {answer["name"]: answer for answer in json.loads(done.stdout)["checks"]}
@@ -132,7 +132,7 @@ def test_doctor_says_of_containers_what_their_own_check_says(vperf: Vperf) -> No
     assert done.returncode == (0 if all(answer.usable for answer in own.values()) else 1)
 
 
-def test_doctor_says_of_an_engine_that_does_not_answer(vperf: Vperf, runs_folder: Path) -> None:
+def test_doctor_names_an_engine_that_does_not_answer(vperf: Vperf, runs_folder: Path) -> None:
     address = f"unix://{runs_folder}/none.sock"
     done = vperf("doctor", "container", DOCKER_HOST=address)
     assert done.returncode == 1
@@ -140,7 +140,7 @@ def test_doctor_says_of_an_engine_that_does_not_answer(vperf: Vperf, runs_folder
     assert address in "".join(done.stdout.split())
 
 
-def test_doctor_says_of_a_runtime_that_is_not_there(vperf: Vperf) -> None:
+def test_doctor_reports_a_missing_runtime(vperf: Vperf) -> None:
     done = vperf("doctor", "no-such", "--container-runtime=no-such", "--json")
     (answer,) = json.loads(done.stdout)["checks"]
     assert done.returncode == 1
@@ -148,7 +148,7 @@ def test_doctor_says_of_a_runtime_that_is_not_there(vperf: Vperf) -> None:
     assert answer["why"]
 
 
-def test_doctor_boots_pods_to_know(vperf: Vperf) -> None:
+def test_doctor_boots_pods(vperf: Vperf) -> None:
     done = vperf("doctor", "pod", "tcg", "qboot", "--json")
     answers = json.loads(done.stdout)["checks"]
     assert [answer["name"] for answer in answers] == ["pod", "accelerator tcg", "firmware qboot"]
@@ -161,7 +161,7 @@ def test_doctor_boots_pods_to_know(vperf: Vperf) -> None:
     assert started.startswith("a pod started in ")
 
 
-def test_clean_says_that_it_could_not_look_into_an_engine(vperf: Vperf, runs_folder: Path) -> None:
+def test_clean_reports_an_engine_that_it_could_not_search(vperf: Vperf, runs_folder: Path) -> None:
     address = f"unix://{runs_folder}/none.sock"
     done = vperf("clean", DOCKER_HOST=address)
     assert (done.returncode, done.stdout) == (1, "nothing left over\n")
@@ -169,7 +169,7 @@ def test_clean_says_that_it_could_not_look_into_an_engine(vperf: Vperf, runs_fol
     assert done.stderr.endswith(", so containers were not looked for\n")
 
 
-def test_doctor_refuses_a_kernel_that_is_none(vperf: Vperf, runs_folder: Path) -> None:
+def test_doctor_refuses_an_invalid_kernel_file(vperf: Vperf, runs_folder: Path) -> None:
     kernel = runs_folder / "kernel"
     kernel.write_bytes(b"no kernel" * 1000)
     done = vperf("doctor", "pod", f"--guest-kernel={kernel}", "--json")
@@ -189,10 +189,10 @@ def test_the_report_of_the_doctor_is_plain_in_a_pipe(vperf: Vperf) -> None:
     assert lines[2][:2] == ["host", "usable"]
 
 
-def test_the_doctor_says_on_a_terminal_what_takes_time() -> None:
+def test_the_doctor_shows_its_progress_on_a_terminal() -> None:
     leader, terminal = pty.openpty()
     command = [sys.executable, "-m", "pytest_vperf", "doctor", "container"]
-    # Other tests may measure meanwhile, and it waits for them.
+    # It waits for other tests that measure meanwhile.
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=terminal, timeout=600, check=False)
     os.close(terminal)
     shown = os.read(leader, 4096).decode()

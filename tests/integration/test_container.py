@@ -70,17 +70,19 @@ def test_facts_are_those_of_the_runtime_and_equal_for_each_start(
     assert factory.start().facts() == facts
 
 
-def test_its_programs_gain_no_privileges(container: Container) -> None:
+def test_programs_gain_no_privileges(container: Container) -> None:
     """Neither the first process nor a command."""
     for pid in ("1", "self"):
         found = container.run(["grep", "NoNewPrivs", f"/proc/{pid}/status"], check=False)
-        if "runsc" in container.name:  # which does not tell it, and lets no host's program run
+        if (
+            "runsc" in container.name
+        ):  # which does not report it, and has no access to the host's programs
             assert found.text == ""
         else:
             assert found.text == "NoNewPrivs:\t1\n"
 
 
-def test_forks_come_to_an_end(containers: Factory) -> None:
+def test_the_number_of_processes_is_limited(containers: Factory) -> None:
     def most(container: Container) -> list[str]:
         path = next(each for each in paths_of(container.pid).items() if each[0] in ("pids", ""))
         point = hierarchies()[path[0]]
@@ -106,7 +108,7 @@ def test_output_of_a_machine_does_not_fill_the_disk(containers: Factory) -> None
     assert 0 < sum(sizes.values()) < 3 << 20, sizes
 
 
-def test_commands(container: Container) -> None:
+def test_commands_have_input_environment_folder_and_status(container: Container) -> None:
     done = container.run(
         ["sh", "-c", 'cat; echo "$A"; pwd; echo e >&2'], input=b"in\n", env={"A": "b c"}, cwd="/etc"
     )
@@ -124,7 +126,7 @@ def test_commands(container: Container) -> None:
         assert container.run(argv, check=False).returncode == status, argv
 
 
-def test_much_input_comes_out_whole(container: Container) -> None:
+def test_large_input_is_passed_whole(container: Container) -> None:
     data = os.urandom(2_000_000)
     assert container.run(["cat"], input=data).stdout == data
     assert container.run(["true"], input=data).returncode == 0
@@ -186,7 +188,9 @@ def test_files_that_cannot_be_copied(container: Container, tmp_path: Path) -> No
         assert type(caught.value) is TargetError
 
 
-def test_files_in_an_image_without_tar(containers: Factory, tmp_path: Path) -> None:
+def test_files_are_copied_without_tar_in_the_image_where_possible(
+    containers: Factory, tmp_path: Path
+) -> None:
     source = tmp_path / "source"
     source.write_text("content")
     for runtime in RUNTIMES:
@@ -224,12 +228,12 @@ def test_usage_grows(container: Container) -> None:
 
 
 def of_run(engine: Engine, run: Run) -> list[object]:
-    """The containers of this run; an engine of this machine's own may have others."""
+    """The containers of this run; the machine's engine may have others."""
     label = f"{LABEL_RUN}={run.id}"
     return [*engine.client.containers.list(all=True, filters={"label": label})]
 
 
-def test_a_process_that_ends_at_once_is_no_start(
+def test_a_process_that_ends_at_once_has_not_started(
     containers: Factory, engine: Engine, session_run: Run
 ) -> None:
     factory = containers("runc")
@@ -260,7 +264,7 @@ def test_a_runtime_that_refuses_says_so_itself(
     assert of_run(engine, session_run) == []
 
 
-def test_a_runtime_nobody_knows(engine: Engine, session_run: Run, rootfs: str) -> None:
+def test_an_unknown_runtime_is_unavailable(engine: Engine, session_run: Run, rootfs: str) -> None:
     factory = Containers(
         lambda: engine, session_run, Scope(), runtime="runq", rootfs=lambda _: rootfs
     )
@@ -268,7 +272,7 @@ def test_a_runtime_nobody_knows(engine: Engine, session_run: Run, rootfs: str) -
         factory.start()
 
 
-def test_an_image_that_is_gone(engine: Engine, session_run: Run) -> None:
+def test_a_vanished_image_fails_the_start(engine: Engine, session_run: Run) -> None:
     factory = Containers(
         lambda: engine, session_run, Scope(), rootfs=lambda _: "sha256:" + "0" * 64
     )
@@ -276,7 +280,9 @@ def test_an_image_that_is_gone(engine: Engine, session_run: Run) -> None:
         factory.start()
 
 
-def test_labels_name_and_the_end(container: Container, engine: Engine, session_run: Run) -> None:
+def test_a_container_has_the_runs_labels_and_name_until_its_end(
+    container: Container, engine: Engine, session_run: Run
+) -> None:
     known = engine.client.containers.get(container.id)
     assert known.labels.items() >= session_run.labels.items()
     assert str(known.name).startswith(f"vperf-{session_run.id}-")
@@ -288,7 +294,7 @@ def test_labels_name_and_the_end(container: Container, engine: Engine, session_r
     assert str(caught.value) == f"{container.name} is gone: the engine has no such container"
 
 
-def test_a_container_that_was_stopped(container: Container, engine: Engine) -> None:
+def test_a_killed_container_is_reported(container: Container, engine: Engine) -> None:
     engine.client.containers.get(container.id).kill()
     with pytest.raises(CannotConnect, match=f"{container.name} is not running: "):
         container.run(["true"])
@@ -296,7 +302,7 @@ def test_a_container_that_was_stopped(container: Container, engine: Engine) -> N
         container.usage()
 
 
-def test_an_engine_that_is_stopped_between_two_samples(runs_dir: Path, engine: Engine) -> None:
+def test_an_engine_stopped_before_a_command_is_reported(runs_dir: Path, engine: Engine) -> None:
     if not engine.private:
         pytest.skip("a private engine is needed, and another one answers")
     with Run.begin() as run:
@@ -322,7 +328,7 @@ def test_an_engine_that_is_stopped_between_two_samples(runs_dir: Path, engine: E
         mine.close()
 
 
-def test_an_engine_that_is_stopped_under_a_command(runs_dir: Path, engine: Engine) -> None:
+def test_an_engine_stopped_during_a_command_is_reported(runs_dir: Path, engine: Engine) -> None:
     if not engine.private:
         pytest.skip("a private engine is needed, and another one answers")
     import threading

@@ -71,7 +71,7 @@ def test_load_uses_cpu_time_while_other_commands_run_and_is_gone_afterwards(host
     assert of_session(session) == []
 
 
-def test_load_that_ends_too_early_is_said(host, cpuhog) -> None:
+def test_load_that_ends_too_early_is_reported(host, cpuhog) -> None:
     with (
         pytest.raises(
             TargetError, match=r"the load on host ended too early: 0 of 1 workers are left"

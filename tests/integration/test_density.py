@@ -1,4 +1,4 @@
-"""This host, filled with little: each reason to stop that can be had here, what is left, and Ctrl-C in the middle."""
+"""This host, filled with a few targets: each reason to stop that can occur here, leftovers, and Ctrl-C midway."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_pods_until_their_memory_is_full(pods: Pods, run: Run) -> None:
     assert cgroups.named(run.cgroup) == []
 
 
-def test_a_machine_with_more_memory_than_the_kernel_promises(pods: Pods, run: Run) -> None:
+def test_memory_that_the_kernel_refuses_to_allocate_stops_the_filling(pods: Pods, run: Run) -> None:
     """The kernel refuses one request for more than there is (vm.overcommit_memory 0, proc(5))."""
     filling = filled(
         pods, run, of_each={"memory": f"{2 * psutil.virtual_memory().total >> 20} MiB"}
@@ -120,7 +120,7 @@ def test_a_machine_with_more_memory_than_the_kernel_promises(pods: Pods, run: Ru
         filling.close()
 
 
-def test_memory_for_none(pods: Pods, run: Run) -> None:
+def test_memory_that_is_too_small_for_one_pod(pods: Pods, run: Run) -> None:
     filling = filled(pods, run, memory=64 * MIB)
     try:
         assert (filling.count, filling.record["stop"]) == (0, "oom")
@@ -129,7 +129,7 @@ def test_memory_for_none(pods: Pods, run: Run) -> None:
         filling.close()
 
 
-def test_what_the_host_keeps_is_left_alone(pods: Pods, run: Run) -> None:
+def test_a_reserve_beyond_the_available_memory_starts_nothing(pods: Pods, run: Run) -> None:
     with pytest.raises(Unavailable, match=r"the host has \d+ MiB available, and keeps"):
         filled(pods, run, floor=psutil.virtual_memory().total)
 

@@ -1,4 +1,4 @@
-"""`vperf doctor --tune` on the settings of the machine that runs the tests; each is set back, whatever happens."""
+"""`vperf doctor --tune` on the settings of the machine that runs the tests; each is restored, whatever happens."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOBODY = 65534
 
 @pytest.fixture
 def noisy(require: Callable[[str, Readiness], None]) -> Iterator[dict[Path, bytes]]:
-    """A machine whose huge pages are noisy; the files that the tests change, and what they hold."""
+    """A machine with noisy huge pages; the files that the tests change, and their contents."""
     writable = all(os.access(path, os.W_OK) for path in (THP, ASLR))
     require("tuning", Readiness("tuning", writable, f"{THP} or {ASLR} cannot be written"))
     before = {path: path.read_bytes() for path in (THP, ASLR)}
@@ -218,7 +218,7 @@ def test_where_sysfs_is_read_only_the_file_is_named(runs: Path, noisy: dict[Path
     assert now() == noisy
 
 
-def test_it_is_said_of_this_machine_what_is_noisy(
+def test_the_doctor_names_noisy_settings_of_this_machine(
     runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "2000")  # what else is noisy must not wrap the words looked for

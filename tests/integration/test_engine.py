@@ -1,4 +1,4 @@
-"""Finding an engine, starting one, and what is left of it afterwards: nothing."""
+"""Finding an engine, starting one, and leaving nothing of it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def assert_nothing_left(run: Run) -> None:
     assert [path.name for path in run.folder.iterdir()] == ["owner"]
 
 
-def test_what_the_engine_says_of_itself(engine: Engine) -> None:
+def test_an_engine_is_described_with_its_version_and_runtimes(engine: Engine) -> None:
     assert engine.version in engine.description
     assert engine.description.startswith("Docker Engine ")
     assert engine.description.endswith(", private to this run") == engine.private
@@ -56,7 +56,7 @@ def test_what_the_engine_says_of_itself(engine: Engine) -> None:
     engine.require_runtime("runc")
 
 
-def test_a_runtime_the_engine_does_not_know(engine: Engine) -> None:
+def test_an_unknown_runtime_is_unavailable(engine: Engine) -> None:
     with pytest.raises(Unavailable) as caught:
         engine.require_runtime("runq")
     assert caught.value.reason == (
@@ -66,7 +66,7 @@ def test_a_runtime_the_engine_does_not_know(engine: Engine) -> None:
     assert caught.value.target == "container runq"
 
 
-def test_an_engine_named_by_the_environment_is_taken(
+def test_an_engine_named_by_the_environment_is_used(
     engine: Engine, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", engine.url)
@@ -78,7 +78,7 @@ def test_an_engine_named_by_the_environment_is_taken(
     assert [entry.usable for entry in readiness] == [True, True, False]
 
 
-def test_what_a_killed_run_left_in_an_engine_of_others_goes_with_the_next_connection(
+def test_leftovers_of_a_killed_run_go_with_the_next_connection_to_an_engine(
     engine: Engine, rootfs: str, run: Run, runs_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def create(labels: dict[str, str]) -> str:
@@ -94,9 +94,7 @@ def test_what_a_killed_run_left_in_an_engine_of_others_goes_with_the_next_connec
         assert alive in names
 
 
-def test_no_other_engine_in_place_of_the_named_one(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_named_engine_is_never_replaced(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
     with pytest.raises(CannotConnect, match=r"tcp://127\.0\.0\.1:9 \(named by DOCKER_HOST\)"):
         Engine.connect(run)
@@ -125,7 +123,9 @@ def test_a_private_engine_leaves_nothing(run: Run) -> None:
 
 @pytest.mark.usefixtures("root")
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
-def test_nor_after_an_error(run: Run, error: type[BaseException]) -> None:
+def test_a_private_engine_leaves_nothing_after_an_error(
+    run: Run, error: type[BaseException]
+) -> None:
     with pytest.raises(error):
         _raise_inside(run, error)
     assert_nothing_left(run)
@@ -156,7 +156,7 @@ def test_a_daemon_that_does_not_start_says_why(run: Run, monkeypatch: pytest.Mon
 
 
 @pytest.mark.usefixtures("root")
-def test_a_daemon_that_is_never_ready(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_daemon_that_is_never_ready_times_out(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(private_engine, "_START_TIMEOUT", 0.2)
     monkeypatch.setattr(private_engine, "knock", lambda path: FileNotFoundError())
     with pytest.raises(
@@ -187,7 +187,7 @@ def test_an_image_of_the_engine_is_flattened_once(
     assert {container.id for container in left} <= others
 
 
-def test_an_image_that_is_not_there(engine: Engine) -> None:
+def test_a_missing_image_is_reported(engine: Engine) -> None:
     with pytest.raises(CannotStart) as caught:
         image.export(engine.client, "no/such:image")
     assert str(caught.value) == (
@@ -205,7 +205,7 @@ def test_a_tar_file_stands_for_an_image(engine: Engine, tmp_path: Path) -> None:
         image.export(engine.client, str(path))
 
 
-#: Starts and stops an engine where another one has left its bridge and its chains, and says what was there meanwhile.
+#: Starts and stops an engine where another one has left its bridge and chains, and prints what existed meanwhile.
 BESIDE_ANOTHER = """
 import json, subprocess
 from pathlib import Path
@@ -243,8 +243,8 @@ print(json.dumps(seen))
 
 
 @pytest.mark.usefixtures("root", "runs_dir")
-def test_nothing_of_the_host_s_network_is_touched() -> None:
-    # In a namespace for this test, where nobody else adds or removes anything meanwhile.
+def test_a_private_engine_leaves_the_hosts_network_alone() -> None:
+    # In a namespace of its own, where nothing else adds or removes anything meanwhile.
     done = subprocess.run(
         ["unshare", "--net", sys.executable, "-c", BESIDE_ANOTHER],
         capture_output=True,

@@ -24,7 +24,7 @@ def host() -> Iterator[Host]:
         yield host
 
 
-def test_it_is_a_target(host: Host) -> None:
+def test_the_host_is_a_target(host: Host) -> None:
     assert isinstance(host, Target)
     assert host.facts().name == host.name == "host"
     assert host.facts().details["kernel"] == f"Linux {os.uname().release}"
@@ -49,7 +49,7 @@ def test_a_status_other_than_0_is_an_error_unless_it_is_asked_for(host: Host) ->
     assert host.run(["sh", "-c", "kill -9 $$"], check=False).returncode == 137
 
 
-def test_the_time_limit_is_kept_and_said(host: Host) -> None:
+def test_the_time_limit_is_kept_and_reported(host: Host) -> None:
     with pytest.raises(TimedOut) as caught:
         host.run(["sh", "-c", "echo begun; sleep 60 & sleep 60"], timeout=0.3)
     assert str(caught.value) == (
@@ -92,7 +92,7 @@ def test_files_that_cannot_be_copied(host: Host, tmp_path: Path) -> None:
         assert str(caught.value) == message
 
 
-def test_usage_grows_with_the_work_of_its_commands(host: Host) -> None:
+def test_usage_grows_with_the_work_of_commands(host: Host) -> None:
     host.run(["true"])
     before = host.usage()
     host.run(["sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"])

@@ -157,7 +157,7 @@ def test_a_pod_runs_the_same_bytes(pod: Target, host: Target, rootfs: Rootfs) ->
     assert pod.facts().details["rootfs_sha256"] == rootfs.sha256
 
 
-def test_a_pod_has_what_a_container_has(pod: Target) -> None:
+def test_a_pod_has_the_same_files_as_a_container(pod: Target) -> None:
     mounts = {
         line.split()[1]: line.split()[2]
         for line in pod.run(["cat", "/proc/mounts"]).text.splitlines()
@@ -182,7 +182,7 @@ def test_tools_of_one_target_talk_over_loopback(pod: Target) -> None:
     assert "receiver" in pod.run(["sh", "-c", script], timeout=120).text
 
 
-def test_netperf_is_there_or_said_why_not(host: Target, rootfs: Rootfs) -> None:
+def test_netperf_is_present_or_its_absence_explained(host: Target, rootfs: Rootfs) -> None:
     try:
         program = host.program("netperf")
     except Unavailable as error:
@@ -192,7 +192,7 @@ def test_netperf_is_there_or_said_why_not(host: Target, rootfs: Rootfs) -> None:
     assert host.run([*host.program("netserver").argv, "-V"]).text.startswith("Netperf version 2.")
 
 
-def test_it_is_taken_from_the_cache_and_small(rootfs: Rootfs) -> None:
+def test_the_image_is_cached_and_small(rootfs: Rootfs) -> None:
     said: list[str] = []
     assert debian.tools_rootfs(programs.build(), say=said.append) == rootfs
     assert said == []

@@ -27,7 +27,7 @@ from pytest_vperf.targets.scope import Scope
 #: Seconds for what goes with a run that was killed; a shared machine needs two.
 LONG = 60.0
 
-# Run in a process of its own, to be killed: says when all is there, and what.
+# Runs in its own process, to be killed: prints the objects once all exist.
 RUN = """
 import sys, time
 from pathlib import Path
@@ -74,7 +74,7 @@ def host(sshd, disk, session_run):
 
 
 def ours(folder: str) -> list[str]:
-    """What is there of a run on the machine: its folder, mounts below it, loop devices of files in it."""
+    """A run's objects on the machine: its folder, mounts below it, loop devices of files in it."""
     found = [folder] if Path(folder).exists() else []
     found += [str(point) for point in mounts.below(Path(folder))]
     loops = subprocess.run(

@@ -43,7 +43,7 @@ def test_starts(claim, kernels):
         to=lambda: kernels.baseline.start().startup_time,
     )
 """
-#: Runs in machines that stay for some samples, and writes down what each says that it is.
+#: Runs in machines that stay for some samples, and records the kernel that each reports.
 STAYS = """
 import pytest
 from pytest_vperf.quantity import Quantity
@@ -83,7 +83,7 @@ def kernels(require: Callable[[str, Readiness], None]) -> tuple[GuestKernel, Gue
 def run(
     pytester: pytest.Pytester, runs_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., tuple[pytest.RunResult, list[dict[str, Any]]]]:
-    """Runs a user's test; its result and the claims of the record. Nothing may be left of its runs."""
+    """Runs a user's test and returns its result and the recorded claims. Nothing may be left of its runs."""
     monkeypatch.delenv("VPERF_REQUIRE", raising=False)
     pytester.mkdir("thresholds").joinpath("any.yaml").write_text(THRESHOLDS)
 
@@ -125,7 +125,7 @@ def test_machines_stay_for_some_samples(
         assert len(set(pids)) == (len(pids) + 1) // 2
 
 
-def test_a_kernel_that_does_not_boot_is_an_error_and_not_unmeasured(
+def test_a_kernel_that_does_not_boot_is_an_error(
     run: Any, tmp_path: Path, kernels: tuple[GuestKernel, GuestKernel]
 ) -> None:
     head = kernels[1].image.read_bytes()[

@@ -1,4 +1,4 @@
-"""What a killed run leaves of an engine and its containers: found, shown, removed; a live one untouched."""
+"""A killed run's leftover engine and containers are found, shown and removed; live runs are untouched."""
 
 from __future__ import annotations
 

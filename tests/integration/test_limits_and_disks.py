@@ -84,12 +84,14 @@ def test_another_value_than_was_asked_for_is_an_error(session_run: Run) -> None:
         group.close()
 
 
-def test_a_limit_that_the_system_refuses(host: Host) -> None:
+def test_a_limit_that_the_system_refuses_is_an_error(host: Host) -> None:
     with pytest.raises(CannotStart, match=r"host: cpuset '4000' is refused: .*cpuset\.cpus: "):
         host.limited(cpuset="4000")
 
 
-def test_a_disk_on_the_host(host: Host, disks: Disks, session_run: Run) -> None:
+def test_the_host_uses_a_disk_until_it_is_closed(
+    host: Host, disks: Disks, session_run: Run
+) -> None:
     raw, formatted = disks.make("2 MiB"), disks.make("8 MiB", format="ext4")
     assert raw.where(host) == raw.device
     assert host.run(["blockdev", "--getsize64", raw.device]).text == f"{2 << 20}\n"
@@ -122,12 +124,12 @@ def test_a_disk_in_memory(host: Host, disks: Disks, session_run: Run) -> None:
         ({"size": "huge"}, "size is 'huge', not one such as '256 MiB': "),
     ],
 )
-def test_disks_that_there_are_not(disks: Disks, options: dict[str, Any], message: str) -> None:
+def test_bad_disk_options_are_refused(disks: Disks, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         disks.make(**options)
 
 
-def test_caps_that_are_none(disks: Disks) -> None:
+def test_bad_caps_are_refused(disks: Disks) -> None:
     disk = disks.make("1 MiB")
     with pytest.raises(ValueError, match="read_iops is 0: a cap is a whole number, and"):
         disk.capped(read_iops=0)
@@ -139,7 +141,7 @@ def test_caps_that_are_none(disks: Disks) -> None:
         disk.capped(read_rate="19.2 Mbit")
 
 
-def test_disks_that_cannot_be_made(disks: Disks) -> None:
+def test_too_small_disks_are_refused(disks: Disks) -> None:
     with pytest.raises(CannotStart, match="a disk of 4 KiB is too small: at least 1 MiB"):
         disks.make("4 KiB")
 

@@ -1,4 +1,4 @@
-"""Two ends on the run's own network: what is started in one target is reached from another, and nothing stays."""
+"""Two ends on the run's own network: a server in one target is reached from another, and nothing is left."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_pod_on_a_user_mode_network_serves_and_is_served(
     assert pod.facts().details["network"].startswith("QEMU's user-mode network")
 
 
-def test_vhost_is_used_or_said_to_be_missing(
+def test_vhost_is_used_or_reported_missing(
     session_run: Run, _vperf_scope: Scope, switch: Switch, tools: Rootfs
 ) -> None:
     prepared = assets.prepare(tools)

@@ -90,7 +90,7 @@ def there(
             yield There(f"ssh://root@{address}:{server.port}", folder, server)
 
 
-def test_a_pod_there_is_confined_too(there: There) -> None:
+def test_a_pod_on_another_machine_is_confined_too(there: There) -> None:
     said = there.pytest(
         """
         def test_pod(pods_on, native, disks):
@@ -114,7 +114,7 @@ def test_a_pod_there_is_confined_too(there: There) -> None:
     assert "1 passed" in said, said
 
 
-def test_every_target_is_there(there: There) -> None:
+def test_every_kind_of_target_runs_on_another_machine(there: There) -> None:
     where = there.url.removeprefix("ssh://")
     said = there.pytest(
         f"""
@@ -248,7 +248,7 @@ def test_a_lock_that_is_lost_ends_the_measurement(there: There) -> None:
     ), said
 
 
-def test_several_at_a_time_are_refused(there: There) -> None:
+def test_xdist_workers_are_refused(there: There) -> None:
     said = there.pytest("", "-n2")
     assert (
         "ERROR: --vperf-on: one run at a time measures on another machine: run without pytest-xdist's -n"
@@ -324,7 +324,7 @@ def ended(process: psutil.Process, seconds: float = 20.0) -> bool:
 
 @pytest.mark.patient
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-def test_nothing_stays_there(there: There, how: signal.Signals) -> None:
+def test_an_ended_run_leaves_nothing_on_another_machine(there: There, how: signal.Signals) -> None:
     with a_pod(there) as (user, qemu, folder):
         # The folder; the image, the disk, and their loop devices.
         assert len(traces(folder)) >= 4
@@ -345,7 +345,7 @@ def said_by(user: subprocess.Popen[str]) -> str:
 
 
 @pytest.mark.patient
-def test_a_machine_that_is_killed_there_is_told(there: There) -> None:
+def test_a_machine_killed_on_the_other_machine_is_reported(there: There) -> None:
     with a_pod(there) as (user, qemu, _):
         qemu.kill()
         said = said_by(user)
@@ -354,7 +354,7 @@ def test_a_machine_that_is_killed_there_is_told(there: There) -> None:
 
 
 @pytest.mark.patient
-def test_a_connection_that_breaks_is_told_and_ends_what_was_there(there: There) -> None:
+def test_a_broken_connection_is_reported_and_ends_remote_targets(there: There) -> None:
     with a_pod(there) as (user, qemu, _):
         for process in psutil.Process(there.server.process.pid).children():
             process.kill()  # the sessions; the server stays

@@ -1,4 +1,4 @@
-"""A bridge of Open vSwitch's on this machine: who is on it is reached, mirrored, and nothing of it stays."""
+"""A bridge of Open vSwitch on this machine: its hosts are reached and mirrored, and nothing of it is left."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def switch(short_folder: Path, require: Callable[[str, Readiness], None]) -> Ite
 
 
 def left(run: str) -> list[str]:
-    """What the system still knows of a run's networks."""
+    """The remaining traces of a run's networks."""
     bridges = ovs_here.said("list-br").split()
     return [
         *(name for name in bridges if run in name),
@@ -80,7 +80,7 @@ def left(run: str) -> list[str]:
     ]
 
 
-def test_who_is_on_it_is_reached_and_mirrored(runs_dir: Path) -> None:
+def test_hosts_on_a_bridge_are_reached_and_mirrored(runs_dir: Path) -> None:
     with Run.begin() as run, Host(run) as host:
         network = OvsNetwork(host, run, "qemu:///system")
         with Neighbour(host, network.plug("a namespace"), run.id, 1) as other:
@@ -188,6 +188,6 @@ def test_ctrl_c_leaves_nothing(runs_dir: Path) -> None:
     assert left(run) == []
 
 
-def test_the_doctor_tells_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_doctor_reports_open_vswitch(capsys: pytest.CaptureFixture[str]) -> None:
     assert doctor.run(["openvswitch"]) == 0
     assert "ovs-vswitchd answers" in " ".join(capsys.readouterr().out.split())

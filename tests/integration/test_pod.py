@@ -1,4 +1,4 @@
-"""Pods for real: QEMU, a kernel, the agent and a container, and everything that can go wrong between them."""
+"""Real pods: QEMU, a kernel, the agent and a container, and everything that can go wrong between them."""
 
 import contextlib
 import os
@@ -48,7 +48,7 @@ def run(runs_dir):
 
 @pytest.fixture(scope="module")
 def pod(assets):
-    """One pod for the tests that only look at it."""
+    """One pod, shared by tests that only read from it."""
     with (
         Run.begin() as run,
         boot(
@@ -75,7 +75,7 @@ def start(assets, run, firmware="qboot", command=IDLE, timeout=LIMIT, **settings
 
 
 @pytest.mark.parametrize("firmware", ["qboot", "seabios"])
-def test_a_start_is_its_phases(assets, run, firmware):
+def test_the_startup_time_is_the_sum_of_its_phases(assets, run, firmware):
     began = time.perf_counter()
     with start(assets, run, firmware) as pod:
         waited = (time.perf_counter() - began) * 1e3
@@ -160,7 +160,7 @@ def test_files_pass_with_their_mode(pod, tmp_path):
     assert pod.run(["wc", "-c", "/tmp/file"]).text == "0 /tmp/file\n"
 
 
-def test_files_that_cannot_be_had_say_why(pod, tmp_path):
+def test_files_that_cannot_be_copied_say_why(pod, tmp_path):
     (tmp_path / "f").write_bytes(b"x")
     with pytest.raises(TargetError, match="/no/where: No such file or directory"):
         pod.put(tmp_path / "f", "/no/where")
@@ -171,7 +171,7 @@ def test_files_that_cannot_be_had_say_why(pod, tmp_path):
     assert not (tmp_path / "g").exists()
 
 
-def test_a_nul_character_is_an_error_of_ours(pod):
+def test_a_nul_character_is_refused_before_it_is_sent(pod):
     with pytest.raises(TargetError, match="NUL"):
         pod.run(["echo", "a\0b"])
 
@@ -281,7 +281,7 @@ def test_a_container_that_ends_later_is_gone(assets, run):
             pod.run(["true"], check=False)
 
 
-def test_a_probe_that_failed_for_a_reason_of_the_moment_is_tried_again(assets, run, monkeypatch):
+def test_a_probe_that_failed_temporarily_is_tried_again(assets, run, monkeypatch):
     monkeypatch.setitem(TIME_LIMITS, "tcg", 0.3)
     failed = probe("tcg", lambda: assets, run, afresh=True)
     assert not failed.usable
@@ -295,7 +295,7 @@ def test_too_little_memory_shows_the_consoles_last_words(assets, run):
         start(assets, run, memory_mib=20, timeout=20.0)
 
 
-def test_a_kernel_of_rubbish_with_a_true_header_does_not_hang(assets, run, tmp_path):
+def test_an_invalid_kernel_with_a_valid_header_does_not_hang(assets, run, tmp_path):
     kernel = tmp_path / "vmlinuz"
     image = bytearray(assets.kernel.image.read_bytes())
     image[0x4000:] = os.urandom(len(image) - 0x4000)
@@ -305,7 +305,7 @@ def test_a_kernel_of_rubbish_with_a_true_header_does_not_hang(assets, run, tmp_p
         start(broken, run, timeout=5.0)
 
 
-def test_an_unknown_firmware_accelerator_and_size(assets, run):
+def test_unknown_firmware_accelerators_and_bad_sizes_are_refused(assets, run):
     with pytest.raises(CannotStart, match="unknown firmware 'ovmf': choose one of qboot, seabios"):
         assets.config("tcg", "ovmf")
     with pytest.raises(
@@ -326,7 +326,7 @@ def test_a_pod_belongs_to_its_scope(assets, run):
     assert not psutil.pid_exists(pod.pid)
 
 
-def test_auto_takes_the_quickest_that_works_and_says_why(assets, run):
+def test_auto_chooses_the_fastest_working_accelerator_and_says_why(assets, run):
     scope = Scope()
     pods = Pods(lambda: assets, run, scope)
     kvm = probe("kvm", lambda: assets, run)
@@ -351,7 +351,7 @@ def test_xen_and_a_kvm_that_does_not_work_are_unavailable(assets, run):
         assert caught.value.target == {"kvm": "pod kvm qboot", "xen": "pod xen"}[accelerator]
 
 
-def test_a_probe_is_remembered_while_the_host_is_up(assets, run):
+def test_a_probe_is_remembered_until_the_host_reboots(assets, run):
     first = probe("tcg", lambda: assets, run, afresh=True)
     assert first.usable, first.why
     assert probe("tcg", lambda: assets, run) == first

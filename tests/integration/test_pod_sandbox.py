@@ -187,7 +187,7 @@ def test_a_pod_on_a_user_mode_network_does_not_reach_the_hosts_loopback(
     pod.close()
 
 
-def test_a_pod_that_is_to_reach_the_host_does(pods: Pods, listener: int) -> None:
+def test_a_pod_reaches_the_hosts_loopback_where_allowed(pods: Pods, listener: int) -> None:
     pod = pods.start(network=UserNetwork(), reaches_host=True, memory="256 MiB")
     assert connects(pod, listener)
     assert pod.facts().details["network_reach"] == "all that the host reaches"

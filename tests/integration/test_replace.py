@@ -1,4 +1,4 @@
-"""Replacing a pod's container for real: one pod, several replacements, and what is left of the one before."""
+"""Really replacing a pod's container: one pod, several replacements, and nothing left of the previous container."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def start(assets: Assets, run: Run, machine: str = "q35", firmware: str = "qboot
 
 @pytest.fixture(scope="module")
 def pod(assets: Assets, run: Run) -> Iterator[Pod]:
-    """One machine for all replacements that succeed."""
+    """One machine for all successful replacements."""
     with start(assets, run) as pod:
         yield pod
 
@@ -81,7 +81,7 @@ def available(pod: Pod) -> list[int]:
 
 
 def lost(before: list[int], after: list[int]) -> int:
-    """MiB that are gone beyond what readings differ by anyhow; negative where none are."""
+    """MiB lost beyond the usual variation of readings; negative where none are."""
     spread = max(before) - min(before) + max(after) - min(after)
     return min(before) - max(after) - spread
 
@@ -115,7 +115,7 @@ def test_nothing_of_the_container_before_is_left(pod: Pod, other: Rootfs) -> Non
     assert pod.run(["sh", "-c", "cat /sys/block/vd*/serial"]).text == "vperf-image1"
 
 
-def test_it_can_be_replaced_again_and_again(pod: Pod, assets: Assets) -> None:
+def test_repeated_replacements_leave_nothing(pod: Pod, assets: Assets) -> None:
     first = available(pod)
     for _ in range(6):
         pod.replace(assets.rootfs)
@@ -146,7 +146,7 @@ AT_ONCE = (("sh", "-c", "echo no >&2; exit 3"), r"ended at once \(sh -c .*\) wit
     ("machine", "firmware", "command", "words"),
     [("q35", "seabios", *AT_ONCE), ("pc", "qboot", *NO_SUCH)],
 )
-def test_other_machines(
+def test_replacing_works_on_other_machine_types(
     assets: Assets, run: Run, machine: str, firmware: str, command: tuple[str, ...], words: str
 ) -> None:
     """The last of each is a replacement that fails, which ends the machine."""
@@ -160,14 +160,14 @@ def test_other_machines(
             pod.run(["true"])
 
 
-def test_a_machine_that_dies_meanwhile(pod: Pod) -> None:
+def test_a_machine_killed_during_a_replacement_is_reported(pod: Pod) -> None:
     """The end of the machine that all tests above had."""
     os.kill(pod.pid, signal.SIGSTOP)  # it cannot answer before it dies
 
     def kill() -> None:
         while not pod._lock.locked():
             time.sleep(0.01)
-        time.sleep(0.5)  # it waits for the answer
+        time.sleep(0.5)  # by now it waits for the answer
         os.kill(pod.pid, signal.SIGKILL)
 
     killer = threading.Thread(target=kill)
@@ -181,7 +181,7 @@ def test_a_machine_that_dies_meanwhile(pod: Pod) -> None:
         pod.replace()
 
 
-def test_the_least_memory_of_a_pod(assets: Assets, run: Run) -> None:
+def test_the_minimum_memory_of_a_pod(assets: Assets, run: Run) -> None:
     scope = Scope()
     pods = Pods(lambda: assets, run, scope, accelerator="tcg")
     try:

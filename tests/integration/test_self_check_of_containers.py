@@ -30,7 +30,7 @@ def test_container(claim, containers):
 """
 
 
-def test_a_container(
+def test_selfcheck_of_a_container_without_enough_decisions(
     runs_dir: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -1,4 +1,4 @@
-"""Another host that is reached by SSH: against a real ``sshd``, run by hand on the loopback with keys of its own."""
+"""Another host reached by SSH: a private real ``sshd`` on the loopback with its own keys."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def remote(sshd: tuple[int, Path], session_run: Run) -> Iterator[SshHost]:
         yield host
 
 
-def test_nothing_of_this_machine_is_given_away(
+def test_nothing_of_this_machine_is_forwarded(
     sshd: tuple[int, Path], session_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the user's settings have for logins by hand."""
@@ -79,7 +79,7 @@ def test_nothing_of_this_machine_is_given_away(
         monkeypatch.setenv("DISPLAY", ":77")
         with SshHost(f"ssh://loopback:{port}", session_run, config=mine) as host:
             seen = host.run(["sh", "-c", 'echo "${SSH_AUTH_SOCK-none} ${DISPLAY-none}"']).text
-            # What is ours is forwarded all the same, and nothing with it.
+            # Our own connection works all the same, and nothing else is forwarded.
             host.connection.forward(tmp_path / "here", str(agent))
             taken = [each for each in ports if _listens(each)]
             assert (tmp_path / "here").is_socket()
@@ -96,14 +96,14 @@ def _listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def test_words_arrive_as_they_are(remote: SshHost) -> None:
+def test_arguments_arrive_unchanged(remote: SshHost) -> None:
     words = ["a b", "", "$HOME", "*", "'", '"', "\\", "a;b", "\n", "ä"]
     done = remote.run(["printf", "%s|", *words], env={"LC_ALL": "C.UTF-8"})
     assert done.text == "".join(f"{word}|" for word in words)
     assert done.argv == ("printf", "%s|", *words)
 
 
-def test_command_has_its_environment_place_and_input(remote: SshHost, tmp_path: Path) -> None:
+def test_command_has_its_environment_folder_and_input(remote: SshHost, tmp_path: Path) -> None:
     script = 'echo "$COLOUR"; pwd; cat; echo no >&2'
     done = remote.run(
         ["sh", "-c", script], env={"COLOUR": "a b"}, cwd=str(tmp_path), input=b"in\0put"
@@ -153,7 +153,7 @@ def test_files_are_copied_both_ways(remote: SshHost, tmp_path: Path) -> None:
         remote.put(source, "relative")
 
 
-def test_facts_and_programs_are_those_there(remote: SshHost) -> None:
+def test_facts_and_programs_are_those_of_the_remote_host(remote: SshHost) -> None:
     details = remote.facts().details
     assert details["kernel"] == f"Linux {os.uname().release}"
     assert details["address"] == "127.0.0.1"
@@ -178,7 +178,7 @@ def test_iperf3_between_host_and_remote(remote: SshHost, session_run: Run) -> No
     assert back.throughput.value > 1e6
 
 
-def test_connection_that_breaks_is_no_status_of_a_command(
+def test_a_broken_connection_is_not_a_status_of_the_command(
     sshd: tuple[int, Path], session_run: Run
 ) -> None:
     port, config = sshd
@@ -203,7 +203,7 @@ def test_unknown_host_key_is_refused(
         SshHost(f"ssh://127.0.0.1:{port}", session_run, config=other)
 
 
-def test_nobody_there(session_run: Run) -> None:
+def test_an_unreachable_host_is_reported(session_run: Run) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -223,7 +223,7 @@ def test_connection_is_ended_with_the_target(sshd: tuple[int, Path], session_run
     assert {path.name for path in session_run.folder.glob("ssh*")} == before
 
 
-def test_output_and_files_without_end_are_cut(remote: SshHost, tmp_path: Path) -> None:
+def test_endless_output_and_files_are_cut(remote: SshHost, tmp_path: Path) -> None:
     with pytest.raises(TooMuchOutput, match="yes printed more than 8 MiB in other host"):
         remote.run(["yes"], max_output=8 << 20)
     (tmp_path / "large").write_bytes(bytes(1001))

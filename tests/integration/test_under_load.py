@@ -1,4 +1,4 @@
-"""Answers while the system is loaded, and many containers at once: with real ones, and nothing of them afterwards."""
+"""Response under load, and many containers at once: with real targets, of which nothing is left."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_container_answers_in_a_loaded_system_while_it_is_loaded_itself(
 
 
 def send(container: Container, signal: str) -> None:
-    """As somebody else would: a signal to every process of the load, by its name."""
+    """Send a signal to every process of the load, by name, as an outsider would."""
     script = """
         for each in /proc/[0-9]*; do
             read -r name <"$each/comm" || continue
@@ -135,7 +135,7 @@ def test_a_loader_that_is_killed_in_the_middle_is_an_error(
         under.during(host, lambda: after(started[0].close))()
 
 
-def test_a_load_that_ended_after_the_last_sample_is_said_at_the_end(
+def test_a_load_that_ended_after_the_last_sample_is_reported_at_the_end(
     containers: Containers, host: Host, scope: Scope
 ) -> None:
     own = Scope()

@@ -1,4 +1,4 @@
-"""What breaks under a claim on a guest is that claim's; those after it are measured, and nothing stays behind."""
+"""A fault during a claim on a guest fails only that claim; later claims are measured, and nothing stays behind."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def project(
     monkeypatch: pytest.MonkeyPatch,
     require: Callable[[str, Readiness], None],
 ) -> Path:
-    """A project of a user's, on a libvirt daemon that each run has of its own."""
+    """A user's project; each run has its own libvirt daemon."""
     require("guest", probe.needs())
     if not connect.check().usable:
         pytest.skip("no libvirt daemon of a run's own can be started here")
@@ -95,7 +95,7 @@ def project(
     return tmp_path
 
 
-def test_each_fault_is_of_one_claim(project: Path, runs_dir: Path) -> None:
+def test_each_fault_fails_only_its_own_claim(project: Path, runs_dir: Path) -> None:
     write(project, SMALL + FAULTS)
     done = subprocess.run(
         words(), cwd=project, capture_output=True, text=True, timeout=LONG, check=False
@@ -120,7 +120,7 @@ def test_each_fault_is_of_one_claim(project: Path, runs_dir: Path) -> None:
 
 
 def test_a_run_that_is_stopped_for_half_a_minute_goes_on(project: Path, runs_dir: Path) -> None:
-    """Everything of it: the run, its daemon, the machine; as a laptop that sleeps, or a machine that is moved."""
+    """The run, its daemon and the machine all stop, as when a laptop sleeps or a VM is migrated."""
     write(
         project,
         SMALL + "def test_long(judged, small): judged(small())\n"
@@ -131,7 +131,7 @@ def test_a_run_that_is_stopped_for_half_a_minute_goes_on(project: Path, runs_dir
     try:
         deadline = time.monotonic() + LONG / 3
         sampled = project / "sampled"
-        # Each sample has a line, written when it begins: two are there, and the third has begun.
+        # Each sample writes a line when it begins: two are done, and the third has begun.
         while not sampled.exists() or len(sampled.read_text().splitlines()) < 3:
             assert run.poll() is None
             assert time.monotonic() < deadline
@@ -157,7 +157,7 @@ def test_a_run_that_is_stopped_for_half_a_minute_goes_on(project: Path, runs_dir
 def test_a_hosts_clock_that_is_stepped_changes_nothing(
     project: Path, runs_dir: Path, step: int, require: Callable[[str, Readiness], None]
 ) -> None:
-    """Of the run, its daemon and its QEMU: the wall clock; the monotonic ones go on, as in a real step."""
+    """The wall clock of the run, its daemon and its QEMU; monotonic clocks go on, as in a real step."""
     require("guest", compiler.check())
     shim, clock = project / "clock.so", project / "clock"
     subprocess.run(["cc", "-shared", "-fPIC", "-O", "-o", shim, STEPPED_CLOCK], check=True)

@@ -1,4 +1,4 @@
-"""Guests for real: libvirt, QEMU's emulation, a kernel, an init and an agent, and commands in them."""
+"""Real guests: libvirt, QEMU's emulation, a kernel, an init, an agent, and commands in them."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def guest(guest_place: Place) -> Iterator[Guest]:
-    """One guest for the tests that only look at it."""
+    """One guest, shared by tests that only read from it."""
     with guest_place.guests().start(init="small") as guest:
         yield guest
 
 
 @pytest.mark.parametrize("init", ["small", "systemd"])
-def test_a_start_is_its_phases(guest_place: Place, init: str) -> None:
+def test_the_startup_time_is_the_sum_of_its_phases(guest_place: Place, init: str) -> None:
     before = guest_place.traces()
     began = time.perf_counter()
     with guest_place.guests().start(init=init) as guest:
@@ -50,7 +50,7 @@ def test_a_start_is_its_phases(guest_place: Place, init: str) -> None:
         assert first.encode() in guest.run(["cat", "/proc/1/cmdline"]).stdout
         facts = guest.facts()
         assert (facts.kind, facts.name) == ("guest", "guest tcg")
-        # As QEMU itself answers: there is no kvm in it.
+        # As QEMU itself reports: without KVM.
         assert facts.details["accelerator"] == "tcg"
         assert facts.details["init"] == init
         assert facts.details["guest_kernel"] == guest_place.kernel.release
@@ -104,7 +104,7 @@ def test_output_of_any_size_passes_or_is_an_error(guest: Guest) -> None:
     assert guest.run(["echo", "well"]).text == "well\n"
 
 
-def test_output_that_libvirt_gives_up_an_agent_for(guest_place: Place) -> None:
+def test_output_beyond_libvirts_limit_loses_the_agent(guest_place: Place) -> None:
     with guest_place.guests().start(init="small") as guest:
         with pytest.raises(TargetError, match="libvirt no longer speaks to this agent"):
             guest.run(["head", "-c", "12000000", "/dev/zero"])
@@ -144,7 +144,7 @@ def test_a_time_limit_ends_the_command_with_its_children(guest: Guest) -> None:
 
 
 def test_no_answer_is_lost_while_a_console_is_read(guest: Guest) -> None:
-    # libvirt's client lost some ten per cent of its answers, for seconds, to a thread that waited for a stream.
+    # libvirt's client lost about ten per cent of its answers for seconds to a thread that waited for a stream.
     began = time.perf_counter()
     for _ in range(100):
         guest.run(["true"])
@@ -164,7 +164,7 @@ def test_files_pass_with_their_mode(guest: Guest, tmp_path: Path) -> None:
     assert guest.run(["wc", "-c", "/tmp/file"]).text == "0 /tmp/file\n"
 
 
-def test_files_that_cannot_be_had_say_why(guest: Guest, tmp_path: Path) -> None:
+def test_files_that_cannot_be_copied_say_why(guest: Guest, tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"x")
     with pytest.raises(TargetError, match=r"'/no/where' .*: No such file or directory"):
         guest.put(tmp_path / "f", "/no/where")
@@ -206,7 +206,7 @@ def test_limits_are_read_back_and_in_force(guest_place: Place) -> None:
 
 
 def in_force(groups: list[Path], name: str) -> set[str]:
-    """What the kernel says of a machine's group; of a group of its own, of which libvirt makes some more below."""
+    """The kernel's values for a machine's own control group, below which libvirt makes more."""
     return {(group / name).read_text().strip() for group in groups if (group / name).exists()}
 
 
@@ -255,7 +255,7 @@ def test_unavailable_settings_are_refused(
         guest_place.guests().start(**{"init": "small", **asked})
 
 
-def test_the_doctor_starts_one_to_know(
+def test_the_doctor_starts_a_guest(
     guest_place: Place, capsys: pytest.CaptureFixture[str], runs_dir: Path
 ) -> None:
     assert doctor.run(["guest", "guests with tcg"], json=True) == 0
@@ -267,14 +267,14 @@ def test_the_doctor_starts_one_to_know(
     assert list(runs_dir.iterdir()) == []
 
 
-def test_a_firmware_boots_it_from_a_disk(guest_place: Place) -> None:
+def test_a_firmware_boots_a_guest_from_a_disk(guest_place: Place) -> None:
     guests = guest_place.guests()
     with guests.start(init="small", boot="firmware") as guest:
         assert guest.facts().details["boot"] == "firmware"
         parts = dict(guest.startup_time.breakdown)
         assert list(parts) == ["process", "firmware", "kernel", "userspace"]
         line = guest.run(["cat", "/proc/cmdline"]).text
-        assert "BOOT_IMAGE=/vmlinuz" in line  # the loader's word (SYSLINUX)
+        assert "BOOT_IMAGE=/vmlinuz" in line  # set by the boot loader (SYSLINUX)
         assert "root=/dev/vda" in line
-        # Its root is the same disk as without, and the one it was booted from the last.
+        # Its root is the same disk as in a direct boot; the boot disk is the last one.
         assert guest.run(["cat", "/sys/block/vdb/ro"]).text == "1\n"

@@ -1,4 +1,4 @@
-"""A host filled with guests: their QEMUs are in the group that all share, wherever libvirt would have put them."""
+"""A host filled with guests: their QEMUs are in the shared group, wherever libvirt would have put them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_guests_share_a_group(guest_place: Place) -> None:
 
 
 def test_guests_until_their_memory_is_full(guest_place: Place) -> None:
-    """libvirt removes the group of a guest that the kernel ended, and the count of what was ended with it."""
+    """libvirt removes the group of a guest that the kernel killed, and with it the kernel's count of kills."""
     filling = filled(
         guest_place.guests(), guest_place.run, memory=400 << 20, of_each={"init": "small"}
     )

@@ -1,4 +1,4 @@
-"""What goes wrong with guests is said, by name and soon; after it nothing of the guest is left."""
+"""Errors of guests are reported soon and with the guest's name; afterwards nothing of the guest is left."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from pytest_vperf.targets.image.rootfs import Rootfs
 
-#: Seconds within which each error has to come, on a machine that has other things to do.
+#: Seconds within which each error must come on a busy machine.
 SOON = 45.0
 
 
@@ -49,7 +49,7 @@ def within(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def later(seconds: float, do: Callable[[], None]) -> Iterator[None]:
-    """Do something from outside while the block runs."""
+    """Run something from outside while the block runs."""
     timer = threading.Timer(seconds, do)
     timer.start()
     try:
@@ -70,7 +70,7 @@ def nothing_left(guest_place: Place) -> Iterator[None]:
 
 @pytest.fixture
 def own_place(guest_place: Place, runs_dir: Path, tmp_path: Path) -> Iterator[Place]:
-    """A daemon for one test, that may come to harm."""
+    """A daemon for one test, which may break it."""
     from guests_here import Place
 
     with Run.begin() as run:
@@ -103,7 +103,7 @@ def free_port() -> int:
         return int(server.getsockname()[1])
 
 
-def test_an_ssh_port_that_nobody_listens_at(session_run: Run) -> None:
+def test_an_ssh_port_without_a_listener_is_reported(session_run: Run) -> None:
     uri = f"qemu+ssh://root@127.0.0.1:{free_port()}/system"
     with within(SOON), pytest.raises(CannotConnect) as caught:
         connect(uri, session_run)
@@ -111,7 +111,7 @@ def test_an_ssh_port_that_nobody_listens_at(session_run: Run) -> None:
     assert "Connection refused" in str(caught.value)
 
 
-def test_a_socket_that_is_not_there(session_run: Run, tmp_path: Path) -> None:
+def test_a_missing_socket_is_reported(session_run: Run, tmp_path: Path) -> None:
     uri = f"qemu:///system?socket={tmp_path}/none"
     with within(SOON), pytest.raises(CannotConnect) as caught:
         connect(uri, session_run)
@@ -122,7 +122,7 @@ def test_a_socket_that_is_not_there(session_run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.patient
-def test_a_port_that_accepts_and_says_nothing(session_run: Run) -> None:
+def test_a_silent_port_times_out(session_run: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         uri = f"qemu+tcp://127.0.0.1:{server.getsockname()[1]}/system"
         with within(SOON), pytest.raises(TimedOut) as caught:
@@ -255,11 +255,11 @@ def test_a_start_that_takes_too_long_is_ended(guest_place: Place) -> None:
 def test_an_interrupt_during_the_start_leaves_nothing(
     guest_place: Place, monkeypatch: pytest.MonkeyPatch, owner: type, step: str, moment: str
 ) -> None:
-    """The interrupt comes from a step of the start itself, so that it cannot come too early or too late."""
+    """The interrupt is raised by a step of the start itself, so that it is neither too early nor too late."""
     real = getattr(owner, step)
 
     def interrupted(*arguments: Any, **settings: Any) -> Any:
-        monkeypatch.undo()  # what cleans up may take the same step
+        monkeypatch.undo()  # the cleanup may call the same step
         if moment == "after":
             real(*arguments, **settings)
         sent.append(time.perf_counter())
@@ -277,13 +277,13 @@ def test_an_interrupt_during_the_start_leaves_nothing(
 
 @pytest.fixture(scope="module")
 def usual(guest_place: Place) -> float:
-    """Seconds that a start takes here and now."""
+    """Seconds that a start takes here at the moment."""
     began = time.perf_counter()
     guest_place.guests().start(init="small").close()
     return time.perf_counter() - began
 
 
-def test_an_image_without_the_agent(guest_place: Place, usual: float) -> None:
+def test_a_start_without_the_agent_times_out_with_a_hint(guest_place: Place, usual: float) -> None:
     limit = math.ceil(8 * usual)
     with within(limit + SOON), pytest.raises(TimedOut) as caught:
         guest_place.guests(default_rootfs(), timeout=limit).start(init="small")
@@ -303,7 +303,7 @@ def elf_for(machine: int) -> bytes:
 
 
 def image_with_init(path: Path, machine: int) -> Rootfs:
-    """An image with nothing in it but a first process that has no more than its header."""
+    """An image with only an init that consists of an ELF header."""
     with tarfile.open(path, "w") as archive:
         for name in ("dev", "proc", "sys", "run", "tmp"):
             folder = tarfile.TarInfo(name)
@@ -318,7 +318,7 @@ def image_with_init(path: Path, machine: int) -> Rootfs:
     return from_tar(path)
 
 
-def test_an_image_for_another_processor(guest_place: Place, tmp_path: Path) -> None:
+def test_an_image_for_another_architecture_is_refused(guest_place: Place, tmp_path: Path) -> None:
     path = tmp_path / "arm.tar"
     with within(SOON), pytest.raises(CannotStart) as caught:
         guest_place.guests(image_with_init(path, 183)).start()
@@ -339,7 +339,7 @@ def test_an_image_whose_init_cannot_be_executed(guest_place: Place, tmp_path: Pa
 # ---- disks ---------------------------------------------------------------------------------------
 
 
-def test_a_guest_whose_own_disk_is_full(guest_place: Place) -> None:
+def test_a_full_disk_in_a_guest_fails_only_the_command(guest_place: Place) -> None:
     with guest_place.guests().start(init="small") as guest:
         with (
             within(SOON),
@@ -353,7 +353,7 @@ def test_a_guest_whose_own_disk_is_full(guest_place: Place) -> None:
 def small_folder(
     request: pytest.FixtureRequest, require: Callable[[str, Readiness], None], short_folder: Path
 ) -> Iterator[Path]:
-    """A folder that so many MiB go into."""
+    """A folder with room for so many MiB."""
     folder = Path(tempfile.mkdtemp(dir=short_folder))
     command = ["mount", "-t", "tmpfs", "-o", f"size={request.param}m", "none", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -366,7 +366,7 @@ def small_folder(
 
 @pytest.fixture
 def small_place(guest_place: Place, runs_dir: Path, small_folder: Path) -> Iterator[Place]:
-    """A daemon that keeps its machines' disks there."""
+    """A daemon that keeps its machines' disks in that folder."""
     from guests_here import Place
 
     with Run.begin() as run:
@@ -378,7 +378,9 @@ def small_place(guest_place: Place, runs_dir: Path, small_folder: Path) -> Itera
 
 
 @pytest.mark.parametrize("small_folder", [64], indirect=True)
-def test_a_host_without_room_for_the_root_disk(small_place: Place, small_folder: Path) -> None:
+def test_a_host_without_room_for_the_root_disk_is_reported(
+    small_place: Place, small_folder: Path
+) -> None:
     with within(SOON), pytest.raises(CannotStart) as caught:
         small_place.guests().start(init="small")
     said = str(caught.value)

@@ -1,4 +1,4 @@
-"""What killed runs leave of guests: nothing with a daemon of their own; what is at another's is found and ended."""
+"""Leftover guests of killed runs: none with a private daemon; those at another daemon are found and ended."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pytest_vperf.targets.libvirt.daemon import Daemon
 
-#: Starts a guest on a daemon of its own, or at an address, says its run, and waits to be killed.
+#: Starts a guest on its own daemon or at an address, prints its run, and waits to be killed.
 VICTIM = """
 import sys, time
 from pytest_vperf.fixtures import core as tools_image
@@ -56,7 +56,7 @@ with Run.begin() as run:
         daemon.close()
 """
 
-#: Makes a network at an address, says its run, and waits to be killed.
+#: Makes a network at an address, prints its run, and waits to be killed.
 NETWORKER = """
 import sys, time
 from pytest_vperf.machine.runs import Run
@@ -87,7 +87,7 @@ def test_kill_9_ends_a_daemon_of_the_runs_own_with_its_machines(
         assert "unshare" in before
         os.kill(process.pid, signal.SIGKILL)
         process.communicate(timeout=30)
-        # The kernel does it: nobody sweeps here.
+        # The kernel does it: no sweep runs here.
         wait_until_gone(run, "qemu-system", 20)
         wait_until_gone(run, "libvirtd", 20)
         wait_until_gone(run, "unshare", 20)
@@ -138,7 +138,7 @@ def test_at_anothers_daemon_machines_end_with_the_run_that_made_them(
         process.kill()
         process.communicate()
         leftovers.sweep()
-        # As the next run does that has to do with this daemon, after its own sweep.
+        # As the next run at this daemon does after its own sweep.
         leftovers.remove(leftover_machines.find(guest_place.daemon.connection))
     assert [each for each in guest_place.daemon.storage.names() if run in each] == []
     networks = guest_place.daemon.connection.handle.listAllNetworks()
@@ -151,7 +151,7 @@ def test_at_anothers_daemon_machines_end_with_the_run_that_made_them(
 
 @pytest.fixture
 def other(runs_dir: Path, short_folder: Path) -> Iterator[Daemon]:
-    """A daemon that is no dead run's: its socket is outside of the folder where these tests' runs are."""
+    """A daemon that belongs to no dead run: its socket is outside the folder of these tests' runs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("VPERF_RUNS_DIR", str(short_folder / "o"))
         run = Run.begin()
@@ -160,7 +160,7 @@ def other(runs_dir: Path, short_folder: Path) -> Iterator[Daemon]:
         _, daemon = start_daemon(run, short_folder / "pool")
         try:
             yield daemon
-            # One that ends with its daemon leaves a control group, and these are not named after the run.
+            # A machine that ends with its daemon leaves a control group, which is not named after the run.
             for machine in daemon.connection.handle.listAllDomains():
                 machine.destroy()
         finally:
@@ -175,7 +175,7 @@ def groups() -> set[Path]:
 
 
 def leave(daemon: Daemon, name: str, labels: Mapping[str, str]) -> None:
-    """A machine that does not end with who made it."""
+    """A machine that outlives its maker."""
     boot = Boot("")
     config = GuestConfig(name, "qemu", boot, 1, 64, "q35", "maximum", Limits(), labels=labels)
     handle = daemon.connection.handle
@@ -237,7 +237,7 @@ def test_the_next_run_at_a_daemon_ends_what_dead_ones_left_there(
 
 @pytest.fixture
 def left_by(other: Daemon, runs_dir: Path) -> Iterator[str]:
-    """The ID of a run that was killed, and left a network and a disk at a daemon of others."""
+    """The ID of a killed run that left a network and a disk at somebody else's daemon."""
     process, run = victim(NETWORKER, other.connection.uri)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate(timeout=30)

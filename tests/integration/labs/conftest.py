@@ -1,4 +1,4 @@
-"""What tests with a lab share besides its hosts: the daemons there, the machines' image, and guests."""
+"""Fixtures of tests with a lab besides its hosts: their daemons, the machines' image, and guests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What breaks under a claim on a domU, on the way to it, or with its host, is that claim's; the rest goes on."""
+"""A fault of a domU, its connection or its host fails only the claim that meets it; the others go on."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_last(judged, guests_on):
 
 
 def verdicts_of(tests: str, lab: str, project: Path, runs: Path) -> dict[str, tuple[str, str]]:
-    """What comes of the claims on machines of a lab."""
+    """The verdicts of the claims on machines of a lab."""
     write(project, tests)
     environment = {**os.environ, "VPERF_RUNS_DIR": str(runs)}
     environment.pop("VPERF_REQUIRE", None)
@@ -111,7 +111,9 @@ def verdicts_of(tests: str, lab: str, project: Path, runs: Path) -> dict[str, tu
     return found(project)
 
 
-def test_each_fault_is_of_one_claim_on_domus(shared_labs: SharedLabs, tmp_path: Path) -> None:
+def test_each_fault_fails_only_its_own_claim_on_domus(
+    shared_labs: SharedLabs, tmp_path: Path
+) -> None:
     shared_labs.get("xen")
     said = verdicts_of(ON_XEN, "xen", tmp_path, shared_labs.folder)
     assert {name: verdict for name, (verdict, _) in said.items()} == {
@@ -126,10 +128,10 @@ def test_each_fault_is_of_one_claim_on_domus(shared_labs: SharedLabs, tmp_path: 
     assert "CannotConnect: " in said["cut"][1]
 
 
-def test_each_fault_is_of_one_claim_on_a_kvm_host(
+def test_each_fault_fails_only_its_own_claim_on_a_kvm_host(
     shared_labs: SharedLabs, runs_dir: Path, tmp_path: Path
 ) -> None:
-    """The host is the run's own, which is killed at the end, and started again for the last claim."""
+    """The run's own host is killed at the end, and started again for the last claim."""
     said = verdicts_of(ON_KVM, "kvm", tmp_path, runs_dir)
     assert {name: verdict for name, (verdict, _) in said.items()} == {
         "taken": "holds",

@@ -1,6 +1,6 @@
-"""Whole hosts inside QEMU: they come up, libvirt answers, and nothing of them stays.
+"""Whole hosts inside QEMU: they come up, libvirt answers, and nothing is left of them.
 
-Those that tests share are ended in `test_the_end_of_labs.py`.
+Shared hosts are ended in `test_the_end_of_labs.py`.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def test_libvirt_answers_by_the_uri(host: LabHost) -> None:
         connection.close()
 
 
-def test_host_has_what_its_kind_is_for(host: LabHost) -> None:
+def test_host_has_the_devices_and_tools_of_its_kind(host: LabHost) -> None:
     if host.kind == "xen":
         done = vperf("lab", "ssh", "xen", "--", "xl", "info")
         facts = dict(line.split(":", 1) for line in done.stdout.splitlines() if ":" in line)
@@ -118,7 +118,7 @@ def test_host_has_what_its_kind_is_for(host: LabHost) -> None:
 def test_host_is_a_target(host: LabHost, session_run: Run) -> None:
     with SshHost(host.ssh_url, session_run, config=host.ssh_config) as target:
         assert target.run(["uname", "-r"]).text.strip() == host.details["lab_kernel"]
-        # Nothing leads out of it, not even to the machine that it runs on.
+        # It has no route out, not even to the machine that it runs on.
         outside = target.run(
             ["nc", "-z", "-w", "3", "10.0.2.2", host.ssh_url.rpartition(":")[2]], check=False
         )
@@ -167,7 +167,7 @@ def test_the_program_that_really_runs_is_recorded(host: LabHost) -> None:
     assert host.details["lab_vcpus"] == "2"
 
 
-def test_one_that_is_up_is_taken_shown_and_left_alone(host: LabHost) -> None:
+def test_running_lab_is_reused_shown_and_left_alone(host: LabHost) -> None:
     assert vperf("lab", "up", host.kind).stdout == f"{host.uri}\n"
     shown = vperf("lab", "status").stdout
     assert "up for " in shown
@@ -177,14 +177,14 @@ def test_one_that_is_up_is_taken_shown_and_left_alone(host: LabHost) -> None:
     assert labs.running(host.kind) == host
 
 
-def test_fixture_gives_the_one_that_is_up(host: LabHost, pytester: pytest.Pytester) -> None:
+def test_fixture_returns_the_running_lab(host: LabHost, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(f"def test_it(lab): assert lab({host.kind!r}).uri == {host.uri!r}")
     pytester.runpytest_subprocess().assert_outcomes(passed=1)
     assert labs.running(host.kind) == host
 
 
 @pytest.mark.parametrize("owned", [True, False], ids=["of a run", "the user's own"])
-def test_one_whose_starter_was_killed_is_found_and_ended(runs_dir: Path, owned: bool) -> None:
+def test_lab_whose_starter_was_killed_is_found_and_ended(runs_dir: Path, owned: bool) -> None:
     image.build(KINDS["kvm"], print)
     log = (runs_dir / "log").open("w+")
     starter = subprocess.Popen(
@@ -213,8 +213,8 @@ def test_one_whose_starter_was_killed_is_found_and_ended(runs_dir: Path, owned: 
 
 
 @pytest.mark.patient
-def test_user_s_own_that_does_not_answer_is_ended_by_clean(runs_dir: Path) -> None:
-    """Frozen, as one on which the machine's memory ran out. It is a small one, which was asked for."""
+def test_unresponsive_lab_of_the_user_is_ended_by_clean(runs_dir: Path) -> None:
+    """Frozen, as where the machine's memory ran out. A small one is requested."""
     host = labs.up("kvm", timeout=START, memory=2048, vcpus=1)
     [process] = lab_processes(runs_dir)
     words = process.cmdline()
@@ -230,7 +230,7 @@ def test_user_s_own_that_does_not_answer_is_ended_by_clean(runs_dir: Path) -> No
 
 
 @pytest.mark.patient
-def test_one_of_a_run_ends_with_it(runs_dir: Path, pytester: pytest.Pytester) -> None:
+def test_lab_of_a_run_ends_with_the_run(runs_dir: Path, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         def test_it(lab):
@@ -247,8 +247,8 @@ def test_one_of_a_run_ends_with_it(runs_dir: Path, pytester: pytest.Pytester) ->
 
 
 @pytest.mark.patient
-def test_one_that_does_not_come_up_in_time_leaves_nothing(runs_dir: Path) -> None:
-    for seconds in (5, 10, 20):  # longer where the machine is so busy that it has said nothing yet
+def test_lab_that_does_not_come_up_in_time_leaves_nothing(runs_dir: Path) -> None:
+    for seconds in (5, 10, 20):  # longer on a machine so busy that it has printed nothing yet
         with pytest.raises(TimedOut) as error:
             labs.up("kvm", timeout=seconds)
         if "printed nothing" not in str(error.value):

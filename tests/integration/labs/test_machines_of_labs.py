@@ -1,6 +1,6 @@
-"""Guests under KVM, domUs and pods under Xen: on the hosts of a lab, which any machine can have.
+"""Guests under KVM, domUs and pods under Xen on the hosts of a lab, which runs anywhere.
 
-A start takes half a minute there: what several tests only ask is asked of one domU.
+A start takes half a minute there, so tests that only read share one domU.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def domus_of(daemon: Daemon, tools: Rootfs, scope: Scope) -> Domus:
 
 @dataclass(frozen=True)
 class One:
-    """A domU with all that one can have."""
+    """A domU with every optional part."""
 
     domu: Domu
     domus: Domus
@@ -57,7 +57,7 @@ class One:
 
 @pytest.fixture(scope="module")
 def one(daemon_of: Callable[[str], Daemon], tools: Rootfs) -> Iterator[One]:
-    """For the tests that only ask it: it is up until the last of this file."""
+    """Shared by the tests that only read from it; it is up until the last test of this file."""
     daemon = daemon_of("xen")
     with leaving_nothing(daemon) as scope:
         domus = domus_of(daemon, tools, scope)
@@ -76,17 +76,17 @@ def one(daemon_of: Callable[[str], Daemon], tools: Rootfs) -> Iterator[One]:
         yield One(domu, domus, raw, formatted)
 
 
-def test_kvm_is_tried_and_not_believed(daemon_of: Callable[[str], Daemon]) -> None:
+def test_kvm_is_probed_by_booting_a_guest(daemon_of: Callable[[str], Daemon]) -> None:
     answer = probe_kvm(daemon_of("kvm"), distribution_kernel())
     assert answer.usable, answer
     assert answer.why.endswith("a guest kernel got to its userspace")
 
 
-def test_a_guest_has_kvm_by_every_account(guests: Guests) -> None:
+def test_qemu_libvirt_and_the_guest_kernel_report_kvm(guests: Guests) -> None:
     with guests.start(init="small", cpu_shares=512, cpuset="0") as guest:
         assert guest.name == "guest kvm (lab kvm)"
         details = guest.facts().details
-        # QEMU's account (query-kvm), libvirt's, and the guest kernel's own.
+        # As reported by QEMU (query-kvm), libvirt, and the guest kernel.
         assert details["accelerator"] == "kvm"
         assert details["domain_type"] == "kvm"
         assert "Hypervisor detected: KVM" in guest.run(["dmesg"]).text
@@ -102,7 +102,7 @@ def test_a_guest_has_kvm_by_every_account(guests: Guests) -> None:
         ]
 
 
-def test_a_domu_is_what_was_asked_for(one: One) -> None:
+def test_a_domu_is_as_requested(one: One) -> None:
     domu = one.domu
     assert domu.name == "domu pv (lab xen)"
     assert "Hypervisor detected: Xen PV" in domu.run(["dmesg"]).text
@@ -127,7 +127,7 @@ def test_a_domu_is_a_machine_like_any_other(one: One, tmp_path: Path) -> None:
     assert domu.run(["/no/such"], check=False).returncode == 127
     with pytest.raises(TimedOut, match="sleep 100 did not end within 2 s"):
         domu.run(["sleep", "100"], timeout=2)
-    # Every byte crosses the console, those too that it would take for itself.
+    # Every byte passes the console, even its control characters.
     source, back = tmp_path / "all", tmp_path / "back"
     source.write_bytes(bytes(range(256)) * 600)
     source.chmod(0o751)
@@ -148,7 +148,7 @@ def test_host_and_machine_run_the_same_bytes(one: One) -> None:
     assert host.facts().details["on"] == "lab xen"
 
 
-def test_a_network_of_xen_machines(one: One) -> None:
+def test_the_host_resolves_the_address_of_a_domu(one: One) -> None:
     link, host = one.domu.link, one.domus.host
     assert link is not None
     address = link.address_for(link_of(host))
@@ -159,7 +159,7 @@ def test_a_network_of_xen_machines(one: One) -> None:
     assert "lladdr 02:76:70:66" in seen.text
 
 
-def test_disks_of_xen_machines(one: One) -> None:
+def test_a_domu_has_its_disks_and_keeps_them(one: One) -> None:
     raw, formatted, domu = one.raw, one.formatted, one.domu
     assert domu.run(["blockdev", "--getsize64", raw.where(domu)]).text == f"{2 << 20}\n"
     assert domu.run(["stat", "-f", "-c", "%T", formatted.where(domu)]).text == "ext2/ext3\n"
@@ -199,7 +199,7 @@ def test_a_pod_runs_on_xen(xen_pods: XenPods) -> None:
         xen_pods.start(command=("false",))
 
 
-def test_a_pinning_that_xen_does_not_have_is_no_start(
+def test_a_pinning_that_xen_does_not_apply_fails_the_start(
     domus: Domus, daemon_of: Callable[[str], Daemon]
 ) -> None:
     """The host has two processors."""
@@ -222,7 +222,7 @@ def test_files_for_machines_are_made_and_uploaded_once(
         patch.setattr(compiler, "build", None)
         patch.setattr(daemon.storage, "_found", None)
         domus.start(init="small").close()
-    # It may go meanwhile: a start says so, and the next one has it again.
+    # A file may vanish meanwhile: the start reports it, and the next one makes it again.
     domus.host.run(["rm", kept])
     with pytest.raises(CannotStart, match=f"{kept} was uploaded but has since gone"):
         domus.start(init="small")
@@ -230,7 +230,7 @@ def test_files_for_machines_are_made_and_uploaded_once(
     assert daemon.initramfs(kernel, XEN) != kept
 
 
-def test_a_xen_machine_that_ends_in_the_middle_is_gone(domus: Domus) -> None:
+def test_a_domu_that_ends_during_a_command_is_gone(domus: Domus) -> None:
     with domus.start(init="small") as domu:
         with pytest.raises(
             CannotConnect, match=r"domu pv \(lab xen\) is gone: its kernel panicked; it said:\n"
@@ -239,6 +239,6 @@ def test_a_xen_machine_that_ends_in_the_middle_is_gone(domus: Domus) -> None:
         assert "Kernel panic - not syncing: sysrq triggered crash" in str(caught.value)
 
 
-def test_modes_that_need_a_processors_help_are_refused(domus: Domus) -> None:
+def test_modes_that_need_hardware_virtualisation_are_refused(domus: Domus) -> None:
     with pytest.raises(Unavailable, match="cannot run machines in the mode pvh"):
         domus.start(mode="pvh")

@@ -1,4 +1,4 @@
-"""Targets started from here on the host of a lab: ``--vperf-on=lab:KIND``."""
+"""Targets started on a lab's host: ``--vperf-on=lab:KIND``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("kind", ["kvm", pytest.param("xen", marks=pytest.mark.patient)])
-def test_pods_of_a_labs_host(shared_labs: SharedLabs, tmp_path: Path, kind: str) -> None:
+def test_pods_start_on_a_labs_host(shared_labs: SharedLabs, tmp_path: Path, kind: str) -> None:
     shared_labs.get(kind)
     (tmp_path / "test_it.py").write_text(
         f"""

@@ -1,4 +1,4 @@
-"""A guest on a bridge of Open vSwitch's, on a lab's KVM host: mirrored by the switch, and nothing of it stays."""
+"""A guest on a bridge of Open vSwitch on a lab's KVM host: mirrored by the switch, and nothing is left."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def said(host: Target, *words: str) -> str:
 
 
 def left(host: Target, run: Run) -> list[str]:
-    """What the lab's host still knows of a run's networks on Open vSwitch, and of ports on it."""
+    """A run's remaining networks and ports on Open vSwitch on the lab's host."""
     bridges = said(host, *ASK, "list-br").split()
     ports = [port for bridge in bridges for port in said(host, *ASK, "list-ports", bridge).split()]
     links = said(host, "sh", "-c", "ls /sys/class/net /run/netns 2>/dev/null; true").split()
@@ -64,9 +64,9 @@ def test_a_mirror_of_the_switch_copies_what_goes_to_a_guest(
                 before = mirror.copied
                 sent = iperf.udp(other, to=guest, rate="400 kbit/s", time=2, length=1000)
                 copied = mirror.copied - before
-                # Every packet once, and a few of other protocols.
+                # Each packet once, and a few of other protocols.
                 assert 50 < sent.datagrams <= copied <= sent.datagrams + 50
-                # The switch brings its own count up to date every five seconds.
+                # The switch updates its own count every five seconds.
                 deadline, counted = time.monotonic() + 20, 0
                 while counted < sent.datagrams and time.monotonic() < deadline:
                     time.sleep(1)
@@ -85,7 +85,7 @@ def test_targets_of_a_killed_run_on_another_machine_end_by_themselves(
     name = f"vp{session_run.id}n99"
     assert name in left(shell, session_run)
     assert network._at_end is not None
-    # The input of what waits there ends, as it does with this process.
+    # The guardian's input ends, as when this process ends.
     network._at_end._process.kill()
     deadline = time.monotonic() + 20
     while name in left(shell, session_run):

@@ -1,4 +1,4 @@
-"""The user's own labs are ended by command, and nothing of them is left: the last tests with shared ones."""
+"""The user's own labs are ended by command and leave nothing; these are the last tests with shared labs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         pytest.param("xen", ("clean", "--labs"), marks=pytest.mark.patient),
     ],
 )
-def test_one_that_is_up_is_ended_where_asked_for(
+def test_a_running_lab_is_ended_by_command(
     shared_labs: SharedLabs, kind: str, words: tuple[str, ...]
 ) -> None:
     folder = shared_labs.get(kind).ssh_config.parent

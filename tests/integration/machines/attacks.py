@@ -1,4 +1,4 @@
-"""What attacks have in common: an end to what hangs, a look at what it cost, and another user to do it."""
+"""Common parts of attacks: a time limit, a memory limit, and another user who attacks."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-#: Numbers of users, each of a group, that nobody has here: what another local user may do, they may.
+#: Unused UIDs and GIDs, which have the rights of any other local user.
 STRANGER, BYSTANDER = 54321, 54322
-#: Bytes that this process may grow by while somebody sends without end, beside what the limit allows.
+#: Bytes that this process may grow by during an endless transfer, beyond the limit itself.
 ROOM = 48 << 20
-#: What reaches a terminal is text: no control character but newline and tab, none that turns its direction.
+#: Text safe for a terminal: no control characters but newline and tab, no change of direction.
 CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 class Hung(BaseException):
-    """Something waited for ever; no `Exception`, which the code under test may catch."""
+    """Something waited for ever. Not an `Exception`, which the code under test may catch."""
 
 
 @contextlib.contextmanager
 def ends_within(seconds: float) -> Iterator[None]:
-    """End what hangs, so that the test fails in its own words."""
+    """End a block that hangs, so that the test fails with a clear message."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise Hung(f"it had not ended after {seconds:g} s")
@@ -44,7 +44,7 @@ def ends_within(seconds: float) -> Iterator[None]:
 
 @contextlib.contextmanager
 def grows_less_than(size: int) -> Iterator[None]:
-    """Compare the most memory that this process has meanwhile with what it has now (proc(5): clear_refs, VmHWM)."""
+    """Limit how much this process's peak memory grows in the block (proc(5): clear_refs, VmHWM)."""
     Path("/proc/self/clear_refs").write_text("5")
     before = _most_memory()
     yield
@@ -58,10 +58,10 @@ def _most_memory() -> int:
 
 
 def as_stranger(act: Callable[[], None], user: int = STRANGER) -> None:
-    """Do something as another user of this machine.
+    """Act as another user of this machine.
 
     Args:
-        act: run in a process of its own; what it raises makes this fail.
+        act: run in its own process; an exception there fails here.
         user: the number of the user, and of the only group.
     """
     child = _fork(act, user)
@@ -70,7 +70,7 @@ def as_stranger(act: Callable[[], None], user: int = STRANGER) -> None:
 
 @contextlib.contextmanager
 def stranger_at_work(act: Callable[[], None], user: int = STRANGER) -> Iterator[None]:
-    """Another user of this machine does something again and again, until the end of the block."""
+    """Another user of this machine repeats an action until the end of the block."""
 
     def work() -> None:
         while True:
@@ -97,7 +97,7 @@ def _fork(act: Callable[[], None], user: int) -> int:
         os.setresuid(user, user, user)
         act()
         status = 0
-    except BaseException as error:  # told to the parent, and no further: this is a fork
+    except BaseException as error:  # reported to the parent, and no further: this is a fork
         os.write(2, f"{type(error).__name__}: {error}\n".encode())
     finally:
         os._exit(status)

@@ -1,6 +1,6 @@
-"""Which tests one of several processes runs, one after the other: those of a file, or of a folder of files.
+"""Gives each worker whole files or folders of tests.
 
-The files of a folder share what is dear (hosts of a lab, a libvirt daemon), or would see one another's traces.
+The files of a folder share expensive resources (lab hosts, a libvirt daemon), or would see one another's traces.
 Marks of `xdist_group` would say the same, but xdist 3.8 heeds none with pytest 9.2 (pytest-xdist, issue 1386).
 """
 
@@ -21,7 +21,7 @@ class ByFolder(LoadFileScheduling):  # type: ignore[misc]  # xdist is not typed
 
 
 def scope_of(nodeid: str) -> str:
-    """What a test belongs to: its folder below ``integration``, else its file.
+    """A test's unit of scheduling: its folder below ``integration``, else its file.
 
     >>> scope_of("tests/integration/labs/test_lab.py::test_it")
     'labs'

@@ -1,4 +1,4 @@
-"""What tests of real targets share: skipping what cannot run here, a folder for runs, an engine and its image."""
+"""Shared by tests of real targets: skipping what cannot run here, a folder for runs, an engine, its image."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @pytest.fixture(scope="session", autouse=True)
 def one_cache() -> Iterator[None]:
-    """Runs that pytester starts have another home folder, and would fetch anew there what is in the cache."""
+    """Runs that pytester starts have another home folder, where the cache would be empty."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("VPERF_CACHE_DIR", str(cache.root()))
         yield
@@ -63,14 +63,14 @@ def require_fixture() -> Callable[[str, Readiness], None]:
 
 @pytest.fixture(scope="session")
 def short_folder() -> Iterator[Path]:
-    """A folder with a short path: a Unix socket's path may have 107 bytes."""
+    """A folder with a short path: a Unix socket's path may have at most 107 bytes."""
     with session_folder() as folder:
         yield folder
 
 
 @pytest.fixture(scope="session")
 def session_run(short_folder: Path) -> Iterator[Run]:
-    """A run whose folder is apart from those of the user's own runs."""
+    """A run in a folder apart from the user's own runs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("VPERF_RUNS_DIR", str(short_folder / "s"))
         run = Run.begin()

@@ -1,4 +1,4 @@
-"""A project of a user's, whose claims on machines are broken in mid-measurement, and what came of each of them."""
+"""A user's project whose claims on machines meet faults during measurement, and the result of each claim."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pytest_vperf.machine.runs import MARK_FOLDER
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: Seconds in which emulated machines have done all that is asked of them here.
+#: Seconds in which emulated machines have finished everything here.
 LONG = 900
 
 _CONFTEST = """
@@ -77,7 +77,7 @@ def found(project: Path) -> dict[str, tuple[str, str]]:
 
 
 def nothing_left(runs_dir: Path) -> None:
-    """No process of any run in a folder, and no folder of one."""
+    """Assert that no process of any run in a folder is left, and no run's folder."""
     left = [
         each.info
         for each in psutil.process_iter(["pid", "cmdline", "environ"])

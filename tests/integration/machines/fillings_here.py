@@ -1,4 +1,4 @@
-"""What the tests of density share: a host that is filled with little, and what is looked at then."""
+"""Shared by the tests of density: filling this host with a few targets, and looking for what is left."""
 
 from __future__ import annotations
 
@@ -50,5 +50,5 @@ def filled(
 
 
 def groups_of_fillings(run: Run) -> list[Path]:
-    """The control groups that fillings of a run have left; the run's other groups stay until its end."""
+    """The control groups that a run's fillings have left; the run's other groups stay until its end."""
     return [group for group in cgroups.named(run.cgroup) if "density" in str(group)]

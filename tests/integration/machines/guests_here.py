@@ -1,4 +1,4 @@
-"""What the tests of guests share: a libvirt daemon of their own, whatever is installed, and machines on it."""
+"""Shared by the tests of guests: a private libvirt daemon, and machines on it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.image.rootfs import Rootfs
     from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
 
-#: Seconds for a start on a machine that has other things to do.
+#: Seconds for a start on a busy machine.
 LIMIT = 180.0
 
 
 @dataclass
 class Place:
-    """A daemon with what guests are started from."""
+    """A daemon with the files that guests are started from."""
 
     run: Run
     daemon: Daemon
@@ -35,7 +35,7 @@ class Place:
     kernel: GuestKernel
 
     def guests(self, rootfs: Rootfs | None = None, timeout: float = LIMIT) -> Guests:
-        """Guests whose scope nobody closes but the test."""
+        """Guests whose scope only the test closes."""
         image = rootfs or self.rootfs
         return Guests(
             lambda: self.daemon,
@@ -51,7 +51,7 @@ class Place:
         return [domain.name() for domain in self.daemon.connection.handle.listAllDomains()]
 
     def traces(self) -> list[str]:
-        """Everything of its machines that is still there."""
+        """All remaining traces of its machines."""
         return [
             *self.machines(),
             *(name for name in self.daemon.storage.names() if self.run.cgroup in name),
@@ -61,7 +61,7 @@ class Place:
 
 
 def start_daemon(run: Run, folder: Path | str) -> tuple[PrivateDaemon, Daemon]:
-    """A daemon of the run's own, also where one is installed; files for machines in ``folder``."""
+    """A private daemon of the run, even where another is installed; files for machines are in ``folder``."""
     from pytest_vperf.targets.libvirt.connection import Connection
 
     own = PrivateDaemon.start(run)

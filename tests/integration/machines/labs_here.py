@@ -1,4 +1,4 @@
-"""What the tests with a lab share: one host of each kind, for all of them, in a folder of the tests' own."""
+"""Shared by the tests with a lab: one host of each kind for all of them, in a separate folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_vperf.lab.state import LabHost
     from pytest_vperf.targets.libvirt.daemon import Daemon
 
-#: Seconds: a build that other tests' work slows down, and a start that it slows down.
+#: Seconds for a build and for a start, both slowed down by other tests.
 BUILD, START = 900, 400
 
 
@@ -59,13 +59,13 @@ class SharedLabs:
 
     @contextlib.contextmanager
     def as_user(self) -> Iterator[None]:
-        """Within this they are the user's own labs."""
+        """In this block they are the user's own labs."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("VPERF_RUNS_DIR", str(self.folder))
             yield
 
     def end(self) -> None:
-        """End those that are up, or half up: the others, too, where one does not end."""
+        """End all that are up or starting, even where one fails to end."""
         with self.as_user(), contextlib.ExitStack() as each:
             for kind in KINDS:
                 each.callback(labs.down, kind)
@@ -73,7 +73,7 @@ class SharedLabs:
 
 @contextlib.contextmanager
 def leaving_nothing(daemon: Daemon) -> Iterator[Scope]:
-    """The owner of what a test starts; at its end the machines are gone, and their disks."""
+    """The owner of a test's machines; checks at its end that the machines and their disks are gone."""
     before, scope = left(daemon), Scope()
     try:
         yield scope
@@ -83,7 +83,7 @@ def leaving_nothing(daemon: Daemon) -> Iterator[Scope]:
 
 
 def left(daemon: Daemon) -> tuple[list[str], list[str]]:
-    """The machines that run, and the disks that are there for one."""
+    """The running machines, and the disks made for machines."""
     running = [each.name() for each in daemon.connection.handle.listAllDomains() if each.ID() > 0]
     return sorted(running), sorted(
         name for name in daemon.storage.names() if name.endswith(".qcow2")

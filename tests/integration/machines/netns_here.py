@@ -1,4 +1,4 @@
-"""A network namespace with a link to this one, of the tests' own."""
+"""A private network namespace with a link to this one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytest_vperf.targets.network.addresses import Addresses, free_subnet, taken
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: The name has the number of the process that made it, so that one can be taken away whose maker was killed.
+#: The name contains its maker's PID, so that it can be removed if the maker was killed.
 _NAME = "vperf-test-"
 
 
@@ -34,12 +34,12 @@ class Namespace(NamedTuple):
 
 @contextlib.contextmanager
 def namespace() -> Iterator[Namespace]:
-    """Make one, with addresses that are free here; it and its link go away in the end."""
+    """Make one with addresses that are free here; it and its link are removed at the end."""
     _sweep()
     name = f"{_NAME}{os.getpid()}"
     _ip("netns", "add", name)
     try:
-        # Not "ip netns exec", which has mounts of its own: what is mounted there would not be seen by the engine.
+        # Not "ip netns exec", which has its own mount namespace: the engine would not see what is mounted there.
         inside = ["nsenter", f"--net=/run/netns/{name}"]
         link = f"vpt{secrets.token_hex(4)}"
         addresses = Addresses(free_subnet(taken(), secrets.randbelow(500)))
@@ -56,7 +56,7 @@ def namespace() -> Iterator[Namespace]:
 
 
 def _sweep() -> None:
-    """Take away those of test runs that were killed."""
+    """Remove those of killed test runs."""
     for path in Path("/run/netns").glob(f"{_NAME}*"):
         if not psutil.pid_exists(int(path.name.removeprefix(_NAME))):
             _ip("netns", "delete", path.name)

@@ -1,4 +1,4 @@
-"""An Open vSwitch for tests: this machine's where it answers, else one of the tests' own, with an empty database.
+"""An Open vSwitch for tests: this machine's where it answers, otherwise a private one with an empty database.
 
 A switch removes what its kernel has of bridges that are not in its database, so there is never a second one.
 """

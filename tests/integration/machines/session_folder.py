@@ -1,4 +1,4 @@
-"""The folder of a test session: with a short path, and known to the next session where this one was killed."""
+"""The folder of a test session: it has a short path, and the next session finds it if this one is killed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pytest_vperf.machine import leftovers, mounts, runs
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Its name has the number of the process whose it is. A Unix socket's path may have 107 bytes, so it is short.
+#: Its name contains its process's PID. It is short, since a Unix socket's path may have at most 107 bytes.
 _NAME = re.compile(r"vpt-(\d+)")
 #: Its part for the labs that tests share.
 LABS = "labs"
@@ -27,7 +27,7 @@ LABS = "labs"
 
 @contextlib.contextmanager
 def session_folder(home: Path = Path("/tmp")) -> Iterator[Path]:
-    """Make it, after what killed sessions started is ended; it goes away in the end.
+    """Make it, after ending what killed sessions started; it is removed at the end.
 
     Args:
         home: of all such folders.
@@ -46,12 +46,12 @@ def session_folder(home: Path = Path("/tmp")) -> Iterator[Path]:
 
 
 def _is_dead(number: int) -> bool:
-    # One with our own number was another process's, which had it before.
+    # A folder with our own PID belonged to an earlier process.
     return number == os.getpid() or not psutil.pid_exists(number)
 
 
 def end(folder: Path) -> None:
-    """End the runs and labs that have their folders in a session's, and remove it."""
+    """End the runs and labs with folders in a session's folder, and remove it."""
     places = {
         found.parent
         for depth in ("*", "*/*")

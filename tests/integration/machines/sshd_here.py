@@ -1,4 +1,4 @@
-"""A real ``sshd`` of the tests' own, run by hand with keys of its own: on the loopback, or in a network namespace."""
+"""A private real ``sshd`` with its own keys, on the loopback or in a network namespace."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Server:
-    """A server that listens.
+    """A listening server.
 
     Attributes:
         port: its port.
@@ -62,7 +62,7 @@ def serve(
         )
     (folder / "authorized").write_bytes((folder / "user.pub").read_bytes())
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))  # in a namespace of its own every port is free
+        probe.bind(("127.0.0.1", 0))  # in its own namespace every port is free
         port: int = probe.getsockname()[1]
     (folder / "sshd_config").write_text(
         f"Port {port}\nListenAddress {address}\nHostKey {folder}/host\nPidFile none\nUsePAM no\n"

@@ -1,4 +1,4 @@
-"""Runs that tests kill, and what the system still knows of them: looked for without the product's help."""
+"""Runs that tests kill, and their remaining traces, found without the product's help."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import psutil
 
 
 def victim(program: str, *arguments: str) -> tuple[subprocess.Popen[str], str]:
-    """Start a program that has a run; it, and the run's ID, which is the first line that it prints."""
+    """Start a program with a run; returns it and the run's ID, the first line that it prints."""
     process = subprocess.Popen(
         [sys.executable, "-c", program, *arguments],
         stdout=subprocess.PIPE,
@@ -24,7 +24,7 @@ def victim(program: str, *arguments: str) -> tuple[subprocess.Popen[str], str]:
 
 
 def traces(run: str, runs: Path | None = None) -> list[str]:
-    """Everything of a run that the system still knows: processes, mounts, control groups.
+    """All remaining traces of a run: processes, mounts, control groups.
 
     Args:
         run: its ID.
@@ -39,7 +39,7 @@ def traces(run: str, runs: Path | None = None) -> list[str]:
         except psutil.Error:
             continue
     found += [line for line in Path("/proc/mounts").read_text().splitlines() if run in line]
-    # Not Path.glob(): that ends with an error where a group goes while it looks.
+    # Not Path.glob(), which fails where a group vanishes meanwhile.
     for folder, names, _ in os.walk("/sys/fs/cgroup"):
         found += [f"{folder}/{name}" for name in names if f"vperf-{run}" in name]
     if runs is not None:

@@ -43,13 +43,13 @@ if TYPE_CHECKING:
 _GREATEST = {"cpu.shares": "262144", "cpu.weight": "10000"}
 
 _HELD = pytest.StashKey[contextlib.ExitStack]()
-#: What workers are told where who has started them has the machine.
+#: Passed to workers whose controller holds the machine's lock.
 _HELD_FOR_ALL = "the machine is held for all"
 
 
 @pytest.fixture
 def table(record_property: Callable[[str, object], None]) -> Iterator[Table]:
-    """The rows of a test; those of all are printed at the end of the session."""
+    """The rows of a test; all rows are printed at the end of the session."""
     made = Table()
     yield made
     for row in made.rows:
@@ -58,7 +58,7 @@ def table(record_property: Callable[[str, object], None]) -> Iterator[Table]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Hold the machine for all workers: no claim of another process is measured meanwhile."""
+    """Hold the machine's lock for all workers: no other process measures a claim meanwhile."""
     if _HELD not in node.config.stash:
         node.config.stash[_HELD] = contextlib.ExitStack()
         node.config.stash[_HELD].enter_context(lock.measuring(print))

@@ -1,4 +1,4 @@
-"""Each rule of a tool in use, on data whose answer is known."""
+"""The decision rules of tools in use, on data with known answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Made:
-    """A source whose arms are functions of the number of the call, counted over both arms."""
+    """A source whose arms are functions of the call number, counted over both arms."""
 
     rows = 1
 
@@ -40,7 +40,7 @@ class Made:
 
 
 def steady(call: int) -> float:
-    """One, give or take a little, without ties; the means of neighbours agree to 0.1 %."""
+    """Values near 1 without ties; the means of neighbours agree to 0.1 %."""
     return float(1.0 + 0.01 * np.sin(1.0 + 2.3 * call))
 
 
@@ -89,7 +89,7 @@ def test_firecracker_fails_what_fails_four_times_with_the_order_changed() -> Non
 
 
 def test_firecracker_adds_the_samples_of_its_iterations() -> None:
-    # Slower by 8 % at first, by nothing later: 8, 4 % over all.
+    # Slower by 8 % at first, and not at all later: 8, then 4 % overall.
     made = firecracker(
         Made(steady, lambda call: (1.08 if call < 100 else 1.0) * steady(call)), 0.02
     )

@@ -1,4 +1,4 @@
-"""The count of a kernel against itself: what is an alarm, and what is not a comparison."""
+"""A kernel compared with itself: which results count as alarms, and which as no comparison."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_comparison_is_a_line() -> None:
         ({}, 1, 1, "nothing\n1 rounds broke\n"),
     ],
 )
-def test_the_count(
+def test_the_conclusion_counts_alarms_and_broken_rounds(
     capsys: pytest.CaptureFixture[str],
     counts: dict[str, int],
     broken: int,

@@ -1,4 +1,4 @@
-"""The benchmark's kinds of machines: which are the run's, how some are killed, and how a round is counted."""
+"""The benchmark's kinds of machines: finding the run's own, killing some, and counting a round."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def mark() -> str:
 
 @pytest.fixture
 def xl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str) -> Path:
-    """A stand-in for Xen's program, on this machine."""
+    """A fake xl on this machine."""
     program = tmp_path / "bin" / "xl"
     program.parent.mkdir()
     program.write_text(XL)
@@ -57,7 +57,7 @@ def xl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str) -> Path:
 
 @pytest.fixture
 def qemu(tmp_path: Path, mark: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that looks like a guest's hypervisor."""
+    """A process that looks like a guest's QEMU."""
     name = tmp_path / "qemu-system-x86_64"
     name.symlink_to(sys.executable)
     script = "import time; print(flush=True); time.sleep(60)"
@@ -84,7 +84,7 @@ def test_guests_are_processes(mark: str, qemu: subprocess.Popen[bytes]) -> None:
     assert own.left() == []
 
 
-def test_domus_are_what_xen_has(mark: str, xl: Path) -> None:
+def test_domus_are_listed_by_xen(mark: str, xl: Path) -> None:
     own = XenDomains(Host(), f"vperf-{mark}")
     first, second = f"vperf-{mark}-11", f"vperf-{mark}-2"
     assert own.running() == [first, second]
@@ -118,7 +118,7 @@ def test_a_process_of_a_disk_is_found(mark: str, xl: Path) -> None:
 
 
 class Machine:
-    """Runs its command until it is killed, or for a moment."""
+    """A machine whose command runs until it is killed, or for a moment."""
 
     def __init__(self, error: TargetError | None) -> None:
         self.error = error
@@ -135,7 +135,7 @@ class Machine:
 
 
 class Place:
-    """Machines, and the hypervisor that has them."""
+    """Machines and their hypervisor."""
 
     def __init__(self, *errors: TargetError | None) -> None:
         self.made = {str(number): Machine(error) for number, error in enumerate(errors)}
@@ -179,7 +179,9 @@ def a_round(place: Place, machines: int, kill: int) -> int:
 DEATH = CannotConnect("domu pv is gone: it ended while sleep 40 ran\nmore")
 
 
-def test_a_round_as_it_should_be(quick: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_correct_round_has_no_wrong_endings(
+    quick: None, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert a_round(Place(DEATH, DEATH, DEATH), 3, 2) == 0
     head, line, _ = capsys.readouterr().out.split("\n")
     assert head.startswith("round 1: 3 started, 2 killed, 2 errors, 1 left, ")
@@ -196,7 +198,7 @@ def test_a_round_as_it_should_be(quick: None, capsys: pytest.CaptureFixture[str]
         ([DEATH], 1),  # the other did not start
     ],
 )
-def test_another_end_is_counted(
+def test_wrong_endings_are_counted(
     quick: None, errors: list[TargetError | None], wrong: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert a_round(Place(*errors), 2, 2) == wrong

@@ -1,4 +1,4 @@
-"""The benchmark that starts machines again and again: its words, and what it looks for at the end."""
+"""The benchmark that starts machines repeatedly: its arguments, and its final search for leftovers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_it_shows_its_help() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["--kill=11", "--rounds=0", "--kind=pod"])
-def test_what_cannot_be_played_is_refused(wrong: str) -> None:
+def test_bad_arguments_are_refused(wrong: str) -> None:
     done = subprocess.run(
         [sys.executable, str(SCRIPT), wrong],
         capture_output=True,
@@ -45,7 +45,7 @@ def test_what_cannot_be_played_is_refused(wrong: str) -> None:
 
 @contextlib.contextmanager
 def running(*argv: str, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that has answered: just started it has no command line and no environment yet that others see."""
+    """A process that has answered: before that, others do not see its command line and environment."""
     pipe = subprocess.PIPE
     with subprocess.Popen(argv, env=environment, stdin=pipe, stdout=pipe) as process:
         assert process.stdin is not None
@@ -61,7 +61,7 @@ def running(*argv: str, **environment: str) -> Iterator[subprocess.Popen[bytes]]
 
 @pytest.fixture
 def identity() -> str:
-    """Of no run of this machine, and in no other test's words."""
+    """A run ID that no run on this machine and no other test's arguments have."""
     return secrets.token_hex(4)
 
 

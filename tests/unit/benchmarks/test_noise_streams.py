@@ -1,4 +1,4 @@
-"""The simulator: equal seeds give equal noise, in the order of time, for whoever asks first."""
+"""The simulator: equal seeds give equal noise in order of time, whichever arm asks first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from verdicts.trace import SHIPPED, Trace, TraceError, load
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Values that are their own place, so that an order can be read from them.
+# Each value is its own index, so that the order can be read from them.
 PLACES = Trace("places", np.arange(1.0, 501.0))
 
 
@@ -80,7 +80,7 @@ def test_a_position_effect_slows_every_second_call_and_a_cold_start_fades() -> N
 
 
 @pytest.mark.parametrize("effect", [{"block": 0.5}, {"position": -1.0}, {"warm_up": -2.0}])
-def test_noise_that_makes_no_sense_is_refused(effect: dict[str, float]) -> None:
+def test_invalid_noise_is_refused(effect: dict[str, float]) -> None:
     with pytest.raises(ValueError):
         Noise(**effect)  # type: ignore[arg-type]
 
@@ -119,7 +119,7 @@ def test_a_trace_is_read(tmp_path: Path) -> None:
         ({"metric": "m", "t": [0] * 20, "v": [0] * 20}, "every value must be a positive number"),
     ],
 )
-def test_a_file_that_is_no_trace_is_named(tmp_path: Path, found: Any, message: str) -> None:
+def test_a_file_that_is_not_a_trace_is_named(tmp_path: Path, found: Any, message: str) -> None:
     write(tmp_path, found)
     with pytest.raises(TraceError, match=message) as raised:
         load(tmp_path)

@@ -1,4 +1,4 @@
-"""The soak that kills runs: which rounds it plays, and what it takes for left or lost."""
+"""The soak test that kills runs: which rounds it plays, and what counts as left over or lost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Looked:
-    """A machine that is told what there is."""
+    """A machine with given objects."""
 
     def __init__(self, *lines: str) -> None:
         self.lines = lines
@@ -76,7 +76,7 @@ def test_files_processes_and_drafts_are_seen_and_whole_entries_are_not(tmp_path:
     watched, cache = tmp_path / "watched", tmp_path / "cache"
     (cache / "disk").mkdir(parents=True)
     watched.mkdir()
-    # This process has others beside it: only the test's own are compared.
+    # Other processes run here, too: only the test's own are compared.
     machine = Machine([watched], cache=cache)
     (cache / "disk/whole").mkdir()
     (cache / "disk/.draft").mkdir()

@@ -24,7 +24,7 @@ BENCHSTAT = "benchstat MWU p<.05, n=20"
 
 @pytest.fixture
 def quiet(tmp_path: Path) -> Path:
-    """A folder with one trace of little noise, so that every rule is quick."""
+    """A folder with one trace of little noise, so that every rule is fast."""
     folder = tmp_path / "traces"
     folder.mkdir()
     values = [1 + 0.002 * ((place * 7919) % 101) / 101 for place in range(400)]

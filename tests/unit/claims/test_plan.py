@@ -1,4 +1,4 @@
-"""The plan of a claim: which source of a setting wins, what alpha is left, and markers that are wrong."""
+"""The plan of a claim: which source of a setting wins, the share of alpha, and wrong markers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def settings(pytester: pytest.Pytester) -> Mapping[str, Setting]:
     return read_settings(pytester.parseconfig()).judge
 
 
-def test_nobody_says_anything(settings: Mapping[str, Setting]) -> None:
+def test_without_settings_the_plan_has_the_defaults(settings: Mapping[str, Setting]) -> None:
     plan = plan_for(threshold(), {}, settings, 1)
     assert (plan.tolerance, plan.alpha, plan.beta, plan.pairs, plan.budget) == (
         0.02,
@@ -60,7 +60,7 @@ def test_nobody_says_anything(settings: Mapping[str, Setting]) -> None:
 
 
 @pytest.mark.parametrize("key", DEFAULTS)
-def test_the_more_specific_wins(pytester: pytest.Pytester, key: str) -> None:
+def test_the_most_specific_setting_wins(pytester: pytest.Pytester, key: str) -> None:
     texts = {
         "tolerance": ("3 %", "4 %", 0.05, 0.06),
         "alpha": ("0.03", "0.04", 0.05, 0.06),
@@ -116,7 +116,7 @@ def test_a_tolerance_widens_no_published_figure(
     assert criterion.settled(plan.tolerance) == criterion
 
 
-def test_nothing_is_widened_where_there_is_no_threshold(settings: Mapping[str, Setting]) -> None:
+def test_without_a_threshold_nothing_is_widened(settings: Mapping[str, Setting]) -> None:
     assert plan_for(None, {"tolerance": 0.05, "pairs": 64}, settings, 1).tolerance == 0
     assert plan_for(None, {"tolerance": 0.05, "pairs": 64}, settings, 1).pairs == 64
 
@@ -129,7 +129,7 @@ def test_nothing_is_widened_where_there_is_no_threshold(settings: Mapping[str, S
         (NoWorse("higher"), NoWorse("higher", 0.05), "no worse by more than 3 %"),
     ],
 )
-def test_a_criterion_s_own_tolerance_counts_first(
+def test_a_criterions_own_tolerance_wins(
     settings: Mapping[str, Setting], given_: Criterion, own: Criterion, shown: str
 ) -> None:
     plan = plan_for(threshold(given_), {"tolerance": 0.03}, settings, 1)

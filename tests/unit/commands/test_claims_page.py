@@ -1,4 +1,4 @@
-"""docs/claims.md is what `vperf claims` makes of the thresholds, the tests, the rows and the kept verdicts."""
+"""docs/claims.md is what `vperf claims` generates from the thresholds, the tests, the rows and the kept verdicts."""
 
 from __future__ import annotations
 
@@ -106,7 +106,9 @@ def test_forms_of_names_are_read_off_the_text(tmp_path: Path) -> None:
         ("a.x", "axx", False),
     ],
 )
-def test_which_names_have_a_form(tmp_path: Path, form: str, name: str, fits: bool) -> None:
+def test_claim_names_match_the_form_in_the_test(
+    tmp_path: Path, form: str, name: str, fits: bool
+) -> None:
     written = form.replace("{}", "{claim}")
     (tmp_path / "test_it.py").write_text(f'def test_it(claim): claim(f"{written}")\n')
     ((test,), _) = naming_tests(tmp_path, tmp_path)

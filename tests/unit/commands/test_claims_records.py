@@ -1,4 +1,4 @@
-"""``vperf claims`` and records that are broken, foreign, old, or of somebody who means ill."""
+"""``vperf claims`` with records that are broken, foreign, old, or malicious."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def test_a_test_that_was_renamed_since_is_not_the_one_to_look_for(
 
 @given(st.text(max_size=40) | st.text(alphabet="`*_[](){}<>|&~$#!\\\\@:/.-+=1a w", max_size=30))
 def test_any_text_shows_as_it_is_written(text: str) -> None:
-    """A cell, rendered, has the text: as a text, and as a name in a fixed font."""
+    """A rendered cell has the same text, both plain and in a fixed font."""
     shown = line(text)
     table = f"| a | b |\n| --- | --- |\n| x{markdown(shown)}x | {markdown_code(f'x{shown}x')} |\n"
     html = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).render(table)

@@ -1,4 +1,4 @@
-"""``vperf claims`` from the command line, on a small project whose records a real run has written."""
+"""``vperf claims`` from the command line, on a small project with records of a real run."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", *arguments]
-    # A lock of its own: whoever measures on this machine meanwhile does not matter, and is not disturbed for long.
+    # Its own lock, so that it neither waits for other measurements here nor disturbs them for long.
     env = {**os.environ, "VPERF_LOCK": str(root / "lock")}
     return subprocess.run(
         command, cwd=root, env=env, capture_output=True, text=True, timeout=120, check=False
@@ -203,19 +203,19 @@ def test_options_that_pytest_refuses_end_the_command(vperf: Run) -> None:
     assert done.stderr.endswith("vperf claims: pytest ended with status 4\n")
 
 
-def test_output_needs_a_form(vperf: Run) -> None:
+def test_output_needs_a_format(vperf: Run) -> None:
     done = vperf("--output=x")
     assert done.returncode == 2
     assert "--output goes with --markdown or --json" in done.stderr
 
 
-def test_a_file_that_cannot_be_written_is_said(vperf: Run, tmp_path: Path) -> None:
+def test_an_unwritable_file_is_reported(vperf: Run, tmp_path: Path) -> None:
     done = vperf("--json", f"--output={tmp_path}/no/x.json")
     assert done.returncode == 1
     assert done.stderr.endswith("No such file or directory\n")
 
 
-def test_rows_that_do_not_fit_are_said(vperf: Run, tmp_path: Path) -> None:
+def test_rows_that_do_not_fit_are_reported(vperf: Run, tmp_path: Path) -> None:
     rows = tmp_path / "rows.yaml"
     rows.write_text(
         "A: {claim: starts, names: [start.*]}\n"

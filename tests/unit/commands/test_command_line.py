@@ -12,7 +12,7 @@ import pytest_vperf
 from pytest_vperf.cli import main
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main(["--version"])
     assert stop.value.code == 0
@@ -48,14 +48,16 @@ def test_schema_is_json_schema(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert goal.read_text("utf-8") == printed
 
 
-def test_schema_that_cannot_be_written(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_an_unwritable_schema_is_reported(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     goal = tmp_path / "no folder" / "schema.json"
     assert main(["schema", "--output", str(goal)]) == 1
     assert capsys.readouterr().err == f"vperf schema: {goal}: No such file or directory\n"
 
 
 @pytest.mark.parametrize("words", [["schema"], ["claims"], ["claims", "--json"]], ids=" ".join)
-def test_a_full_disk_is_said_in_one_line(words: list[str]) -> None:
+def test_a_full_disk_is_reported_in_one_line(words: list[str]) -> None:
     program = "import sys; from pytest_vperf.cli import main; sys.exit(main())"
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
@@ -68,7 +70,7 @@ def test_a_full_disk_is_said_in_one_line(words: list[str]) -> None:
     )
 
 
-def test_a_folder_of_runs_that_cannot_be_trusted_is_said_in_one_line(
+def test_an_untrusted_runs_folder_is_reported_in_one_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tmp_path.chmod(0o777)
@@ -81,7 +83,7 @@ def test_a_folder_of_runs_that_cannot_be_trusted_is_said_in_one_line(
     assert err.count("\n") == 1
 
 
-# A command that takes long and has something to clean up.
+# A long command with something to clean up.
 LONG = """
 import sys, time
 from pytest_vperf.commands import clean; from pytest_vperf import cli

@@ -1,4 +1,4 @@
-"""The doctor's logic: which checks a name asks for, and what the exit status says."""
+"""The doctor's logic: which checks a name selects, and the exit status."""
 
 import json
 
@@ -26,7 +26,7 @@ KNOWN = ["host", "container", "container runc", "container runsc", *doctor.POD_N
         ("accelerator", []),
     ],
 )
-def test_a_name_stands_for(name: str, meant: list[str]) -> None:
+def test_names_stand_for_groups_of_checks(name: str, meant: list[str]) -> None:
     assert doctor.full_names(name, KNOWN, ["runc"]) == meant
 
 
@@ -100,6 +100,6 @@ def test_a_check_that_breaks_is_an_answer_of_its_own() -> None:
     ]
 
 
-def test_a_check_that_says_nothing_is_not_taken_for_a_yes() -> None:
+def test_a_check_without_an_answer_is_not_usable() -> None:
     check = doctor.Check(("a",), list)
     assert doctor.ask([check], ["a"]) == [Readiness("a", False, "its check gave no answer")]

@@ -1,4 +1,4 @@
-"""The pytest that ``vperf calibrate`` and ``vperf selfcheck`` run ends with them, however they end."""
+"""The pytest process of ``vperf calibrate`` and ``vperf selfcheck`` ends with them, however they end."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def wait_for(there: Callable[[], bool]) -> None:
 
 
 def is_zombie(number: int) -> bool:
-    """Whether it has ended, and whoever inherited it has not looked yet."""
+    """Whether it has ended, but its new parent has not reaped it yet."""
     try:
         return psutil.Process(number).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -50,7 +50,7 @@ def is_zombie(number: int) -> bool:
 
 @pytest.fixture
 def command(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """The command, as a shell without a terminal starts it in the background, in the middle of a test."""
+    """The command in the middle of a test, started in the background as by a shell without a terminal."""
     (tmp_path / "test_waits.py").write_text(TEST)
     process = subprocess.Popen(
         [sys.executable, "-c", COMMAND],

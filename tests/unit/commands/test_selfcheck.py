@@ -117,7 +117,7 @@ def test_sweep(claim):
 def vperf(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """A project of claims; runs the command in it, with a state of its own."""
+    """Runs the command in a project of claims with its own state."""
     for variable, name in (("LOCK", "lock"), ("RUNS_DIR", "runs"), ("CACHE_DIR", "cache")):
         monkeypatch.setenv(f"VPERF_{variable}", str(tmp_path / name))
     monkeypatch.delenv("VPERF_REQUIRE", raising=False)
@@ -127,8 +127,7 @@ def vperf(
     (project / "thresholds" / "any.yaml").write_text(THRESHOLDS)
     (project / "tests" / "claims").mkdir(parents=True)
     (project / "tests" / "claims" / "test_it.py").write_text(TESTS)
-    # The coin too is to fall the same in every run: of others about one in ten brings three wrong verdicts in 60
-    # and concludes nothing.
+    # The coin is seeded, too: about one seed in ten gives three wrong verdicts in 60, and no conclusion.
     (project / "pytest.ini").write_text("[pytest]\nclaims_seed = 2\n")
     monkeypatch.chdir(project)
 
@@ -218,7 +217,7 @@ def test_real_work_noise_and_constants_are_told(
     assert "samples are exactly 3 ms: is something cached or constant?" in done.stdout
     assert "scaled: measured values were multiplied" in done.stdout
     assert done.returncode == 1
-    assert marks.why_unstable("copy.noisy") == ""  # it is inconclusive by itself
+    assert marks.why_unstable("copy.noisy") == ""  # inconclusive without the check
 
 
 def test_a_metric_that_is_stable_alone_is_success(
@@ -272,7 +271,7 @@ def test_claims_that_cannot_be_measured(
         (["--", "-k", "nobody"], "vperf selfcheck: pytest found no tests\n"),
     ],
 )
-def test_names_that_nothing_has(
+def test_unknown_names_are_refused(
     vperf: Callable[..., subprocess.CompletedProcess[str]], arguments: list[str], message: str
 ) -> None:
     done = vperf("pytest_vperf", "selfcheck", *arguments)
@@ -311,7 +310,7 @@ def test_an_interrupted_check_shows_what_there_is(
         (["--forget", "--", "tests"], "--forget runs no tests"),
     ],
 )
-def test_options_that_are_not_understood(
+def test_bad_options_are_refused(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as stop:

@@ -1,4 +1,4 @@
-"""`vperf doctor --tune` on the command line: what goes together, and what the doctor says of noise."""
+"""`vperf doctor --tune` on the command line: valid combinations of options, and the doctor's answer about noise."""
 
 import json
 
@@ -29,13 +29,13 @@ def test_contradicting_options_are_refused(
     assert capsys.readouterr().err.endswith(f"vperf doctor: error: {said}\n")
 
 
-def test_names_after_two_dashes_are_names_still(capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_after_two_dashes_are_still_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--json", "host", "--", "noise"]) == 0
     answers = json.loads(capsys.readouterr().out)["checks"]
     assert [answer["name"] for answer in answers] == ["host", "noise"]
 
 
-def test_two_dashes_are_no_business_of_other_commands(capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_dashes_are_left_to_other_commands(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main(["clean", "--", "everything"])
     assert stop.value.code == 2

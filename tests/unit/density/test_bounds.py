@@ -1,4 +1,4 @@
-"""What a host keeps, and what it says of its memory."""
+"""The bounds of a filling, the host's reserve, and its memory."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 from pytest_vperf.density import bounds
 
 
-def test_a_large_host_keeps_half_a_gibibyte_and_a_small_one_an_eighth() -> None:
+def test_the_reserve_is_half_a_gibibyte_or_an_eighth_of_a_small_host() -> None:
     assert bounds.reserve(16 << 30) == 512 << 20
     assert bounds.reserve(1 << 30) == 128 << 20
 
 
-def test_this_host_says_what_it_has() -> None:
+def test_the_memory_of_this_host_is_read() -> None:
     assert 0 < bounds.available() <= psutil.virtual_memory().total
     assert bounds.reserve() <= 512 << 20
 
@@ -23,8 +23,8 @@ def test_this_host_says_what_it_has() -> None:
 @pytest.mark.parametrize(
     "wish", [{"most": 0}, {"most": True}, {"memory": 0}, {"memory": 5.5}, {"floor": -(1 << 30)}]
 )
-def test_a_wish_that_makes_no_sense_is_refused(wish: dict[str, Any]) -> None:
-    """A reserve below nothing would be none."""
+def test_invalid_bounds_are_refused(wish: dict[str, Any]) -> None:
+    """A negative reserve would be no reserve."""
     with pytest.raises(ValueError, match="a host cannot be filled with"):
         bounds.Bounds(**wish)
     assert bounds.Bounds(1, 1, 0) != bounds.Bounds()

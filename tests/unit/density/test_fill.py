@@ -1,4 +1,4 @@
-"""A filling from its request to its end, on a host of numbers."""
+"""A filling from its request to its end, on a simulated host."""
 
 from __future__ import annotations
 
@@ -100,17 +100,17 @@ def allowed() -> int:
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
-def test_the_files_of_many_may_be_open_for_as_long_as_they_run(
+def test_the_limit_of_open_files_is_raised_while_targets_run(
     filled: Callable[..., Filling], few_files: int
 ) -> None:
-    """With the old limit the first look at one of 150 pods would find no file descriptor."""
+    """With the old limit no descriptor would be left to look at one of 150 pods."""
     filling = filled(Bounds(most=3))
     assert allowed() > few_files
     filling.close()
     assert allowed() == few_files
 
 
-def test_a_filling_that_fails_leaves_the_limit_as_it_was(
+def test_a_failed_filling_restores_the_limit_of_open_files(
     filled: Callable[..., Filling], few_files: int
 ) -> None:
     def interrupted(text: str) -> None:
@@ -121,7 +121,7 @@ def test_a_filling_that_fails_leaves_the_limit_as_it_was(
     assert allowed() == few_files
 
 
-def test_a_ctrl_c_stays_one_where_something_does_not_end(
+def test_a_ctrl_c_is_raised_although_a_target_does_not_end(
     filled: Callable[..., Filling], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def hangs(self: Crowd) -> float:
@@ -136,7 +136,7 @@ def test_a_ctrl_c_stays_one_where_something_does_not_end(
 
 
 def test_a_filling_of_another_users_processes_has_no_proportional_sets() -> None:
-    """As an ordinary user's with the system's libvirt: the count is no less known."""
+    """As for an ordinary user with the system's libvirt: the count is known all the same."""
 
     class Closed(ProcMem):
         def pss(self, process: int, *, on: Any = None) -> Any:
@@ -148,8 +148,8 @@ def test_a_filling_of_another_users_processes_has_no_proportional_sets() -> None
     assert set(whole) == {"rss", "size", "pss"}
 
 
-def test_a_cost_is_of_the_first_reading_of_each_number() -> None:
-    """After a want of memory the same number run as before, and what was ended has left its pages in the cache."""
+def test_the_cost_uses_the_first_reading_of_each_number() -> None:
+    """After the kernel killed a target the number repeats, and the killed one has left pages in the cache."""
     readings = [(0, 0), (2, 200), (4, 400), (6, 600), (6, 700), (5, 650)]
     curve = [
         Reading(n=n, at_s=0.0, available=-used * MIB, group_used=used * MIB) for n, used in readings
@@ -160,8 +160,8 @@ def test_a_cost_is_of_the_first_reading_of_each_number() -> None:
         assert cost["estimate"] == 100
 
 
-def test_readings_that_say_nothing_of_a_cost_give_none() -> None:
-    """What others gave back meanwhile was more than all of these took."""
+def test_without_usable_readings_there_is_no_cost() -> None:
+    """Others released more memory meanwhile than these took."""
     readings = [(0, 0), (2, -3716), (3, -3600)]
     curve = [
         Reading(n=n, at_s=0.0, available=-used * MIB, group_used=used * MIB) for n, used in readings
@@ -178,7 +178,7 @@ def test_readings_that_say_nothing_of_a_cost_give_none() -> None:
         (Bounds(most=2), "a larger --density-max"),
     ],
 )
-def test_a_wish_refutes_no_claim(
+def test_a_chosen_bound_refutes_no_claim(
     filled: Callable[..., Filling], bounds: Bounds, remedy: str
 ) -> None:
     filling = filled(bounds)
@@ -199,10 +199,10 @@ def test_memory_kept_by_the_host_is_a_limit(filled: Callable[..., Filling]) -> N
         filling.close()
 
 
-def test_a_group_that_is_full_may_refuse_what_the_kernel_needs(
+def test_a_refusal_in_a_full_group_says_nothing_about_the_host(
     filled: Callable[..., Filling],
 ) -> None:
-    """Where the memory was chosen, a refusal may be the group's, and is no word of the host's."""
+    """With a chosen memory budget the refusal may come from the group, not the host."""
     filling = filled(Bounds(memory=500 * MIB))
     try:
         filling.stop = Stop("allocation", "fork: Cannot allocate memory")
@@ -215,7 +215,7 @@ def test_a_group_that_is_full_may_refuse_what_the_kernel_needs(
 def test_targets_that_outlive_the_filling_are_reported(
     filled: Callable[..., Filling], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An engine that cannot remove a container is quiet; that all have ended is looked at."""
+    """An engine that cannot remove a container does not say so, so the end of all targets is checked."""
     monkeypatch.setattr(filled_module, "_LAST", 0.2)
     with subprocess.Popen(["sleep", "60"]) as process:
         filling = filled(Bounds(most=2), pid=process.pid)

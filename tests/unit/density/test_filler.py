@@ -1,4 +1,4 @@
-"""When a host is filled no further, on a host of numbers: what each target takes is known here."""
+"""When a filling stops, on a simulated host where each target's memory is known."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MIB = 1 << 20
 
 
 class Thing:
-    """A target that takes 100 MiB for as long as it is there."""
+    """A target that takes 100 MiB while it runs."""
 
     name = "thing"
 
@@ -49,7 +49,7 @@ class Thing:
 
 
 class Numbers:
-    """A host with 2 GiB."""
+    """A simulated host with 2 GiB."""
 
     def __init__(self) -> None:
         self.free = 2 * GIB
@@ -80,12 +80,12 @@ def host() -> Numbers:
     return Numbers()
 
 
-def test_as_many_as_were_asked_for(host: Numbers) -> None:
+def test_filling_stops_at_the_requested_number(host: Numbers) -> None:
     filler = host.filler(most=5)
     stop = filler.fill()
     assert (stop.kind, stop.why) == ("most", "5 run, as many as were asked for (--density-max)")
     assert [reading["n"] for reading in filler.curve] == [0, 2, 4, 5]
-    # The first look is after the trial has ended, and each of them takes its 100 MiB.
+    # The first reading is after the trial has ended, and each target takes its 100 MiB.
     assert [reading["available"] for reading in filler.curve] == [
         2 * GIB - n * 100 * MIB for n in (0, 2, 4, 5)
     ]
@@ -94,24 +94,24 @@ def test_as_many_as_were_asked_for(host: Numbers) -> None:
     assert host.free == 2 * GIB
 
 
-def test_the_memory_that_they_may_take(host: Numbers) -> None:
+def test_filling_stops_at_the_memory_budget(host: Numbers) -> None:
     stop = host.filler(memory=500 * MIB).fill()
     assert stop.kind == "budget"
     assert stop.why == "the host has lost 500 MiB to 5, of 500 MiB"
 
 
-def test_the_reserve_of_the_host(host: Numbers) -> None:
+def test_filling_stops_at_the_reserve_of_the_host(host: Numbers) -> None:
     stop = host.filler(floor=1 * GIB).fill()
     assert stop.kind == "floor"
-    # The 11th would take of it, and nothing could end it while it starts.
+    # The 11th would take some of it, and could not be ended while it starts.
     assert stop.why == "the host has 1.023 GiB available, one more takes 100 MiB, and keeps 1 GiB"
 
 
 @pytest.mark.parametrize("bounds", [{"floor": 1 * GIB}, {"memory": 40 * GIB}])
-def test_a_round_is_no_larger_than_what_is_left(
+def test_a_round_is_no_larger_than_the_remaining_memory(
     host: Numbers, monkeypatch: pytest.MonkeyPatch, bounds: dict[str, int]
 ) -> None:
-    """Of a host with 64 processors, where nothing holds them all to their memory."""
+    """On a host with 64 processors and no limit on all targets together."""
     monkeypatch.setattr(fillers, "_REST", 0.0)
     host.free = 41 * GIB
     filler = host.filler(at_once=64, **bounds)
@@ -120,13 +120,13 @@ def test_a_round_is_no_larger_than_what_is_left(
     assert host.free >= 1 * GIB - 100 * MIB
 
 
-def test_a_host_that_has_no_more_than_that_starts_nothing(host: Numbers) -> None:
+def test_a_host_at_its_reserve_starts_nothing(host: Numbers) -> None:
     filler = host.filler(floor=2 * GIB)
     assert filler.fill().kind == "floor"
     assert (filler.pids, next(host.number)) == ({}, 1)
 
 
-def test_a_host_that_is_emptied_while_they_start(host: Numbers) -> None:
+def test_memory_that_others_take_during_starts_stops_the_filling(host: Numbers) -> None:
     def slowly(number: int) -> None:
         if number == 4:
             host.free = 0  # somebody else takes it
@@ -138,7 +138,7 @@ def test_a_host_that_is_emptied_while_they_start(host: Numbers) -> None:
     assert len(filler.pids) == 4
 
 
-def test_a_refusal_ends_it_and_what_ran_counts(host: Numbers) -> None:
+def test_a_refusal_ends_the_filling_and_running_targets_count(host: Numbers) -> None:
     def refuse(number: int) -> None:
         if number == 8:
             raise CannotStart("QEMU said: Cannot allocate memory")
@@ -147,12 +147,12 @@ def test_a_refusal_ends_it_and_what_ran_counts(host: Numbers) -> None:
     filler = host.filler()
     stop = filler.fill()
     assert (stop.kind, stop.why) == ("allocation", "QEMU said: Cannot allocate memory")
-    # The trial, the 1st, is no part of it; the 9th was started with the 8th, and runs.
+    # The 1st is the trial and does not count; the 9th was started with the 8th, and runs.
     assert len(filler.pids) == 7
     assert filler.curve[-1]["n"] == 7
 
 
-def test_the_first_one_may_be_refused(host: Numbers) -> None:
+def test_a_refusal_of_the_first_target_is_a_count_of_zero(host: Numbers) -> None:
     def refuse(number: int) -> None:
         raise CannotStart("Cannot allocate memory")
 
@@ -162,7 +162,7 @@ def test_the_first_one_may_be_refused(host: Numbers) -> None:
     assert filler.pids == {}
 
 
-def test_a_start_that_is_too_slow_ends_it(host: Numbers) -> None:
+def test_a_slow_start_ends_the_filling(host: Numbers) -> None:
     def late(number: int) -> None:
         if number == 4:
             raise TimedOut("thing was not ready")
@@ -173,7 +173,7 @@ def test_a_start_that_is_too_slow_ends_it(host: Numbers) -> None:
     assert len(filler.pids) == 3
 
 
-def test_the_first_one_that_is_too_slow_is_an_error(host: Numbers) -> None:
+def test_a_slow_first_start_is_an_error(host: Numbers) -> None:
     def late(number: int) -> None:
         raise TimedOut("thing was not ready")
 
@@ -182,7 +182,7 @@ def test_the_first_one_that_is_too_slow_is_an_error(host: Numbers) -> None:
         host.filler().fill()
 
 
-def test_another_error_is_one(host: Numbers) -> None:
+def test_any_other_failed_start_is_an_error(host: Numbers) -> None:
     def wrong(number: int) -> None:
         if number == 5:
             raise CannotStart("no such firmware")
@@ -194,7 +194,7 @@ def test_another_error_is_one(host: Numbers) -> None:
     assert host.free == 2 * GIB
 
 
-def test_ctrl_c_ends_what_starts_and_what_runs(host: Numbers) -> None:
+def test_ctrl_c_ends_starting_and_running_targets(host: Numbers) -> None:
     def interrupted(text: str) -> None:
         if len(filler.pids) >= 4:
             raise KeyboardInterrupt
@@ -226,16 +226,14 @@ def test_targets_that_end_by_themselves_do_not_count(host: Numbers) -> None:
     assert len(filler.pids) == 3
 
 
-def test_it_says_how_it_goes(host: Numbers) -> None:
+def test_progress_is_reported(host: Numbers) -> None:
     host.trouble = lambda number: time.sleep(0.3)
     host.filler(most=2).fill()
     assert host.said[0] == "thing: the first one"
     assert host.said[1].startswith("thing: 0 of 2 run, 0 MiB of 1024 GiB lost, 2 GiB available")
 
 
-def test_the_end_of_many_takes_little_more_than_that_of_one(
-    host: Numbers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_targets_are_ended_in_parallel(host: Numbers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Thing, "close", lambda self: time.sleep(0.1))
     for _ in range(16):
         host.start()
@@ -243,7 +241,7 @@ def test_the_end_of_many_takes_little_more_than_that_of_one(
 
 
 class Group:
-    """A control group of numbers; a process that runs is this one's parent, one that has ended has no number."""
+    """A simulated control group; a running process is this one's parent, an ended one has an unused PID."""
 
     path = "/vperf-1.density1"
     limit = used = 0
@@ -258,7 +256,7 @@ class Group:
 
 
 def held(host: Numbers, pids: Callable[[Any], int | None]) -> Group:
-    """Have all of a host's things in a group."""
+    """Put all of a host's targets into a group."""
     group = Group()
     host.kind = {"group": group, "pids": lambda targets: [pids(target) for target in targets]}
     return group
@@ -268,7 +266,7 @@ GONE = 1 << 30  # no process has this number
 HERE = os.getpid()
 
 
-def test_a_host_with_many_processors_is_read_often_enough_for_an_interval(
+def test_large_rounds_leave_enough_readings_for_an_interval(
     host: Numbers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fillers, "_REST", 0.0)
@@ -279,7 +277,7 @@ def test_a_host_with_many_processors_is_read_often_enough_for_an_interval(
     assert numbers[-1] == 30
     found = growth(numbers, [-reading["available"] / MIB for reading in filler.curve])
     assert (found.low, found.high) == (100, 100)
-    # And many take no more rounds than they need.
+    # And many targets take no more rounds than needed.
     host.number = itertools.count(1)
     filler = host.filler(most=600, at_once=64)
     filler.fill()
@@ -287,8 +285,8 @@ def test_a_host_with_many_processors_is_read_often_enough_for_an_interval(
     assert filler.curve[-2]["n"] >= 536
 
 
-def test_a_process_that_was_gone_before_it_was_looked_for_is_dead(host: Numbers) -> None:
-    """The newest is whom the kernel ends first; of a guest that has ended no QEMU is found any more."""
+def test_a_process_that_ended_before_it_was_found_is_dead(host: Numbers) -> None:
+    """The kernel kills the newest first; the QEMU of an ended guest can no longer be found."""
     gone = threading.Event()
     group = held(host, lambda target: None if gone.is_set() else HERE)
     group.processes = [HERE]
@@ -308,7 +306,7 @@ def test_a_process_that_was_gone_before_it_was_looked_for_is_dead(host: Numbers)
 def test_targets_ended_with_their_batch_did_not_end_by_themselves(
     host: Numbers,
 ) -> None:
-    """It may have come up in the moment between the look and the signal."""
+    """It may have come up between the check and the signal."""
     numbers = iter([HERE, HERE, GONE])
     known: dict[Any, int] = {}
     group = held(host, lambda target: known.setdefault(target, next(numbers)))
@@ -333,7 +331,7 @@ def test_targets_ended_with_their_batch_did_not_end_by_themselves(
     assert filler.pids == {}
 
 
-def test_a_start_that_nothing_ends_is_waited_for_no_longer_than_it_is_said(
+def test_a_hanging_start_is_awaited_only_for_the_time_limit(
     host: Numbers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fillers, "_GIVE_UP", 0.3)
@@ -360,10 +358,10 @@ def test_a_start_that_nothing_ends_is_waited_for_no_longer_than_it_is_said(
     deadline = time.monotonic() + 5
     while host.free != 2 * GIB and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert host.free == 2 * GIB  # what came up late was ended, too
+    assert host.free == 2 * GIB  # the late one was ended, too
 
 
-def test_a_process_that_the_group_does_not_hold_is_not_measured(host: Numbers) -> None:
+def test_a_process_outside_the_group_is_not_measured(host: Numbers) -> None:
     held(host, lambda target: HERE)
     with pytest.raises(
         Unavailable, match=f"process {HERE} is not in the control group /vperf-1.density1"
@@ -374,8 +372,8 @@ def test_a_process_that_the_group_does_not_hold_is_not_measured(host: Numbers) -
     assert host.free == 2 * GIB
 
 
-def test_a_first_one_whose_process_the_kernel_ended_had_no_memory(host: Numbers) -> None:
-    """Whatever its start says of that: limits of a process that has ended cannot be read back."""
+def test_a_first_target_killed_by_the_kernel_lacked_memory(host: Numbers) -> None:
+    """Whatever the start's error says: limits of an ended process cannot be read back."""
     group = held(host, lambda target: HERE)
 
     def ended(number: int) -> None:

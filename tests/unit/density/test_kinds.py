@@ -1,4 +1,4 @@
-"""What each kind of target needs to fill a host, of hosts that are none."""
+"""What each kind of target needs to fill a host, with fake hosts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_vperf.targets.xen.domus import Domus
 libvirt = pytest.importorskip("libvirt", reason="libvirt-python is not installed")
 
 
-def test_a_hypervisor_that_is_gone_is_no_traceback() -> None:
+def test_a_lost_hypervisor_is_a_connection_error() -> None:
     class Lost(libvirt.libvirtError):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:
             Exception.__init__(self, "gone")

@@ -1,4 +1,4 @@
-"""Why a host is filled no further: the words of QEMU, libvirt, the engine and the kernel, and what is an error."""
+"""Why a filling stops: messages of QEMU, libvirt, the engine and the kernel, and which are errors."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ from pytest_vperf.targets.container.address import answering
         ("ports", "a tap cannot be made: /dev/net/tun: Device or resource busy"),
         ("resource", "fork/exec /usr/bin/runc: resource temporarily unavailable"),
         ("resource", "socket: Too many open files"),
-        # Go's runtime, in runc or a shim that may have no more threads (src/runtime/os_linux.go)
+        # Go's runtime, in runc or a shim that cannot create another thread (src/runtime/os_linux.go)
         ("resource", "runtime: failed to create new OS thread (have 5 already; errno=11)"),
-        # runc, where the keys of a user are counted (keyrings(7), kernel.keys.maxkeys)
+        # runc at the quota of a user's keys (keyrings(7), kernel.keys.maxkeys)
         (
             "resource",
             "unable to join session keyring: unable to create session key: disk quota exceeded",
         ),
-        # runc, whose first process was ended by the kernel
+        # runc, whose first process was killed by the kernel
         ("allocation", "container init was OOM-killed (memory limit too low?)"),
         ("resource", "write /etc/hosts: no space left on device"),
     ],
 )
-def test_the_host_refuses(kind: str, said: str) -> None:
+def test_refusals_of_the_host_are_recognised(kind: str, said: str) -> None:
     stop = of_error(CannotStart(f"pod tcg qboot: QEMU ended with status 1\nQEMU said: {said}\nend"))
     assert stop is not None
     assert stop.kind == kind
@@ -58,7 +58,7 @@ def test_the_host_refuses(kind: str, said: str) -> None:
     assert "\n" not in stop.why
 
 
-def test_a_fork_that_is_refused_memory_is_the_hosts_want_of_it() -> None:
+def test_a_fork_without_memory_is_a_limit_of_the_host() -> None:
     stop = of_error(OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)))
     assert stop == Stop("allocation", "[Errno 12] Cannot allocate memory")
     assert of_error(MemoryError()) == Stop(
@@ -66,7 +66,7 @@ def test_a_fork_that_is_refused_memory_is_the_hosts_want_of_it() -> None:
     )
 
 
-def test_a_thread_that_cannot_be_had_is_a_limit_of_the_host() -> None:
+def test_a_refused_thread_is_a_limit_of_the_host() -> None:
     assert of_error(RuntimeError("can't start new thread")) == Stop(
         "resource", "can't start new thread"
     )
@@ -93,8 +93,8 @@ def test_a_start_that_took_too_long_is_no_limit() -> None:
         "domu pv: its agent could not start a process: Cannot allocate memory",
     ],
 )
-def test_a_machine_that_has_too_little_itself_says_nothing_of_its_host(said: str) -> None:
-    """``density(pods, memory="24 MiB")`` is no host that carries none."""
+def test_a_machine_that_is_too_small_says_nothing_about_its_host(said: str) -> None:
+    """``density(pods, memory="24 MiB")`` does not show that the host carries none."""
     assert of_error(CannotStart(said)) is None
 
 

@@ -1,4 +1,4 @@
-"""Whether a host is emulated: KVM is believed when a pod started with it, and asked again after a while."""
+"""Choosing emulation or KVM for a host: KVM counts once a pod has started with it; failures are retried later."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONG = "it said " + "no " * 50
 
 
 class Probe:
-    """Stands for the start of a pod."""
+    """Stands in for the start of a pod."""
 
     def __init__(self) -> None:
         self.answers: list[Readiness | Exception] = []
@@ -50,7 +50,7 @@ def probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Probe:
     return made
 
 
-def test_working_kvm_is_taken(probe: Probe) -> None:
+def test_working_kvm_is_used(probe: Probe) -> None:
     probe.yes()
     assert start.choose_accelerator(KVM, None, probe.said.append) == ("kvm", "")
     assert probe.said == ["trying whether KVM works here"]

@@ -1,4 +1,4 @@
-"""How a host is reached: keys that nobody else can read, and a host key that is checked."""
+"""Access to a host: private keys, and a host key that is checked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _ssh() -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """One whose name has a blank and a quote in it."""
+    """A folder with a space and a quote in its name."""
     made = tmp_path / "it's a lab"
     made.mkdir(mode=0o700)
     keys.make(made)
@@ -55,8 +55,8 @@ def test_disk_has_the_keys_of_the_host_and_who_may_log_in(folder: Path) -> None:
     keys.forget_disk(folder)
 
 
-def test_ssh_reads_the_configuration_as_it_is_meant(folder: Path) -> None:
-    """``ssh -G`` prints what it makes of it."""
+def test_ssh_reads_the_configuration_as_intended(folder: Path) -> None:
+    """``ssh -G`` prints the resulting settings."""
     done = subprocess.run(
         [folder / "ssh", "-G", "lab-kvm"], capture_output=True, text=True, check=True
     )
@@ -87,7 +87,7 @@ def test_uri_calls_our_ssh_whatever_the_folder_is_called() -> None:
     )
 
 
-def test_host_is_described_for_others(folder: Path) -> None:
+def test_a_hosts_state_gives_its_address_and_details(folder: Path) -> None:
     up = state.State("xen", 1, 2222, 0.0, "tcg", {"emulated": "yes"})
     host = up.host(folder)
     assert (host.kind, host.ssh_url, host.accelerator) == (

@@ -1,4 +1,4 @@
-"""``vperf lab`` where nothing is up, and the option ``--vperf-lab``."""
+"""``vperf lab`` while no lab is up, and the option ``--vperf-lab``."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def _runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VPERF_RUNS_DIR", str(tmp_path / "runs"))
 
 
-def test_ssh_says_how_to_start_what_is_not_up(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ssh_says_how_to_start_a_lab_that_is_down(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["lab", "ssh", "kvm", "--", "true"]) == 1
     assert capsys.readouterr().err == (
         "vperf lab ssh: lab kvm is not up (to start it: vperf lab up kvm)\n"
     )
 
 
-def test_down_says_what_was_named_and_not_up(capsys: pytest.CaptureFixture[str]) -> None:
+def test_down_names_labs_that_are_not_up(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["lab", "down", "xen"]) == 0
     assert capsys.readouterr().out == "lab xen: was not up\n"
     assert cli.main(["lab", "down"]) == 0
@@ -67,7 +67,9 @@ SHOWS = """
         (("-o", "vperf_lab=kvm", "--vperf-lab=xen"), "('xen',)"),
     ],
 )
-def test_labs_are_named(pytester: pytest.Pytester, options: tuple[str, ...], shown: str) -> None:
+def test_labs_are_chosen_by_option(
+    pytester: pytest.Pytester, options: tuple[str, ...], shown: str
+) -> None:
     pytester.makepyfile(SHOWS)
     result = pytester.runpytest("-s", *options)
     result.stdout.fnmatch_lines([f"*labs: {shown}*"])

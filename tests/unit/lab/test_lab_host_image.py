@@ -1,4 +1,4 @@
-"""By what the image of a lab's host is found again: all that it was made of."""
+"""The cache key of a lab host's image: everything that it was made of."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SOURCES = Sources(("deb http://here bookworm main",), "Debian", "bookworm", ("0"
 
 
 class Apt:
-    """Knows every package, in one version."""
+    """An apt that has every package in one version."""
 
     archives = None
 
@@ -48,7 +48,7 @@ class Apt:
 
 @pytest.fixture
 def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], HostImage]:
-    """Builds the image of a KVM host from packages that have nothing but a kernel in them."""
+    """Builds the image of a KVM host from packages that contain only a kernel."""
     monkeypatch.setenv("VPERF_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(image, "PrivateApt", Apt)
     ready = Readiness("mmdebstrap", True, "/usr/bin/mmdebstrap")
@@ -73,7 +73,7 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], HostI
     return lambda: image.build(KVM, lambda _: None)
 
 
-def test_it_is_found_again(build: Callable[[], HostImage]) -> None:
+def test_a_built_image_is_found_again(build: Callable[[], HostImage]) -> None:
     assert image.built(KVM) is None
     made = build()
     assert image.built(KVM) == made
@@ -98,7 +98,7 @@ def test_it_is_found_again(build: Callable[[], HostImage]) -> None:
         ("_LAYOUT", "first root 0"),
     ],
 )
-def test_with_another_first_root_it_is_another(
+def test_another_initramfs_makes_another_image(
     build: Callable[[], HostImage], monkeypatch: pytest.MonkeyPatch, name: str, other: object
 ) -> None:
     made = build()
@@ -107,7 +107,7 @@ def test_with_another_first_root_it_is_another(
     assert build().key != made.key
 
 
-def test_of_newer_package_lists_it_is_another(
+def test_newer_package_lists_make_another_image(
     build: Callable[[], HostImage], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build()

@@ -1,4 +1,4 @@
-"""What is on the disk of a host, and what must not be: keys, and an identity."""
+"""The contents of a host's disk, which must have no keys and no identity."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pytest_vperf.lab.kinds import KINDS, KVM, XEN
         "var/cache/apt/archives/x.deb",
     ],
 )
-def test_left_out(kind: object, path: str) -> None:
+def test_keys_and_identities_are_left_out(kind: object, path: str) -> None:
     assert layout(kind).left_out.match(path)  # type: ignore[arg-type]
 
 
@@ -38,7 +38,7 @@ def test_left_out(kind: object, path: str) -> None:
         "devices",
     ],
 )
-def test_kept(path: str) -> None:
+def test_other_files_are_kept(path: str) -> None:
     assert not layout(KVM).left_out.match(path)
 
 
@@ -46,7 +46,7 @@ def test_every_start_has_an_identity_of_its_own() -> None:
     assert layout(KVM).files["etc/machine-id"] == b""
 
 
-def test_units_that_are_wanted_are_there_and_not_masked() -> None:
+def test_wanted_units_exist_and_are_not_masked() -> None:
     for kind in (KVM, XEN):
         files = layout(kind).files
         masked = {

@@ -1,4 +1,4 @@
-"""The machine of a host: what QEMU is told."""
+"""A host's machine: QEMU's command line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def argv(request: pytest.FixtureRequest) -> list[str]:
     return command_line("qemu", Machine(KINDS[request.param], "tcg", 2048, 3, 2222))
 
 
-def test_only_loopback_leads_in_and_nothing_out(argv: list[str]) -> None:
+def test_the_host_is_reached_only_over_loopback_and_reaches_nothing(argv: list[str]) -> None:
     assert words_after(argv, "-netdev") == [
         "user,id=net,restrict=on,ipv6=off,hostfwd=tcp:127.0.0.1:2222-10.0.2.15:22"
     ]
@@ -33,12 +33,12 @@ def test_image_is_never_written_to(argv: list[str]) -> None:
     ]
 
 
-def test_names_are_of_the_state_folder_so_that_no_path_is_read_as_words(argv: list[str]) -> None:
+def test_paths_are_relative_to_the_state_folder(argv: list[str]) -> None:
     root = "root=/dev/vda"  # a path of the host
     assert not [word for word in argv if "/" in word.replace(root, "")]
 
 
-def test_memory_and_processors_are_as_asked(argv: list[str]) -> None:
+def test_memory_and_processors_are_as_requested(argv: list[str]) -> None:
     assert words_after(argv, "-m") == ["2048M"]
     assert words_after(argv, "-smp") == ["3"]
 
@@ -81,7 +81,7 @@ def test_xen_host_boots_xen_with_the_kernel_as_its_first_module() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
-def test_process_has_a_name_that_a_list_of_processes_shows_whole(kind: object) -> None:
+def test_process_name_fits_into_process_lists(kind: object) -> None:
     machine = Machine(kind, "tcg", 2048, 2, 2222)  # type: ignore[arg-type]
     assert words_after(command_line("qemu", machine), "-name") == [
         f"{machine.name},process={machine.name}"
@@ -95,7 +95,7 @@ def test_files_that_qemu_opens_are_linked_from_the_image() -> None:
     assert links(XEN, image) == {**links(KVM, image), "xen": image / "xen"}
 
 
-def test_only_an_emulated_processor_goes_without_its_defences() -> None:
+def test_mitigations_are_off_only_under_emulation() -> None:
     for kind, option, word in ((KVM, "-append", "mitigations=off"), (XEN, "-append", "xpti=no")):
         emulated = command_line("qemu", Machine(kind, "tcg", 2048, 2, 2222))
         real = command_line("qemu", Machine(kind, "kvm", 2048, 2, 2222))

@@ -1,4 +1,4 @@
-"""What is known of labs: up, being started, broken, or not there."""
+"""The state of labs: up, being started, broken, or absent."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def silent_process(runs: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Marked as the user's KVM host, and nothing that answers."""
+    """A process marked as the user's KVM host that does not answer."""
     process = subprocess.Popen(
         [sys.executable, "-c", "import time; print(flush=True); time.sleep(600)"],
         env={**os.environ, state.MARK: str(runs / "lab-kvm")},
@@ -55,7 +55,7 @@ def states() -> list[str]:
     return [each.state for each in labs.look()]
 
 
-def test_nothing_is_there_at_first() -> None:
+def test_without_a_state_folder_labs_are_down() -> None:
     assert states() == ["down", "down"]
     assert labs.running("kvm") is None
     assert labs.down("kvm") is False
@@ -63,7 +63,7 @@ def test_nothing_is_there_at_first() -> None:
     assert labs.labs_left_alone() == []
 
 
-def test_status_has_the_reason_why_nothing_is_built() -> None:
+def test_status_says_why_an_image_cannot_be_built() -> None:
     assert [each.row for each in labs.look()] == [
         ("kvm", "there is no apt here", "down", "", ""),
         ("xen", "there is no apt here", "down", "", ""),
@@ -77,7 +77,7 @@ def test_unknown_kind_is_refused_with_the_kinds_there_are() -> None:
         assert str(error.value) == "there is no lab 'vmware'; there are: kvm, xen"
 
 
-def test_lab_that_is_being_started_is_nobody_s_leftover(runs: Path) -> None:
+def test_lab_that_is_being_started_is_not_a_leftover(runs: Path) -> None:
     folder = state.user_folder("xen")
     state.begin(folder, "xen")
     with FileLock(state.lock_file(folder)):
@@ -113,7 +113,7 @@ def test_folder_without_our_file_is_somebody_else_s(runs: Path, content: str) ->
     assert (folder / "thesis.txt").read_text() == "years of work"
 
 
-def test_link_to_a_folder_is_none_of_ours(runs: Path, tmp_path: Path) -> None:
+def test_link_to_a_folder_is_not_ours(runs: Path, tmp_path: Path) -> None:
     state.begin(tmp_path / "elsewhere", "kvm")
     state.user_folder("kvm").symlink_to(tmp_path / "elsewhere")
     assert labs.find_leftovers() == []
@@ -137,12 +137,12 @@ def test_process_that_does_not_answer_is_ended(
 def test_process_that_takes_no_connection_is_ended(
     runs: Path, silent_process: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a frozen QEMU that others have tried: the kernel keeps a few waiting, and further ones wait to wait."""
+    """As with a frozen QEMU whose listen backlog is full, so that further connections block."""
     monkeypatch.setattr(state, "_ANSWER", 0.2)
     folder = state.user_folder("kvm")
     folder.mkdir()
     state.write(folder, state.State("kvm", silent_process.pid, 2222, 0.0, "tcg"))
-    monkeypatch.chdir(folder)  # a socket's path may have 107 bytes
+    monkeypatch.chdir(folder)  # a socket's path may have at most 107 bytes
     with contextlib.ExitStack() as waiting:
         server = waiting.enter_context(socket.socket(socket.AF_UNIX))
         server.bind(QMP)
@@ -187,5 +187,5 @@ def test_file_of_another_version_is_no_state(runs: Path) -> None:
     ("seconds", "words"),
     [(-1, "0 s"), (59, "59 s"), (119, "1 min"), (7200, "2 h"), (200_000, "2 d")],
 )
-def test_age_is_in_one_unit(seconds: float, words: str) -> None:
+def test_age_is_shown_in_one_unit(seconds: float, words: str) -> None:
     assert labs.age(seconds) == words

@@ -1,4 +1,4 @@
-"""A folder with files as the kernel shows them, for tests that read or change another machine than this one."""
+"""A folder with kernel files, for tests that read or change a machine other than this one."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def bare_metal() -> dict[str, str | None]:
 
 
 def make(root: Path, files: Mapping[str, str | None]) -> Path:
-    """Write files below a folder, or remove those that are ``None``."""
+    """Write files below a folder; ``None`` removes one."""
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -85,5 +85,5 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def put(root: Path) -> Callable[[Mapping[str, str | None]], Path]:
-    """Changes files of that machine."""
+    """Changes files of the noisy machine."""
     return lambda files: make(root, files)

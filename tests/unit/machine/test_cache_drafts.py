@@ -1,4 +1,4 @@
-"""What is being built for the cache when its builder is killed: found, and gone with the next build or run."""
+"""Unfinished cache entries of a killed builder are found, and removed by the next build or run."""
 
 from __future__ import annotations
 

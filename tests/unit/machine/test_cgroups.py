@@ -1,4 +1,4 @@
-"""The groups that libvirt made for machines and did not remove: which of them are taken for a dead run's."""
+"""Control groups that libvirt made for machines and left: which belong to a dead run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    """Makes a machine's group in the only hierarchy there is; how old it is in seconds, and who is in it."""
+    """Makes a machine's group in the only hierarchy, with an age in seconds and members."""
     root = tmp_path / "cgroup"
     monkeypatch.setattr(cgroups, "hierarchies", lambda: {"cpu": root, "cpuacct": root})
 
@@ -44,30 +44,30 @@ def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path
     return make
 
 
-def test_an_empty_one_is_the_dead_run_s(home: Path, group: Callable[..., Path]) -> None:
+def test_an_empty_group_belongs_to_the_dead_run(home: Path, group: Callable[..., Path]) -> None:
     folder = group()
     group("qemu-2-somebody-else.libvirt-qemu")
     assert [str(leftover) for leftover in leftovers.find()] == [f"run {RUN}: cgroup {folder}"]
 
 
 @pytest.mark.parametrize("how", [{"old": 5.0}, {"procs": "4711\n"}])
-def test_one_just_made_and_one_in_use_are_left_alone(
+def test_new_groups_and_groups_in_use_are_left_alone(
     home: Path, group: Callable[..., Path], how: dict[str, float | str]
 ) -> None:
     group(**how)
     assert leftovers.find() == []
 
 
-def test_one_of_a_run_that_lives_is_left_alone(home: Path, group: Callable[..., Path]) -> None:
+def test_a_group_of_a_live_run_is_left_alone(home: Path, group: Callable[..., Path]) -> None:
     with runs.Run.begin() as run:
         group(GROUP.replace(RUN, run.id))
         assert leftovers.find() == []
 
 
-def test_it_is_not_known_of_a_place_of_one_s_own(
+def test_with_a_custom_runs_folder_groups_are_not_judged(
     home: Path, group: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing but the folder tells whether a run lives, and a group does not say where that is."""
+    """Only its folder shows whether a run lives, and a group does not say where that is."""
     group()
     monkeypatch.setenv("VPERF_RUNS_DIR", str(tmp_path / "own"))
     assert leftovers.find() == []

@@ -1,4 +1,4 @@
-"""What a compiler lacks is told from what is wrong with a program."""
+"""A missing part of the compiler is told apart from an error in the program."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def put(folder: Path, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
 
 
-# As gcc 12, clang 14, GNU ld 2.40 and lld 14 say it.
+# Messages of gcc 12, clang 14, GNU ld 2.40 and lld 14.
 @pytest.mark.parametrize(
     "words",
     [
@@ -48,7 +48,7 @@ def test_without_a_static_library_there_is_no_compiler(
     assert caught.value.remedy.startswith("apt-get install libc6-dev")
 
 
-def test_a_program_that_is_wrong_is_said_in_the_compilers_words(
+def test_errors_in_a_program_are_shown_in_the_compilers_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(tmp_path, monkeypatch, "main.c:1: error: expected ;")

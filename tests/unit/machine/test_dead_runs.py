@@ -1,4 +1,4 @@
-"""Telling the dead from the living: processes and folders, without an engine and without root."""
+"""Telling dead runs from live ones by processes and folders, without an engine or root."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_killed_run_is_found_shown_and_removed(
     assert list(home.iterdir()) == []
 
 
-def test_the_next_run_sweeps_and_says_what(killed: tuple[str, psutil.Process]) -> None:
+def test_the_next_run_sweeps_and_reports_it(killed: tuple[str, psutil.Process]) -> None:
     run, process = killed
     assert kinds(leftovers.sweep()) == [(run, "process"), (run, "folder")]
     assert gone(process)
@@ -126,7 +126,7 @@ def test_this_process_and_its_ancestors_are_spared(
     assert done.stdout == f"['process {process.pid}: sleep 600']\nlives\n", done.stderr
 
 
-def test_a_mark_without_a_folder_says_nothing(home: Path) -> None:
+def test_a_mark_without_a_folder_is_not_a_leftover(home: Path) -> None:
     child = subprocess.Popen(["sleep", "600"], env={**os.environ, MARK: "01234567"})
     try:
         assert leftovers.find() == []
@@ -135,7 +135,7 @@ def test_a_mark_without_a_folder_says_nothing(home: Path) -> None:
         child.wait()
 
 
-def test_a_folder_in_the_making_is_given_time(home: Path) -> None:
+def test_a_new_folder_is_given_time(home: Path) -> None:
     draft = home / ".run-01234567"
     draft.mkdir(parents=True)
     assert leftovers.find() == []
@@ -257,7 +257,7 @@ def _raise() -> str:
     raise PermissionError(1, "no")
 
 
-def test_reading_the_mount_table() -> None:
+def test_escaped_mount_points_are_read() -> None:
     line = r"36 35 98:0 /a\040b /mnt/c\134d rw,noatime master:1 - cgroup x rw,cpu,cpuacct"
     assert mounts.parse(line) == mounts.Mount(
         Path("/mnt/c\\d"), "/a b", "cgroup", ("rw", "cpu", "cpuacct")
@@ -265,7 +265,7 @@ def test_reading_the_mount_table() -> None:
     assert Path("/proc") in [mount.point for mount in mounts.mounts()]
 
 
-def test_a_run_that_ends_takes_along_what_nobody_closed() -> None:
+def test_a_run_that_ends_kills_its_remaining_processes() -> None:
     with Run.begin() as run, Run.begin() as other:
         child = subprocess.Popen(["sleep", "600"], env=run.environment, start_new_session=True)
         others = subprocess.Popen(["sleep", "600"], env=other.environment, start_new_session=True)

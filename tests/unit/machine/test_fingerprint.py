@@ -1,4 +1,4 @@
-"""Fingerprints, from this machine and from the files of others."""
+"""Fingerprints of this machine, and of others from their files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ power management:
 
 
 def machine(folder: Path, files: Mapping[str, str]) -> Fingerprint:
-    """The fingerprint of a machine that has these files."""
+    """The fingerprint of a machine with these files."""
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -38,7 +38,7 @@ def cpuinfo(count: int, flags: str = "", model: str = "Intel(R) Xeon(R) CPU E3-1
     return "".join(XEON.format(n=n, flags=flags, model=model) for n in range(count))
 
 
-def test_bare_metal(tmp_path: Path) -> None:
+def test_a_bare_metal_machine_is_described(tmp_path: Path) -> None:
     found = machine(
         tmp_path,
         {
@@ -75,7 +75,7 @@ def test_bare_metal(tmp_path: Path) -> None:
     }
 
 
-def test_a_machine_that_tells_nothing(tmp_path: Path) -> None:
+def test_without_any_files_properties_are_unknown(tmp_path: Path) -> None:
     found = read(tmp_path).as_dict()
     assert found.pop("architecture") == os.uname().machine
     assert found.pop("emulated") == "no"
@@ -140,8 +140,8 @@ def test_names_the_hypervisor(tmp_path: Path, files: dict[str, str], name: str) 
     assert found.hypervisor == name
 
 
-def test_a_vendor_s_own_machine_is_no_virtual_one(tmp_path: Path) -> None:
-    """Microsoft and Google build laptops; what counts is the processor's flag."""
+def test_hardware_of_a_hypervisors_vendor_is_not_virtual(tmp_path: Path) -> None:
+    """Microsoft and Google build laptops, too; the processor's flag decides."""
     files = {
         "proc/cpuinfo": cpuinfo(1),
         "sys/class/dmi/id/sys_vendor": "Microsoft Corporation\n",
@@ -149,7 +149,7 @@ def test_a_vendor_s_own_machine_is_no_virtual_one(tmp_path: Path) -> None:
     assert machine(tmp_path, files).hypervisor == "none"
 
 
-def test_arm_without_a_flag(tmp_path: Path) -> None:
+def test_arm_without_a_hypervisor_flag_is_bare_metal(tmp_path: Path) -> None:
     files = {
         "proc/cpuinfo": "processor\t: 0\nCPU part\t: 0xd0c\n\nprocessor\t: 1\n\n",
         "proc/device-tree/model": "Raspberry Pi 4 Model B Rev 1.4\0",
@@ -180,7 +180,7 @@ def test_knows_an_emulated_processor(
     assert machine(tmp_path, files).emulated is emulated
 
 
-def test_this_machine() -> None:
+def test_this_machines_fingerprint_matches_the_system() -> None:
     found = read()
     assert found.logical_cpus == os.cpu_count()
     assert found.kernel == os.uname().release

@@ -1,4 +1,4 @@
-"""The permissions of /dev/kvm, seen on files that stand for it."""
+"""The permissions of /dev/kvm, on files in its place."""
 
 import grp
 import os
@@ -31,7 +31,7 @@ def _owner(path: Path) -> str:
 
 
 @pytest.mark.usefixtures("libvirt")
-def test_a_device_of_its_owner_alone_is_a_hazard_with_libvirt(device: Path) -> None:
+def test_a_device_for_its_owner_alone_is_a_hazard_with_libvirt(device: Path) -> None:
     device.chmod(0o600)
     answer = check_kvm_device(device)
     assert not answer.usable
@@ -45,7 +45,7 @@ def test_a_device_of_its_owner_alone_is_a_hazard_with_libvirt(device: Path) -> N
 
 
 @pytest.mark.usefixtures("libvirt")
-def test_a_device_for_everybody_is_none(device: Path) -> None:
+def test_a_device_for_everybody_is_no_hazard(device: Path) -> None:
     device.chmod(0o666)
     answer = check_kvm_device(device)
     assert answer == Readiness(KVM_DEVICE, True, f"{device} is {_owner(device)} 0666")
@@ -53,7 +53,7 @@ def test_a_device_for_everybody_is_none(device: Path) -> None:
 
 @pytest.mark.usefixtures("libvirt")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another group")
-def test_a_device_for_the_group_kvm_is_none(device: Path) -> None:
+def test_a_device_for_the_group_kvm_is_no_hazard(device: Path) -> None:
     try:
         group = grp.getgrnam("kvm").gr_gid
     except KeyError:
@@ -63,7 +63,7 @@ def test_a_device_for_the_group_kvm_is_none(device: Path) -> None:
     assert check_kvm_device(device).usable
 
 
-def test_no_device_is_none(tmp_path: Path) -> None:
+def test_a_missing_device_is_no_hazard(tmp_path: Path) -> None:
     missing = tmp_path / "kvm"
     answer = check_kvm_device(missing)
     assert answer == Readiness(KVM_DEVICE, True, f"there is no {missing}")

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP end a run in order, and once."""
+"""Ctrl-C, SIGTERM and SIGHUP end a run in order, and only once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-#: Says when it works, and when it begins and ends to clean up, which takes a line of input.
+#: Prints when it works, and when its cleanup begins and ends; the cleanup waits for a line of input.
 PROGRAM = """
 import sys, time
 from pytest_vperf.machine.ending import ending_in_order
@@ -115,7 +115,7 @@ def test_a_second_signal_does_not_cut_the_ending_short(
 
 
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
-def test_an_ending_that_nobody_asked_for_is_not_interrupted(number: signal.Signals) -> None:
+def test_a_regular_ending_is_not_interrupted(number: signal.Signals) -> None:
     with started(BY_ITSELF) as process:
         assert line(process) == "ends"
         process.send_signal(number)
@@ -123,14 +123,14 @@ def test_an_ending_that_nobody_asked_for_is_not_interrupted(number: signal.Signa
     assert (process.returncode, out) == (0, "ended\n")
 
 
-def test_who_insists_is_told_first_and_then_heard() -> None:
+def test_a_second_ctrl_c_warns_and_a_third_ends_at_once() -> None:
     with started(PROGRAM) as process:
         assert line(process) == "works"
         process.send_signal(signal.SIGINT)
         assert line(process) == "ends"
         assert process.stderr is not None
         os.set_blocking(process.stderr.fileno(), True)
-        # Signals in quick succession are one; so the finger takes its time.
+        # Signals in quick succession count as one, so this one waits.
         signal_after(process, 0.7)
         assert process.stderr.readline() == "\n"
         assert process.stderr.readline() == (
@@ -160,17 +160,17 @@ def test_under_nohup_a_hangup_stays_ignored() -> None:
 
 
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
-def test_an_interrupt_that_a_finaliser_swallowed_comes_again(number: signal.Signals) -> None:
+def test_an_interrupt_swallowed_by_a_finaliser_is_raised_again(number: signal.Signals) -> None:
     with started(LOST, str(int(number))) as process:
         out, _ = process.communicate(timeout=60)
     assert out == "lost KeyboardInterrupt\ninterrupted\n"
 
 
-def test_the_handlers_are_given_back_and_those_of_others_left_alone() -> None:
+def test_handlers_are_restored_and_those_of_others_left_alone() -> None:
     from pytest_vperf.machine.ending import ending_in_order
 
     def mine(number: int, frame: object) -> None:
-        """Somebody's own."""
+        """Somebody else's handler."""
 
     earlier = {number: signal.getsignal(number) for number in SIGNALS}
     try:

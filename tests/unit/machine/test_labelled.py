@@ -1,4 +1,4 @@
-"""Whose a container or a machine is, by the labels that it has."""
+"""The owner of a container or machine, by its labels."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def labels(home: Path) -> dict[str, str]:
-    """Of a run that died."""
+    """Labels of a dead run."""
     return {
         LABEL_RUN: "01234567",
         LABEL_PLACE: place(),
@@ -37,7 +37,7 @@ def labels(home: Path) -> dict[str, str]:
     }
 
 
-def test_a_run_that_died(labels: dict[str, str], home: Path) -> None:
+def test_labels_of_a_dead_run_name_it(labels: dict[str, str], home: Path) -> None:
     folder = home / "run-01234567"
     assert dead_run(labels) == "01234567"  # also where its folder is gone
     folder.mkdir(parents=True)
@@ -45,7 +45,7 @@ def test_a_run_that_died(labels: dict[str, str], home: Path) -> None:
     assert dead_run(labels) == "01234567"
 
 
-def test_a_run_that_lives() -> None:
+def test_labels_of_a_live_run_name_no_dead_run() -> None:
     with Run.begin() as run:
         assert dead_run(run.labels) == ""
     assert dead_run(run.labels) == run.id
@@ -60,7 +60,7 @@ def test_a_run_that_lives() -> None:
         {LABEL_RUN: ""},
     ],
 )
-def test_a_run_of_others(labels: dict[str, str], change: dict[str, str]) -> None:
+def test_labels_of_others_name_no_dead_run(labels: dict[str, str], change: dict[str, str]) -> None:
     assert dead_run({**labels, **change}) == ""
     for name in change:
         del labels[name]

@@ -51,7 +51,9 @@ def holder(path: Path) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def test_the_second_waits_and_says_for_whom(path: Path, holder: subprocess.Popen[str]) -> None:
+def test_a_second_measurement_waits_and_names_the_holder(
+    path: Path, holder: subprocess.Popen[str]
+) -> None:
     said: list[str] = []
 
     def on_wait(who: str) -> None:
@@ -73,7 +75,7 @@ def test_a_killed_holder_leaves_the_lock_free(path: Path, holder: subprocess.Pop
         assert waited < lock.WAIT_LIMIT
 
 
-def test_waiting_has_an_end(path: Path, holder: subprocess.Popen[str]) -> None:
+def test_waiting_ends_at_the_limit(path: Path, holder: subprocess.Popen[str]) -> None:
     with (
         pytest.raises(lock.LockTimeout, match=rf"\(process {holder.pid} .*\) held this machine"),
         lock.measuring(limit=0),
@@ -108,7 +110,7 @@ def test_threads_take_turns(path: Path) -> None:
     assert most == 1
 
 
-def test_other_users_may_take_it_whatever_the_umask(path: Path) -> None:
+def test_other_users_can_take_the_lock_whatever_the_umask(path: Path) -> None:
     before = os.umask(0o077)
     try:
         with lock.measuring():
@@ -118,7 +120,7 @@ def test_other_users_may_take_it_whatever_the_umask(path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o666
 
 
-def test_a_link_laid_by_another_is_not_followed(path: Path, tmp_path: Path) -> None:
+def test_a_link_planted_by_another_user_is_not_followed(path: Path, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
     path.symlink_to(victim)
@@ -127,20 +129,20 @@ def test_a_link_laid_by_another_is_not_followed(path: Path, tmp_path: Path) -> N
     assert victim.read_text() == "precious"
 
 
-def test_something_else_in_its_place_is_refused(path: Path) -> None:
+def test_other_kinds_of_files_are_refused(path: Path) -> None:
     os.mkfifo(path)
     with pytest.raises(OSError, match="not a regular file"), lock.measuring():
         pass
 
 
-def test_an_error_inside_frees_it(path: Path) -> None:
+def test_an_error_frees_the_lock(path: Path) -> None:
     with pytest.raises(KeyError), lock.measuring():
         raise KeyError
     with lock.measuring(limit=0):
         pass
 
 
-def test_its_place_does_not_depend_on_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_path_of_the_lock_does_not_depend_on_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("VPERF_LOCK", raising=False)
     monkeypatch.setenv("TMPDIR", "/somewhere")
     assert str(lock.lock_path()) in (

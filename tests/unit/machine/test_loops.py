@@ -1,4 +1,4 @@
-"""Loop devices: what losetup prints is believed before its status is."""
+"""Loop devices: a device that losetup prints counts, whatever its status."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_device_that_was_attached_without_direct_io_is_not_attached_twice(
     assert len(calls.read_text().splitlines()) == 1
 
 
-def test_without_a_device_the_words_are_losetups(
+def test_without_a_device_losetups_message_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(tmp_path, monkeypatch, NONE)

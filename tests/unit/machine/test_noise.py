@@ -1,4 +1,4 @@
-"""What disturbed a window: from made-up counters, from this machine, and from files that make no sense."""
+"""Disturbances of a window: from invented counters, from this machine, and from invalid files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CPU = "sys/devices/system/cpu"
 
 
-def test_a_window_is_what_the_counters_grew_by(root: Path, put: Put) -> None:
+def test_a_window_is_the_difference_of_the_counters(root: Path, put: Put) -> None:
     put(
         {
             f"{CPU}/cpu{n}/thermal_throttle/{kind}_throttle_count": "5\n"
@@ -80,7 +80,7 @@ def test_without_frequency_policies_the_rate_is_that_of_cpuinfo(root: Path, put:
     assert frequency == {"min": 3400.021, "max": 3400.021, "mean": 3400.021, "source": "cpuinfo"}
 
 
-def test_before_anything_was_measured_it_is_the_time_since_boot(root: Path, put: Put) -> None:
+def test_without_a_window_noise_is_counted_since_boot(root: Path, put: Put) -> None:
     put({"proc/pressure/io": "some avg10=12.50 avg60=0.00 avg300=0.00 total=7\n"})
     found = recent(root)
     assert "window_s" not in found
@@ -92,7 +92,7 @@ def test_before_anything_was_measured_it_is_the_time_since_boot(root: Path, put:
     }
 
 
-def test_a_counter_that_went_back_says_nothing(root: Path, put: Put) -> None:
+def test_a_counter_that_went_back_is_left_out(root: Path, put: Put) -> None:
     before = snapshot(root)
     put(
         {
@@ -113,7 +113,7 @@ def test_a_window_without_length_has_no_shares(root: Path) -> None:
     assert found.keys().isdisjoint({"pressure", "steal", "iowait"})
 
 
-def test_of_a_large_machine_only_some_processors_are_looked_at(root: Path, put: Put) -> None:
+def test_only_some_processors_of_a_large_machine_are_read(root: Path, put: Put) -> None:
     put({f"{CPU}/cpufreq/policy{n}/scaling_cur_freq": f"{n + 1}000\n" for n in range(250)})
     now = snapshot(root)
     assert 8 <= len(now.mhz) <= CPUS_LOOKED_AT
@@ -121,7 +121,7 @@ def test_of_a_large_machine_only_some_processors_are_looked_at(root: Path, put: 
     assert now.mhz[-1] > 230  # spread over all of them
 
 
-def test_this_machine() -> None:
+def test_noise_of_this_machine_is_read() -> None:
     found = evidence(snapshot(), snapshot())
     assert found["cpus"] >= 1
     assert len(found["load"]) == 3
@@ -138,7 +138,7 @@ CONTENTS = st.lists(st.one_of(LINES, NUMBERS, st.binary(max_size=4)), max_size=3
 
 @settings(max_examples=examples(60))
 @given(st.dictionaries(st.sampled_from(NAMES), st.tuples(CONTENTS, CONTENTS)))
-def test_nonsense_is_left_out(contents: dict[str, tuple[bytes, bytes]]) -> None:
+def test_invalid_readings_are_left_out(contents: dict[str, tuple[bytes, bytes]]) -> None:
     seen: list[Snapshot] = []
     with tempfile.TemporaryDirectory() as folder:
         for moment in (0, 1):

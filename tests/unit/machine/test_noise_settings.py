@@ -1,4 +1,4 @@
-"""The settings of a machine as texts, and which of them are called noise."""
+"""The settings of a machine as text, and which of them count as noise."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ THP = "sys/kernel/mm/transparent_hugepage"
 
 
 def quieten(put: Put) -> None:
-    """Make the machine of the tests quiet."""
+    """Make the test machine quiet."""
     put(
         {
             "proc/swaps": "Filename Type Size Used Priority\n",
@@ -38,7 +38,7 @@ def quieten(put: Put) -> None:
     )
 
 
-def test_every_setting(root: Path) -> None:
+def test_every_setting_is_read(root: Path) -> None:
     assert settings(root) == {
         "governor": "powersave",
         "frequency_driver": "intel_pstate",
@@ -56,7 +56,7 @@ def test_every_setting(root: Path) -> None:
     }
 
 
-def test_a_machine_without_any(tmp_path: Path) -> None:
+def test_missing_settings_are_unknown_with_the_reason(tmp_path: Path) -> None:
     found = settings(tmp_path)
     assert found["thp"] == f"unknown: there is no {tmp_path}/{THP}/enabled"
     assert (
@@ -67,7 +67,7 @@ def test_a_machine_without_any(tmp_path: Path) -> None:
     assert warnings(found, root=tmp_path) == []
 
 
-def test_processors_that_differ(root: Path, put: Put) -> None:
+def test_differing_processors_are_listed(root: Path, put: Put) -> None:
     put({f"{CPU}/cpufreq/policy{n}/scaling_governor": "performance\n" for n in (0, 1, 3, 12)})
     put({f"{CPU}/cpufreq/policy2/scaling_governor": "schedutil\n"})
     assert settings(root)["governor"] == "performance (policy 0-1 3 12), schedutil (policy 2)"
@@ -76,7 +76,9 @@ def test_processors_that_differ(root: Path, put: Put) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "value"), [("boost", "1\n", "on"), ("boost", "0\n", "off")]
 )
-def test_turbo_of_other_drivers(root: Path, put: Put, name: str, text: str, value: str) -> None:
+def test_turbo_is_read_from_other_drivers(
+    root: Path, put: Put, name: str, text: str, value: str
+) -> None:
     put({f"{CPU}/intel_pstate/no_turbo": None, f"{CPU}/cpufreq/{name}": text})
     assert settings(root)["turbo"] == value
 
@@ -99,24 +101,26 @@ def test_turbo_of_other_drivers(root: Path, put: Put, name: str, text: str, valu
         (f"{CPU}/isolated", "isolated_cpus", "x" * 5000, "x" * 119 + "…"),
     ],
 )
-def test_hostile_contents(root: Path, put: Put, name: str, key: str, text: str, value: str) -> None:
+def test_invalid_contents_are_unknown(
+    root: Path, put: Put, name: str, key: str, text: str, value: str
+) -> None:
     put({name: text})
     assert settings(root)[key] == value.format(root / name)
 
 
-def test_a_file_that_may_not_be_read(root: Path) -> None:
+def test_an_unreadable_file_is_unknown_with_the_reason(root: Path) -> None:
     path = root / THP / "enabled"
     path.unlink()
     path.mkdir()  # root may read everything but this
     assert settings(root)["thp"] == f"unknown: {path}: {os.strerror(21)}"
 
 
-def test_a_quiet_machine(root: Path, put: Put) -> None:
+def test_a_quiet_machine_has_no_warnings(root: Path, put: Put) -> None:
     quieten(put)
     assert look(root) == []
 
 
-def test_every_noisy_setting_with_its_command(root: Path) -> None:
+def test_every_noisy_setting_is_shown_with_its_command(root: Path) -> None:
     found = {each.name: each for each in warnings(settings(root), root=root)}
     thp, policies = root / THP, root / CPU / "cpufreq/policy*"
     assert {name: each.remedy for name, each in found.items()} == {
@@ -143,7 +147,7 @@ def test_only_the_processors_that_need_it_are_named(root: Path, put: Put) -> Non
     assert found.remedy == f"echo performance > {path}"
 
 
-def test_a_governor_that_is_not_there_is_not_proposed(root: Path, put: Put) -> None:
+def test_a_missing_governor_is_not_proposed(root: Path, put: Put) -> None:
     quieten(put)
     put(
         {
@@ -155,7 +159,7 @@ def test_a_governor_that_is_not_there_is_not_proposed(root: Path, put: Put) -> N
     assert (found.remedy, found.by_command) == ("cannot be changed here", False)
 
 
-def test_numa_balancing_of_one_node_is_no_noise(root: Path, put: Put) -> None:
+def test_numa_balancing_on_one_node_is_no_noise(root: Path, put: Put) -> None:
     quieten(put)
     put({"proc/sys/kernel/numa_balancing": "1\n", "sys/devices/system/node/online": "0\n"})
     assert look(root) == []
@@ -168,7 +172,7 @@ def test_numa_balancing_of_one_node_is_no_noise(root: Path, put: Put) -> None:
         ("hpet", "cannot be changed here"),
     ],
 )
-def test_a_slow_clock(root: Path, put: Put, offered: str, remedy: str) -> None:
+def test_a_slow_clock_source_is_a_warning(root: Path, put: Put, offered: str, remedy: str) -> None:
     quieten(put)
     clock = "sys/devices/system/clocksource/clocksource0"
     put({f"{clock}/current_clocksource": "hpet\n", f"{clock}/available_clocksource": offered})
@@ -194,13 +198,15 @@ def test_a_slow_clock(root: Path, put: Put, offered: str, remedy: str) -> None:
         ({"throttled": {"core": 3, "package": 1}}, "thermal throttling 4 times"),
     ],
 )
-def test_disturbances(root: Path, put: Put, evidence: NoiseEvidence, said: str | None) -> None:
+def test_disturbances_are_warnings(
+    root: Path, put: Put, evidence: NoiseEvidence, said: str | None
+) -> None:
     quieten(put)
     found = warnings(settings(root), evidence, root)
     assert [each.short for each in found] == ([] if said is None else [said])
 
 
-def test_steal_is_the_hosts_business(root: Path, put: Put) -> None:
+def test_steal_can_only_be_remedied_on_the_host(root: Path, put: Put) -> None:
     quieten(put)
     put({"proc/cpuinfo": "processor\t: 0\nflags\t\t: fpu hypervisor\n\n"})
     (found,) = warnings(settings(root), {"steal": 0.5}, root)

@@ -1,4 +1,4 @@
-"""Bridges of Open vSwitch's that runs made on this machine: by a stand-in that keeps them in a file."""
+"""Bridges of Open vSwitch that runs made on this machine, with a fake that keeps them in a file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytest_vperf.machine.runs import LABEL_FOLDER, LABEL_PLACE, LABEL_RUN, OWNE
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: Lists bridges, and deletes one by its name; the others' labels stay.
+#: Lists bridges, and deletes one by its name; the others keep their labels.
 STAND_IN = """#!/usr/bin/python3
 import json, pathlib, sys
 file = pathlib.Path(__file__).with_name("bridges")
@@ -47,7 +47,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def switch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file with what Open vSwitch has."""
+    """The file with the bridges of Open vSwitch."""
     folder = tmp_path / "bin"
     folder.mkdir()
     program = folder / "ovs-vsctl"
@@ -85,7 +85,7 @@ def test_leftovers_of_a_killed_run_are_found_and_removed(home: Path, switch: Pat
         assert leftovers.remove(found) == []
         assert json.loads(switch.read_text()) == others
         assert leftovers.find() == []
-        # A Ctrl-C may have hit what nobody owned yet.
+        # A Ctrl-C may have come before the bridge had an owner.
         assert leftovers.end_of_run(alive.folder) == []
     assert list(json.loads(switch.read_text())) == ["br0", "vpfedcba98n0"]
 
@@ -97,7 +97,7 @@ def test_a_bridge_is_found_where_the_folder_is_gone(home: Path, switch: Path) ->
     assert json.loads(switch.read_text()) == {}
 
 
-def test_one_that_cannot_be_removed_says_why(home: Path, switch: Path) -> None:
+def test_a_bridge_that_cannot_be_removed_says_why(home: Path, switch: Path) -> None:
     switch.write_text(json.dumps({f"vp{DEAD}n0": {"held": "yes", **labels(home)}}))
     assert leftovers.remove(leftovers.find()) == [
         f"run {DEAD}: bridge vp{DEAD}n0 could not be removed: ovs-vsctl: it is held"
@@ -105,7 +105,7 @@ def test_one_that_cannot_be_removed_says_why(home: Path, switch: Path) -> None:
 
 
 @pytest.mark.parametrize("answer", ["exit 1", "echo '{\"data\": 5}'", "echo no"])
-def test_an_open_vswitch_that_does_not_answer_stops_nothing(
+def test_a_silent_open_vswitch_does_not_stop_the_sweep(
     home: Path, switch: Path, answer: str
 ) -> None:
     folder_of_a_dead_run(home)
@@ -113,7 +113,7 @@ def test_an_open_vswitch_that_does_not_answer_stops_nothing(
     assert [leftover.kind for leftover in leftovers.sweep()] == ["folder"]
 
 
-def test_without_open_vswitch_there_is_nothing(
+def test_without_open_vswitch_there_are_no_bridges(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(open_vswitch, "find_program", lambda _: None)
@@ -122,7 +122,7 @@ def test_without_open_vswitch_there_is_nothing(
     assert open_vswitch.remove("br0") == ""
 
 
-def test_it_is_marked_when_it_is_made() -> None:
+def test_a_bridge_is_labelled_when_it_is_made() -> None:
     assert open_vswitch.make("br7", "netdev", {"a.b": "/a b", "c": "d"}) == (
         *("ovs-vsctl", "--timeout=10", "add-br", "br7", "--", "set", "Bridge", "br7"),
         *("datapath_type=netdev", 'external_ids:a.b="/a b"', 'external_ids:c="d"'),
@@ -130,7 +130,7 @@ def test_it_is_marked_when_it_is_made() -> None:
 
 
 @given(st.dictionaries(st.text(), st.dictionaries(st.text(), st.text())))
-def test_labels_are_read_as_they_are(bridges: dict[str, dict[str, str]]) -> None:
+def test_labels_are_read_unchanged(bridges: dict[str, dict[str, str]]) -> None:
     rows = [[name, ["map", list(ids.items())]] for name, ids in bridges.items()]
     assert open_vswitch.labels_of(json.dumps({"headings": [], "data": rows})) == bridges
 

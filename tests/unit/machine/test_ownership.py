@@ -1,4 +1,4 @@
-"""Whose the folders are that we run programs from."""
+"""The ownership of folders that we run programs from."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a f
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the cache is said to be."""
+    """The configured place of the cache."""
     monkeypatch.setenv("VPERF_CACHE_DIR", str(tmp_path / "above" / "cache"))
     (tmp_path / "above").mkdir()
     return tmp_path / "above" / "cache"
 
 
-def test_a_cache_that_is_not_there_yet_is_made_private(place: Path) -> None:
+def test_a_new_cache_is_private(place: Path) -> None:
     old = os.umask(0)
     try:
         cache.entry("kind", "key", lambda draft: None)
@@ -59,7 +59,7 @@ def test_a_cache_that_others_may_write_to_is_refused(place: Path) -> None:
 @root_only
 @pytest.mark.parametrize("there", [True, False])
 def test_a_cache_in_another_users_folder_is_refused(place: Path, there: bool) -> None:
-    """They could put another one in its place at any moment."""
+    """That user could replace it at any moment."""
     if there:
         place.mkdir(mode=0o700)
     os.chown(place.parent, STRANGER, -1)
@@ -71,7 +71,7 @@ def test_a_cache_in_another_users_folder_is_refused(place: Path, there: bool) ->
     )
 
 
-def test_a_cache_below_a_folder_of_everybody_is_refused(place: Path) -> None:
+def test_a_cache_below_a_world_writable_folder_is_refused(place: Path) -> None:
     place.parent.chmod(0o777)
     with pytest.raises(PermissionError, match=f"^everybody may write to {place.parent}, and so"):
         cache.root()
@@ -80,7 +80,7 @@ def test_a_cache_below_a_folder_of_everybody_is_refused(place: Path) -> None:
 
 
 @root_only
-def test_a_link_of_another_user_on_the_way_is_seen(tmp_path: Path) -> None:
+def test_a_link_of_another_user_in_the_path_is_refused(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     assert stranger_above(tmp_path / "link" / "cache") == ""
@@ -107,7 +107,7 @@ def test_root_has_a_cache_of_its_own_in_another_users_home(
     assert cache.root() == home / ".cache" / "vperf"
 
 
-def test_rights_that_a_umask_left_are_taken_away(tmp_path: Path) -> None:
+def test_rights_that_a_umask_left_are_removed(tmp_path: Path) -> None:
     tmp_path.chmod(0o775)
     require_own(tmp_path, "VPERF_CACHE_DIR", named=False)
     assert tmp_path.stat().st_mode & 0o777 == 0o755

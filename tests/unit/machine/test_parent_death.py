@@ -1,4 +1,4 @@
-"""The kernel ends what asked for it when its parent dies, however that dies."""
+"""The kernel signals a process that asked for it when its parent dies, however that dies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ child.stdout.readline()
 print(child.pid, flush=True)
 time.sleep(60)
 """
-#: Ignores a hangup, and says when it does.
+#: Ignores SIGHUP, and reports when it does.
 CHILD = """
 import signal, time
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -39,7 +39,7 @@ time.sleep(60)
 @pytest.mark.parametrize(
     ("number", "ends"), [(signal.SIGKILL, True), (signal.SIGTERM, True), (signal.SIGHUP, False)]
 )
-def test_the_signal_that_was_asked_for_is_sent(number: signal.Signals, ends: bool) -> None:
+def test_the_requested_signal_is_sent(number: signal.Signals, ends: bool) -> None:
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT, str(int(number)), CHILD], stdout=subprocess.PIPE, text=True
     )
@@ -76,7 +76,7 @@ time.sleep(60)
 """
 
 
-def test_a_process_ends_with_ours_and_not_with_the_thread_that_asked_for_it() -> None:
+def test_a_child_ends_with_our_process_and_not_with_its_thread() -> None:
     parent = subprocess.Popen(
         [sys.executable, "-c", IN_A_THREAD, CHILD], stdout=subprocess.PIPE, text=True
     )

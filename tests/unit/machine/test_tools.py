@@ -1,4 +1,4 @@
-"""Tools and packages: found by what is really installed."""
+"""Tools and packages that are really installed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
-    """Puts a program with this text on the search path, from which all others are gone."""
+    """Puts a program with this text on an otherwise empty search path."""
     monkeypatch.setattr(preflight, "_ADMINISTRATOR", "")
     monkeypatch.setenv("PATH", str(tmp_path))
 
@@ -35,7 +35,9 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str]
     return put
 
 
-def test_the_image_and_every_tool_without_apt(path: Callable[[str, str], None]) -> None:
+def test_without_apt_the_image_and_every_tool_are_unavailable(
+    path: Callable[[str, str], None],
+) -> None:
     path("fio", "echo fio-9")
     answers = {answer.name: answer for answer in debian.check()}
     assert list(answers) == [
@@ -49,7 +51,7 @@ def test_the_image_and_every_tool_without_apt(path: Callable[[str, str], None]) 
     )
 
 
-def test_the_image_without_package_lists(path: Callable[[str, str], None]) -> None:
+def test_the_image_needs_package_lists(path: Callable[[str, str], None]) -> None:
     path("apt-get", "echo http://nobody/ x Nobody x amd64 /no/such")
     image = debian.check()[0]
     assert (image.usable, image.why, image.remedy) == (
@@ -59,7 +61,7 @@ def test_the_image_without_package_lists(path: Callable[[str, str], None]) -> No
     )
 
 
-def test_the_image_without_its_builder_then_buildable_then_planned(
+def test_the_image_is_reported_missing_then_buildable_then_planned(
     path: Callable[[str, str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lists = tmp_path / "lists"
@@ -106,7 +108,7 @@ def test_the_packages_the_plugin_needs_are_here_with_their_versions() -> None:
     assert "hypothesis" not in answer.why  # it belongs to an extra
 
 
-def test_libvirt_is_reported_whatever_is_here() -> None:
+def test_libvirt_is_always_reported() -> None:
     for answer in checks.check_libvirt():
         assert answer.why
         assert bool(answer.remedy) is not answer.usable

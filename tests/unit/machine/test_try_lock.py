@@ -1,4 +1,4 @@
-"""A lock on an open file is had at once or not at all, and goes with the file."""
+"""A lock on an open file is taken at once or not at all, and released with the file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     ("first", "second", "both"),
     [(False, False, False), (False, True, False), (True, False, False), (True, True, True)],
 )
-def test_only_shared_locks_are_held_together(
+def test_only_shared_locks_can_be_held_together(
     tmp_path: Path, first: bool, second: bool, both: bool
 ) -> None:
     file = tmp_path / "file"

@@ -1,4 +1,4 @@
-"""Changing settings and setting them back, on files that stand for a kernel's: crashes, refusals, messages."""
+"""Changing and restoring settings, on files in place of the kernel's: crashes, refusals, messages."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ QUIET = {
     "proc/sys/kernel/numa_balancing": "0",
     "proc/sys/vm/swappiness": "1",
 }
-# Can be written by its owner; takes nothing but numbers (proc_pid_oom_score_adj(5)).
+# Writable by its owner; accepts only numbers (proc_pid_oom_score_adj(5)).
 STUBBORN = "/proc/self/oom_score_adj"
 
 
@@ -59,7 +59,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def states(root: Path) -> dict[str, str]:
-    """What each file of a machine says."""
+    """The content of each file of a machine."""
     found = (path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
     return {path.relative_to(root).as_posix(): state(path.read_text()) for path in found}
 
@@ -68,7 +68,7 @@ def planned(root: Path, *also: str) -> list[Change]:
     return changes(root, settings(root), also)
 
 
-def test_everything_is_changed_and_set_back(root: Path) -> None:
+def test_settings_are_changed_and_restored(root: Path) -> None:
     before = states(root)
     with tuned(root, planned(root)):
         assert states(root) == before | QUIET
@@ -85,7 +85,7 @@ def test_settings_with_other_effects_are_changed_only_if_asked_for(root: Path) -
     assert now["proc/sys/kernel/randomize_va_space"] == "0"
 
 
-def test_processors_that_differed_differ_again(root: Path, put: Put) -> None:
+def test_differing_processors_are_restored_each(root: Path, put: Put) -> None:
     put({f"{CPU}/cpufreq/policy1/scaling_governor": "userspace\n"})
     with tuned(root, planned(root)):
         now = states(root)
@@ -107,7 +107,7 @@ def test_settings_that_the_kernel_changes_along_are_restored_too(root: Path, put
     assert states(root) == before
 
 
-def test_a_plan_that_is_out_of_date_is_not_followed(root: Path, put: Put) -> None:
+def test_an_outdated_plan_is_refused(root: Path, put: Put) -> None:
     plan = planned(root)
     put({f"{THP}/enabled": "always [madvise] never\n"})
     before = states(root)
@@ -117,7 +117,7 @@ def test_a_plan_that_is_out_of_date_is_not_followed(root: Path, put: Put) -> Non
     assert states(root) == before
 
 
-def test_nothing_is_changed_where_an_exception_passes_through(root: Path) -> None:
+def test_an_exception_restores_every_setting(root: Path) -> None:
     before = states(root)
     with pytest.raises(ZeroDivisionError), tuned(root, planned(root)):
         1 / 0  # noqa: B018
@@ -125,12 +125,12 @@ def test_nothing_is_changed_where_an_exception_passes_through(root: Path) -> Non
 
 
 def stubborn(path: Path) -> None:
-    """Let a file refuse what is written into it."""
+    """Make a file refuse writes."""
     path.unlink()
     path.symlink_to(STUBBORN)
 
 
-def test_a_file_that_refuses_ends_with_everything_as_it_was(root: Path) -> None:
+def test_a_refused_write_restores_everything(root: Path) -> None:
     path = root / CPU / "cpufreq/policy1/scaling_governor"
     stubborn(path)
     before = states(root)
@@ -141,7 +141,7 @@ def test_a_file_that_refuses_ends_with_everything_as_it_was(root: Path) -> None:
     assert not journal_path().exists()
 
 
-def test_a_file_that_cannot_be_set_back_is_named_and_the_journal_kept(root: Path) -> None:
+def test_a_setting_that_cannot_be_restored_is_named_and_the_journal_kept(root: Path) -> None:
     path = root / CPU / "cpufreq/policy1/scaling_governor"
     before = states(root)
     with pytest.raises(TuningError) as raised, tuned(root, planned(root)):
@@ -161,7 +161,7 @@ def test_a_file_that_cannot_be_set_back_is_named_and_the_journal_kept(root: Path
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
-def test_a_file_that_may_not_be_written_is_found_before_anything_is_changed(root: Path) -> None:
+def test_an_unwritable_file_is_found_before_anything_is_changed(root: Path) -> None:
     path = root / THP / "enabled"
     path.chmod(0o444)
     before = states(root)
@@ -171,7 +171,7 @@ def test_a_file_that_may_not_be_written_is_found_before_anything_is_changed(root
     assert states(root) == before
 
 
-# Changes the settings of a machine, says so, and does what the test wants.
+# Changes the settings of a machine, says so, and runs the test's code.
 TUNES = """
 import os, signal, sys, time
 from pathlib import Path
@@ -187,7 +187,7 @@ with tuned(root, changes(root, settings(root))):
 
 @pytest.fixture
 def other(root: Path) -> subprocess.Popen[str]:
-    """Another process that has changed the settings; killed by whoever asks for it."""
+    """Another process that has changed the settings; the test kills it."""
     process = subprocess.Popen(
         [sys.executable, "-c", TUNES, str(root)], stdout=subprocess.PIPE, text=True
     )
@@ -256,7 +256,7 @@ def test_two_at_once_are_refused(
 
 
 def journal(root: Path, /, **parts: object) -> Path:
-    """A journal that a killed process left."""
+    """The journal of a killed process."""
     document = {
         "format": 1,
         "boot": "11111111-2222-3333-4444-555555555555",
@@ -302,7 +302,7 @@ def test_a_journal_of_another_boot_is_dropped(root: Path) -> None:
         ({"root": None}, "is damaged"),
     ],
 )
-def test_a_journal_that_makes_no_sense_is_not_followed(
+def test_an_invalid_journal_is_not_followed(
     root: Path, parts: dict[str, object], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = states(root)
@@ -320,9 +320,7 @@ def test_a_journal_that_makes_no_sense_is_not_followed(
     )
 
 
-def test_a_journal_that_others_may_read_or_a_link_is_not_followed(
-    root: Path, tmp_path: Path
-) -> None:
+def test_a_journal_that_is_not_private_is_not_followed(root: Path, tmp_path: Path) -> None:
     path = journal(root)
     path.chmod(0o644)
     with pytest.raises(JournalError, match="is open to other users"):
@@ -335,7 +333,7 @@ def test_a_journal_that_others_may_read_or_a_link_is_not_followed(
         recover()
 
 
-def test_a_setting_that_could_not_be_set_back_is_not_changed(root: Path, put: Put) -> None:
+def test_a_setting_that_could_not_be_restored_is_not_changed(root: Path, put: Put) -> None:
     put({f"{CPU}/cpufreq/policy1/scaling_governor": "s\x00p\n"})
     before = states(root)
     with pytest.raises(TuningError) as raised, tuned(root, planned(root)):
@@ -375,9 +373,11 @@ WAITING = "vperf: waiting; Ctrl-C restores them\n"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, None])
-def test_without_a_command_it_waits(root: Path, number: signal.Signals | None) -> None:
+def test_without_a_command_apply_waits_for_a_signal(
+    root: Path, number: signal.Signals | None
+) -> None:
     before = states(root)
-    # Under nohup these tests, and what they start, would ignore a hang-up.
+    # Under nohup these tests and their children would ignore SIGHUP.
     earlier = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     process = applying(root)
     signal.signal(signal.SIGHUP, earlier)
@@ -388,9 +388,7 @@ def test_without_a_command_it_waits(root: Path, number: signal.Signals | None) -
     if number is not None:
         process.send_signal(number)
         assert process.wait(60) == 0
-    _, rest = process.communicate(
-        timeout=60
-    )  # without a signal it is the end of its input that ends it
+    _, rest = process.communicate(timeout=60)  # without a signal the end of its input ends it
     assert (process.returncode, rest) == (0, RESTORED)
     assert states(root) == before
 
@@ -404,7 +402,7 @@ def test_without_a_command_it_waits(root: Path, number: signal.Signals | None) -
         (["/"], 126, "vperf: /: Permission denied\n"),
     ],
 )
-def test_with_a_command_its_status_counts(
+def test_the_status_of_the_command_is_returned(
     root: Path, command: list[str], status: int, said: str
 ) -> None:
     before = states(root)
@@ -423,7 +421,7 @@ def test_a_signal_reaches_the_command(root: Path, number: signal.Signals) -> Non
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        start_new_session=True,  # without a terminal, so nobody else tells the command
+        start_new_session=True,  # without a terminal, so nothing else signals the command
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "runs\n"
@@ -444,7 +442,7 @@ def test_a_quiet_machine_is_left_alone(root: Path, capsys: pytest.CaptureFixture
     assert capsys.readouterr().err == "vperf: there is nothing to change\n"
 
 
-def test_printed_table(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_settings_and_commands_are_printed(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = states(root)
     assert tune.run(root=root) == 0
     out, err = capsys.readouterr()
@@ -473,7 +471,7 @@ def test_printed_table(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-# Says how often it was interrupted, once it was.
+# Prints how often it was interrupted, once it was.
 COUNTS = """
 import signal, time
 seen = []
@@ -501,7 +499,7 @@ def test_ctrl_c_reaches_the_command_once(root: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["c", "d"])
-def test_keys_end_the_waiting(root: Path, key: str) -> None:
+def test_control_keys_end_the_waiting(root: Path, key: str) -> None:
     pexpect = pytest.importorskip("pexpect")
     before = states(root)
     terminal = pexpect.spawn(

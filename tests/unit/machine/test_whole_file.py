@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, where the user said, and never through somebody else's link."""
+"""Files that appear whole or not at all, at the given path, and never through somebody else's link."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_pipe_that_nobody_reads_is_refused_at_once(
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 
 
-def test_standard_output_is_written_to_where_it_stands(
+def test_standard_output_is_written_at_its_position(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     print("before")
@@ -114,7 +114,7 @@ def test_links_are_followed_and_stay(tmp_path: Path) -> None:
     assert (tmp_path / "two").is_symlink()
 
 
-def test_links_that_lead_to_each_other_are_an_error(tmp_path: Path) -> None:
+def test_circular_links_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
     with pytest.raises(OSError, match="Too many levels of symbolic links"):
@@ -122,9 +122,7 @@ def test_links_that_lead_to_each_other_are_an_error(tmp_path: Path) -> None:
 
 
 @as_root
-def test_a_link_that_somebody_else_has_put_into_a_shared_folder_is_not_followed(
-    tmp_path: Path, shared: Path
-) -> None:
+def test_a_link_of_others_in_a_shared_folder_is_not_followed(tmp_path: Path, shared: Path) -> None:
     ours, link = tmp_path / "ours", shared / "out.json"
     ours.write_text("ours")
     link.symlink_to(ours)
@@ -175,7 +173,7 @@ def test_a_file_keeps_its_owner_and_mode_but_no_special_bits(tmp_path: Path) -> 
 def test_the_file_and_its_name_reach_the_disk_in_this_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a power cut would leave cannot be tried: the order of the calls stands for it."""
+    """A power cut cannot be tested: the order of the calls is checked instead."""
     done: list[str] = []
     real_sync, real_rename = os.fsync, os.rename
 

@@ -1,4 +1,4 @@
-"""What the terminal shows of a filled host."""
+"""The tables of a filled host."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_the_cost_of_one_more_target_and_of_many() -> None:
     text = "\n".join(shown(record()))
     assert "218 [210, 225.5]" in text
     assert "1023 take, GiB" in text
-    # 217 MiB * 1023 / 1024: of their group, which holds all
+    # 217 MiB * 1023 / 1024: of their group, which accounts for all of them
     assert "  216.8  " in text
     assert "61.5 s" in text
     assert "0.42 s" in text
@@ -73,12 +73,12 @@ def test_where_the_group_does_not_hold_all_the_host_says_what_many_take() -> Non
     assert "217.8 [209.8, 225.3]" in "\n".join(shown(outside))
 
 
-def test_the_reason_stands_below() -> None:
+def test_the_reason_is_shown_below_the_table() -> None:
     assert shown(record())[-1] == f"pod tcg qboot:  {record()['why']}"
 
 
 def readings(*used: int) -> list[Reading]:
-    """So much of the group is used, in MiB, and twice as much of the host."""
+    """Readings with these MiB used in the group, and twice as much on the host."""
     return [
         Reading(n=2 * k, at_s=float(k), available=(20 << 30) - (mib << 21), group_used=mib << 20)
         for k, mib in enumerate(used)

@@ -64,7 +64,7 @@ REFUTED = record(
 )
 
 
-def test_the_table() -> None:
+def test_a_table_has_a_row_for_each_verdict() -> None:
     table = claims_table([HELD, REFUTED, record(verdict="not measured")], 110)
     assert render([table], width=110, colour=False) == [
         "verdict        claim                   measured               limit        n   target",
@@ -92,7 +92,7 @@ def test_remarks_say_why_below_the_table() -> None:
     assert remarks([HELD]) is None
 
 
-def test_the_phases() -> None:
+def test_phases_are_shown_for_each_start() -> None:
     table = phases_table([HELD, REFUTED, record(phases={"agent": 1.5}, statistic="ratio")])
     assert table is not None
     assert render([table], width=100, colour=False) == [
@@ -151,7 +151,7 @@ def test_colour_only_where_it_is_asked_for() -> None:
     assert "\x1b" not in "\n".join(render([claims_table([HELD], 60)], width=100, colour=False))
 
 
-def test_the_failure_text() -> None:
+def test_the_failure_text_shows_the_evidence() -> None:
     fingerprint = {"cpu_model": "X", "logical_cpus": "2", "memory": "4 GiB", "kernel": "6.1"}
     assert failure_text(REFUTED, fingerprint).splitlines() == [
         "startup.pod.tcg.qboot is refuted: measured 1506 ms, claimed ≤ 1450 ms",
@@ -197,6 +197,6 @@ def test_measured_figures(changes: dict[str, Any], text: str) -> None:
     assert words.measured({**HELD, **changes}) == text  # type: ignore[typeddict-item]
 
 
-def test_the_counts() -> None:
+def test_verdicts_are_counted_in_one_line() -> None:
     records = [HELD, record(), REFUTED, HELD, record(verdict="not comparable")]
     assert counts_line(records) == "claims: 2 held, 1 refuted, 1 not comparable, 1 not measured"

@@ -1,4 +1,4 @@
-"""The journal of a run, read after a kill at any place, and records that are too much to read."""
+"""The journal of a run, read after a kill at any point, and records too large to read."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def claim(name: str, reason: str = "why") -> ClaimRecord:
 
 
 def names(path: Path) -> tuple[list[str], str]:
-    """The names of the claims in a file, and what is said of it."""
+    """The names of the claims in a file, and the message about it."""
     found = reading.read(path, lambda head: None, lambda _, text: json.loads(text)["name"])
     assert found.claims is not None
     return found.claims, found.note
 
 
 def unfinished(path: Path, *claims: str) -> RunRecord:
-    """A run with these claims that is still going on."""
+    """A run with these claims that is still running."""
     run = RunRecord(path)
     run.begin()
     run.extend(claim(name) for name in claims)
@@ -45,7 +45,7 @@ def journal_of(path: Path) -> Path:
 
 
 def killed(run: RunRecord) -> None:
-    """What a kill does: the files stay as they are, and the lock is gone."""
+    """As after a kill: the files stay, and the lock is released."""
     assert run._journal is not None
     run._journal.close()
     run._journal = None
@@ -86,7 +86,7 @@ def test_a_journal_that_is_cut_off_anywhere_has_all_whole_lines(
     assert ("its last line is cut off" in note) == (not left.endswith(b"\n"))
 
 
-def test_a_journal_that_is_gone_is_said(tmp_path: Path) -> None:
+def test_a_missing_journal_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "out.json"
     killed(unfinished(path, "a.b"))
     beside = journal_of(path)
@@ -171,7 +171,7 @@ def test_a_journal_of_somebody_else_is_neither_told_of_nor_removed(tmp_path: Pat
 
 
 def test_one_claim_on_each_line(tmp_path: Path) -> None:
-    """A reader needs memory for one claim at a time; a text with ends of lines stays in its line."""
+    """A reader needs memory for one claim at a time; line breaks in a text do not split its line."""
     path = tmp_path / "out.json"
     run = unfinished(path, "a.b")
     run.add(claim("a.c", "one\ntwo\u2028three\r"))
@@ -235,7 +235,7 @@ def test_a_hostile_record_of_240_mb_is_refused_in_little_memory(tmp_path: Path) 
 
 
 def _reading(path: Path, more_memory: int) -> str:
-    """What comes of reading a file in a process that may have so much more memory than it has at its start."""
+    """The result of reading a file in a process with this much memory beyond what it has at its start."""
     program = f"""
 import pathlib, resource
 from pytest_vperf.commands.claims.records import ClaimPart
@@ -256,8 +256,8 @@ else:
     return done.stdout.strip()
 
 
-def test_a_claim_is_lost_by_no_kill() -> None:
-    """The benchmark kills more often; this is as many as a test has time for."""
+def test_no_kill_loses_a_claim() -> None:
+    """The benchmark kills more often; this is as often as a test has time for."""
     command = [sys.executable, str(ROOT / "benchmarks" / "records.py"), "--kills", "60"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -76,7 +76,7 @@ def test_phases_are_the_mean_in_milliseconds_of_the_first_arm() -> None:
     assert mean_phases(observations) == {"firmware": 1000, "kernel": 3000}
 
 
-def test_parts_that_are_no_times_are_no_phases() -> None:
+def test_parts_other_than_times_are_not_phases() -> None:
     assert mean_phases([observation(3, unit="MB", read=1, write=2)]) == {}
 
 

@@ -1,4 +1,4 @@
-"""A project with claims, judged by a profile of its own; samplers are plain functions that tell a list."""
+"""A project with claims, judged by its own profile; samplers are plain functions that note their calls in a list."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from passing_time import Clock
 if TYPE_CHECKING:
     from pathlib import Path
 
-# pytester forgets what a run in this process imports, and the next run would import half of it again: what is
-# imported before stays.
+# pytester drops modules that a run in this process imports, so the next run would import them again: those imported
+# here stay.
 for name in (
     *("claims.claim", "thresholds.hardware", "claims.plan", "thresholds.profile", "machine.ending"),
     *("machine.fingerprint", "run.visits"),
@@ -28,7 +28,7 @@ for name in (
     *("results.run", "run.session", "run.settings", "targets.base", "targets.scope"),
 ):
     importlib.import_module(f"pytest_vperf.{name}")
-for name in ("pint", "scipy.special"):  # numpy refuses to be imported twice
+for name in ("pint", "scipy.special"):  # numpy cannot be imported twice
     importlib.import_module(name)
 
 ANY = """
@@ -117,7 +117,7 @@ def missing():
 
 @pytest.fixture(autouse=True)
 def apart(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The tests neither wait for a measurement on this machine nor touch its runs."""
+    """The tests neither wait for measurements on this machine nor touch its runs."""
     folder = tmp_path_factory.mktemp("apart")
     monkeypatch.setenv("VPERF_LOCK", str(folder / "lock"))
     monkeypatch.setenv("VPERF_RUNS_DIR", str(folder / "runs"))
@@ -129,7 +129,7 @@ def apart(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """A folder with threshold files and samplers."""
-    # Its summary imports all of hypothesis in every run, which takes longer than the run.
+    # Its summary imports hypothesis in every run, which takes longer than the run itself.
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")
     pytester.makeini("[pytest]\n")
     folder = pytester.mkdir("thresholds")
@@ -142,7 +142,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The time that samplers pause passes, and no other; records are dated by it. For runs in this process."""
+    """A clock that advances only in samplers' pauses, and dates the records. For runs in this process."""
     made = Clock()
     for name in ("claims.sampling", "machine.noise"):
         monkeypatch.setattr(f"pytest_vperf.{name}.time", made)

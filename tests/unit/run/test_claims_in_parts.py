@@ -70,7 +70,7 @@ def test_an_error_that_a_test_catches_is_raised_in_every_visit_and_kept_once(
     assert (second["name"], second["verdict"]) == ("copy.rate", "holds")
 
 
-def test_one_end_of_an_interval_may_be_known(project: pytest.Pytester) -> None:
+def test_an_interval_may_have_one_known_end(project: pytest.Pytester) -> None:
     text = "hardware: {name: any, match: {}}\nclaims:\n  start.tail: {at_most: 400 ms, statistic: p95}\n"
     (project.path / "thresholds" / "any.yaml").write_text(text)
     project.makepyfile(

@@ -1,4 +1,4 @@
-"""What is refused because no verdict on it would mean anything: wrong directions, different builds of a tool."""
+"""Comparisons refused because no verdict would be meaningful: wrong directions, different builds of a tool."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_different_builds_of_a_tool_are_not_compared(project: pytest.Pytester) -
     assert len(found["observations"]) == 2  # what was measured is kept
 
 
-def test_different_builds_are_compared_where_that_is_meant(project: pytest.Pytester) -> None:
+def test_different_builds_are_compared_where_intended(project: pytest.Pytester) -> None:
     result, found = run(
         project,
         'claim("start.alike").compares(using(scope, "container runc", "a" * 64, 100),'
@@ -101,7 +101,7 @@ def test_the_direction_of_the_metric_is_the_criterions(
     assert found["verdict"] != "holds"
 
 
-def test_a_ratio_to_be_near_to_takes_either_direction(project: pytest.Pytester) -> None:
+def test_a_near_ratio_accepts_either_direction(project: pytest.Pytester) -> None:
     sample = 'using(scope, "host", "a" * 64, {}, direction="higher")'
     result, found = run(
         project,
@@ -136,7 +136,7 @@ def test_targets_on_different_machines_are_not_compared(project: pytest.Pytester
     result.stdout.fnmatch_lines(["*claims: 1 not measured*"])
     (found,) = json.loads((project.path / "out.json").read_text())["claims"]
     assert found["verdict"] == "not measured"
-    # A coin decides which one comes first.
+    # A coin decides which arm comes first.
     assert sorted(
         found["reason"].partition("targets: ")[2].partition(" (to mend")[0].split(" and ")
     ) == [

@@ -1,4 +1,4 @@
-"""A test run that makes no claim pays next to nothing for the plugin."""
+"""A test run without claims pays almost nothing for the plugin."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ print("MODULES", *sorted(sys.modules))
 
 
 def modules(folder: Path, *options: str) -> set[str]:
-    """What a run in a folder has imported."""
+    """The modules that a run in a folder imports."""
     command = [sys.executable, "-c", PROGRAM, *options]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     return set(done.stdout.splitlines()[-1].split()[1:])

@@ -1,4 +1,4 @@
-"""A run that is ended from outside: nothing measured is lost, everything started is ended, whoever runs the tests."""
+"""A run that is ended from outside: nothing measured is lost and everything started is ended, also with xdist."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-#: Each test counts its samples, and has something of the run's that is to be ended, which takes a moment.
+#: Each test counts its samples, and has an object of the run whose end takes a moment.
 TESTS = """
 import os, pathlib, time
 
@@ -78,13 +78,13 @@ def as_at_a_terminal() -> None:
 
 
 def no_worker() -> dict[str, str]:
-    """The environment of a run that is none of the workers that these tests may run in."""
+    """The environment of a run that is not an xdist worker, as these tests may be."""
     return {key: each for key, each in os.environ.items() if not key.startswith("PYTEST_XDIST")}
 
 
 @contextlib.contextmanager
 def running(folder: Path, *words: str, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """A run, in a session of its own: what becomes of it is no matter of this process's terminal."""
+    """A run in its own session, apart from this process's terminal."""
     command = [sys.executable, "-m", "pytest", "--claims-json=out.json", "-p", "no:cacheprovider"]
     with subprocess.Popen(
         [*command, "--claims-tolerance=0.1 %", *words],
@@ -123,8 +123,8 @@ def assert_all_ended(folder: Path, processes: int = 1) -> None:
     assert len((folder / "closed").read_text()) == opened
 
 
-def test_a_closed_terminal_ends_it_in_order(claiming: Path, apart: Path) -> None:
-    """As a terminal emulator does it: the kernel tells the session by SIGHUP, and writing fails from then on."""
+def test_a_closed_terminal_ends_a_run_in_order(claiming: Path, apart: Path) -> None:
+    """As by a terminal emulator: the kernel sends SIGHUP to the session, and writing fails from then on."""
     pid, terminal = pty.fork()
     if pid == 0:
         with contextlib.suppress(BaseException):
@@ -206,7 +206,7 @@ def test_workers_of_xdist_end_with_a_controller_that_was_killed(
         _, alive = psutil.wait_procs(workers, timeout=60)
         took = time.monotonic() - began
     assert alive == []
-    # Without being told, they are interrupted after 5 s.
+    # Without a signal, they are interrupted after 5 s.
     assert took < 4.5
     assert_all_ended(claiming)
     assert list((apart / "runs").iterdir()) == []

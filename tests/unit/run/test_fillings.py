@@ -35,7 +35,7 @@ RECORD = {
 
 
 @pytest.mark.parametrize("options", [[], ["-n", "1"]])
-def test_it_is_kept_and_shown(pytester: pytest.Pytester, options: list[str]) -> None:
+def test_a_filling_is_recorded_and_shown(pytester: pytest.Pytester, options: list[str]) -> None:
     pytester.makepyfile(f"""
         import json
         from pytest_vperf.run.stash import claims_session

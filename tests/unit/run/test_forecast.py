@@ -41,7 +41,7 @@ def state(samples: int, forecast: int | None, at_best: int | None) -> State:
         (16, 40, 32, 16.0, 16.0, Need(40, 40.0, hopeless=True)),
     ],
 )
-def test_the_need(
+def test_the_need_follows_from_forecast_and_budget(
     samples: int,
     forecast: int | None,
     at_best: int | None,
@@ -64,7 +64,7 @@ def test_the_need(
         (9000, "2 h"),
     ],
 )
-def test_rough_times(seconds: float, text: str) -> None:
+def test_times_are_shown_roughly(seconds: float, text: str) -> None:
     assert rough_time(seconds) == text
 
 
@@ -81,7 +81,7 @@ HOPELESS = """
 """
 
 
-def test_a_claim_without_hope_is_given_up_early(project: pytest.Pytester) -> None:
+def test_a_hopeless_claim_is_given_up_early(project: pytest.Pytester) -> None:
     import json
 
     project.makepyfile(HOPELESS)
@@ -107,7 +107,7 @@ def test_a_claim_without_hope_is_given_up_early(project: pytest.Pytester) -> Non
         (9, None, "pair", ""),
     ],
 )
-def test_how_much_of_what_is_needed_was_judged(
+def test_the_judged_share_of_the_need_is_shown(
     samples: int, forecast: int | None, noun: str, said: str
 ) -> None:
     assert part_of_need(state(samples, forecast, None), noun) == said

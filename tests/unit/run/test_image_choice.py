@@ -1,4 +1,4 @@
-"""Which image a test's targets have: the small one, or the one with the tools where a tool is asked for."""
+"""The image of a test's targets: the small one, or the one with the tools where a test uses a tool."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
     return pytester
 
 
-def test_by_the_fixtures_that_a_test_asks_for(project: pytest.Pytester) -> None:
+def test_the_image_is_chosen_by_the_tests_fixtures(project: pytest.Pytester) -> None:
     project.makepyfile(TESTS)
     result = project.runpytest_subprocess("-p", "no:randomly")
     result.assert_outcomes(passed=4)
     result.stdout.fnmatch_lines(["claims: building the image, says the test"])
 
 
-def test_a_named_image_is_everybody_s(project: pytest.Pytester) -> None:
+def test_a_named_image_is_used_by_every_test(project: pytest.Pytester) -> None:
     with tarfile.open(project.path / "mine.tar", "w") as archive:
         archive.addfile(tarfile.TarInfo("bin"))
     project.makepyfile(
@@ -104,7 +104,7 @@ def test_an_image_that_cannot_be_built_is_a_claim_not_measured(project: pytest.P
 
 
 @pytest.mark.parametrize("how", ["option", "ini"])
-def test_the_host_s_own_tools(project: pytest.Pytester, how: str) -> None:
+def test_the_hosts_own_tools_need_no_image(project: pytest.Pytester, how: str) -> None:
     project.makepyfile(
         """
         def test_it(sysbench, native, made):

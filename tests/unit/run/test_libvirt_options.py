@@ -1,4 +1,4 @@
-"""--libvirt-uri: what is not an address of a daemon for machines is refused before any target starts."""
+"""--libvirt-uri: anything but an address of a daemon that runs machines is refused before any target starts."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_bad_addresses_are_refused(
     assert refused(project, f"--libvirt-uri={uri}") == f"--libvirt-uri: {text}"
 
 
-def test_two_of_one_driver(project: pytest.Pytester) -> None:
+def test_two_addresses_of_one_driver_are_refused(project: pytest.Pytester) -> None:
     project.makepyfile(USES)
     assert (
         refused(
@@ -78,7 +78,7 @@ def test_two_of_one_driver(project: pytest.Pytester) -> None:
     )
 
 
-def test_one_of_each_driver(project: pytest.Pytester) -> None:
+def test_one_address_of_each_driver_is_accepted(project: pytest.Pytester) -> None:
     project.makepyfile(SHOWS)
     assert shown(project) == "{}"
     found = shown(project, "--libvirt-uri=xen+ssh://root@h/", "--libvirt-uri", "qemu:///session")
@@ -105,7 +105,9 @@ def test_the_command_line_comes_before_the_ini_file(project: pytest.Pytester) ->
         ),
     ],
 )
-def test_the_ini_file(project: pytest.Pytester, setting: str, text: str) -> None:
+def test_bad_addresses_in_the_ini_file_are_refused(
+    project: pytest.Pytester, setting: str, text: str
+) -> None:
     project.makepyfile(USES)
     project.makeini(f"[pytest]\nlibvirt_uri = {setting}\n")
     assert refused(project) == f"--libvirt-uri: {text}"

@@ -1,4 +1,4 @@
-"""Where the other host is, by ``--load-host``."""
+"""The place of the other host, given by ``--load-host``."""
 
 from __future__ import annotations
 

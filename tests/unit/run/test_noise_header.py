@@ -16,7 +16,7 @@ def noise(name: str, value: str, *, by_command: bool = False) -> NoiseWarning:
     return NoiseWarning(name, value, "it disturbs", "change it", by_command)
 
 
-def test_each_is_named_with_its_value() -> None:
+def test_each_noisy_setting_is_named_with_its_value() -> None:
     line = noise_line([noise("turbo", "on", by_command=True), noise("steal", "9 % of CPU time")])
     assert line == (
         "claims: noisy machine: turbo on, steal 9 % of CPU time; "
@@ -24,19 +24,19 @@ def test_each_is_named_with_its_value() -> None:
     )
 
 
-def test_where_no_command_helps_none_is_promised() -> None:
+def test_no_command_is_offered_where_none_helps() -> None:
     line = noise_line([noise("steal", "9 % of CPU time")])
     assert line.endswith(" steal 9 % of CPU time; `vperf doctor --tune` says why")
 
 
-def test_many_are_counted() -> None:
+def test_many_noisy_settings_are_counted() -> None:
     line = noise_line([noise(f"n{number}", "on") for number in range(NAMED + 2)])
     assert line == (
         "claims: noisy machine: n0 on, n1 on, n2 on, n3 on, and 2 more; `vperf doctor --tune` says why"
     )
 
 
-def test_it_is_said_where_something_claims_only(
+def test_noise_is_shown_only_where_tests_make_claims(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = [noise("turbo", "on", by_command=True), noise("steal", "9 % of CPU time")]

@@ -23,7 +23,7 @@ THEIRS = f"""
             parser.addini(ini, "theirs", type="args")
 """
 
-#: A value of each option, as the command line has it, that is another one than its default.
+#: A value of each option, as on the command line, other than its default.
 VALUES = {
     "claims_hw": "lab",
     "claims_tolerance": "3 %",
@@ -51,7 +51,7 @@ VALUES = {
     "libvirt_uri": "qemu:///system",
     "vperf_lab": "xen",
 }
-#: Which setting an option is, where its name does not say so.
+#: The setting of an option whose name differs.
 FIELDS = {
     "claims_hw": "hardware",
     "claims_strict": "mode",
@@ -70,13 +70,13 @@ FIELDS = {
 
 
 def field(ini: str) -> str:
-    """The setting that an option is."""
+    """The setting of an option."""
     return FIELDS.get(ini) or ini.removeprefix("claims_").removeprefix("vperf_")
 
 
 @pytest.fixture
 def folder(pytester: pytest.Pytester) -> pytest.Pytester:
-    """A folder with what the values name."""
+    """A folder with the files that the values name."""
     pytester.mkdir("mine")
     head = bytearray(0x1000)
     head[0x1FE:0x206] = b"\x55\xaa\0\0HdrS"
@@ -195,12 +195,12 @@ def test_an_old_ini_setting_says_the_new_one(pytester: pytest.Pytester, old: str
     ]
 
 
-def test_another_unknown_option_is_pytest_s_to_refuse(pytester: pytest.Pytester) -> None:
+def test_other_unknown_options_are_refused_by_pytest(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest("--labs")
     result.stderr.fnmatch_lines(["*unrecognized arguments: --labs*"])
 
 
-def test_a_conftest_that_does_not_load_is_told_of_first(pytester: pytest.Pytester) -> None:
+def test_a_broken_conftest_is_reported_first(pytester: pytest.Pytester) -> None:
     pytester.makeconftest("import no_such_module")
     result = pytester.runpytest("--lab=kvm")
     result.stderr.fnmatch_lines(["*ModuleNotFoundError: No module named 'no_such_module'"])

@@ -1,4 +1,4 @@
-"""What a run measured is kept: on a full disk, when it is killed, and whatever texts and numbers a record has."""
+"""Measurements are kept on a full disk, after a kill, and with any text or number in a record."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-#: None of which may reach a screen, or a file that is shown on one.
+#: Characters that must not reach a terminal, or a file that is shown on one.
 FORBIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff"
     "\ufffe\uffff\U000e0000-\U000e007f]"
 )
-#: A file of this process may have so many bytes; the disk is as good as full then.
+#: Limit the size of this process's files, which acts like a full disk.
 FULL = """
 import resource
 resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, resource.RLIM_INFINITY))

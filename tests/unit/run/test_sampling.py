@@ -1,4 +1,4 @@
-"""The sampling loop: what is measured is kept, whatever happens."""
+"""The sampling loop: measurements are kept, whatever happens."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_the_sample_that_passes_the_budget_is_the_last(
 
 @pytest.mark.usefixtures("clock")
 def test_how_long_a_sample_takes_is_told_of_those_on_the_budget(project: pytest.Pytester) -> None:
-    """The warm-up takes none of the budget: its samples are not to make the others look short."""
+    """The warm-up is not on the budget: its samples must not shorten the average of the others."""
     run(
         project,
         'claim("start.quick").holds(around(350, sleep=0.3))',
@@ -188,7 +188,7 @@ def test_the_warm_up_is_not_on_the_budget(
 def test_estimate_and_interval_when_the_budget_is_over(
     project: pytest.Pytester, judged: int
 ) -> None:
-    """They tell of every judged sample, as after a verdict."""
+    """They cover every judged sample, as after a verdict."""
     values = [400, 390, 410, 395, 405, 400, 380, 420] * 3
     project.makepyfile(
         LASTS
@@ -288,7 +288,7 @@ def test_an_error_that_cannot_be_written_down_is_seen_all_the_same(
 
 
 def test_an_error_says_what_it_is_about(project: pytest.Pytester) -> None:
-    """The target that the error names, and not the one that was there already."""
+    """The target that the error names, and not one that was started before."""
     project.makepyfile(
         TARGETS
         + """

@@ -116,7 +116,7 @@ def test_every_sample_is_in_the_record_with_its_load(sweep: Any) -> None:
 @pytest.mark.parametrize(
     ("busy", "said"),
     [
-        # On a machine with too few processors nobody has a whole one, and somebody has no time left.
+        # On a machine with too few processors no thread has a whole one, yet one has no time left.
         (
             '(Busy("vhost-7", 52.0, 97.0), Busy("other", 60.0, 61.0))',
             "; there, no thread had a whole processor, although one was wanted by vhost-7 (52 %, 97 % with waiting):"
@@ -129,7 +129,7 @@ def test_every_sample_is_in_the_record_with_its_load(sweep: Any) -> None:
         ),
     ],
 )
-def test_who_is_the_bottleneck(sweep: Any, busy: str, said: str) -> None:
+def test_the_bottleneck_is_named(sweep: Any, busy: str, said: str) -> None:
     found, _ = sweep(
         "turn = itertools.count()\n"
         "                sample = lambda n: Load(packets(n), packets(n), packets(min(n, 90) * next(noise)),"
@@ -161,7 +161,7 @@ def test_a_sender_that_cannot_do_more_decides_nothing(sweep: Any) -> None:
 
 
 def test_a_sender_that_is_held_back_shows_the_plateau(sweep: Any) -> None:
-    """The way behind it does not take more: it waits, with time left, and offers just what is carried."""
+    """The path behind it carries no more: the sender waits, with time left, and offers just what is carried."""
     found, _ = sweep(
         'claim("copy.plateau").saturates(through(1e6, most=90, wanted=40.0), over=RATES)'
     )
@@ -170,7 +170,7 @@ def test_a_sender_that_is_held_back_shows_the_plateau(sweep: Any) -> None:
     assert all(each["held_back"] == (each["asked"] > 90) for each in loads)
 
 
-def test_without_evidence_nobody_knows_that_it_was_held_back(sweep: Any) -> None:
+def test_without_evidence_a_sender_does_not_count_as_held_back(sweep: Any) -> None:
     found, _ = sweep('claim("copy.plateau").saturates(through(1e6, most=90, wanted=0), over=RATES)')
     assert (found["verdict"], found["cause"]) == ("inconclusive", "sender")
     assert found["sweep"]["bottleneck"] == ""
@@ -192,7 +192,7 @@ def test_a_sweep_without_a_figure_is_described(sweep: Any) -> None:
     assert len(found["sessions"]) == 1
 
 
-def test_the_time_is_over_before_the_sweep_is(sweep: Any) -> None:
+def test_a_sweep_without_time_left_is_inconclusive(sweep: Any) -> None:
     body = (
         'import time; claim("copy.plateau").saturates('
         "lambda n: (time.sleep(0.02), packets(n))[1], over=RATES)"
@@ -219,7 +219,7 @@ def test_the_time_is_over_before_the_sweep_is(sweep: Any) -> None:
         ),
     ],
 )
-def test_the_wrong_sentence_is_refused(project: pytest.Pytester, body: str, said: str) -> None:
+def test_the_wrong_method_is_refused(project: pytest.Pytester, body: str, said: str) -> None:
     project.makepyfile(loads=LOADS)
     project.makepyfile(f"from loads import *\ndef test_it(claim):\n    {body}\n")
     result = project.runpytest()

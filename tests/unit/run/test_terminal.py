@@ -1,4 +1,4 @@
-"""What only a terminal shows: colours, and the line that tells how sampling goes."""
+"""What only a terminal shows: colours, and the progress line of sampling."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_progress_comes_and_goes(
     lines = re.findall(r"\r\x1b\[K(start\.alike: [^\r\x1b]*)", text)
     assert len(lines) >= 3
     assert all(re.search(r" of 60 s$|; budget 60 s, \d+ s spent$", line) for line in lines)
-    # Away with it, one line up, and right to where pytest had stopped, which goes on there.
+    # Erase it, one line up, and right to where pytest had stopped and goes on.
     end = text.index(f"\r\x1b[K\x1b[A\r\x1b[{len(before)}C")
     assert re.match(r"(\x1b\[\d+m)*H", text[end:].partition("C")[2])
     assert "start.alike: " not in text[end:].partition(" claims ")[0]
@@ -112,7 +112,7 @@ def test_the_last_line_has_the_colour_of_the_verdict(
     assert f"\x1b[{colour}m\x1b[1m1 {word}\x1b[0m" in last
 
 
-def test_one_that_was_not_measured_leaves_the_line_green(project: pytest.Pytester) -> None:
+def test_a_claim_not_measured_leaves_the_line_green(project: pytest.Pytester) -> None:
     project.makepyfile(
         """
         from samplers import around, missing
@@ -183,5 +183,5 @@ STATE = State(
         ),
     ],
 )
-def test_the_line(standing: Snapshot, text: str) -> None:
+def test_the_progress_line_shows_sampling_so_far(standing: Snapshot, text: str) -> None:
     assert progress_text(standing) == text

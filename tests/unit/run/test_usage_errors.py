@@ -1,4 +1,4 @@
-"""What is not understood is refused before any target starts: exit status 4 and a text that names it."""
+"""Bad input is refused before any target starts, with exit status 4 and a text that names it."""
 
 from __future__ import annotations
 
@@ -106,13 +106,15 @@ def refused(project: pytest.Pytester, *options: str) -> str:
     ],
 )
 @pytest.mark.parametrize("claims", [True, False], ids=["claims", "claims-nothing"])
-def test_options(project: pytest.Pytester, option: str, text: str, claims: bool) -> None:
+def test_bad_options_are_usage_errors(
+    project: pytest.Pytester, option: str, text: str, claims: bool
+) -> None:
     project.makepyfile(USES if claims else "def test_it(): pass")
     lines = pytest.LineMatcher([refused(project, option)])
     lines.fnmatch_lines([text])
 
 
-def test_a_baseline_kernel_alone(project: pytest.Pytester) -> None:
+def test_a_baseline_kernel_needs_another_kernel(project: pytest.Pytester) -> None:
     """On the command line it is a mistake; in the ini file it waits for a run with --vperf-kernel."""
     project.makepyfile(USES)
     head = bytearray(0x1000)
@@ -129,7 +131,7 @@ def test_a_baseline_kernel_alone(project: pytest.Pytester) -> None:
     lines.fnmatch_lines(["--baseline-kernel: */nowhere is not a file"])
 
 
-def test_contradicting_modes(project: pytest.Pytester) -> None:
+def test_contradicting_modes_are_refused(project: pytest.Pytester) -> None:
     project.makepyfile(USES)
     assert refused(project, "--claims-strict", "--claims-advisory") == (
         "--claims-strict and --claims-advisory contradict each other: give one of them"
@@ -162,7 +164,9 @@ def test_contradicting_modes(project: pytest.Pytester) -> None:
     ],
 )
 @pytest.mark.parametrize("asks", ["claim", "containers", "pods", "tmp_path"])
-def test_ini_settings(project: pytest.Pytester, setting: str, text: str, asks: str) -> None:
+def test_bad_ini_settings_are_usage_errors(
+    project: pytest.Pytester, setting: str, text: str, asks: str
+) -> None:
     project.makepyfile(f"def test_it({asks}): pass")
     project.makeini(f"[pytest]\n{setting}\n")
     pytest.LineMatcher([refused(project)]).fnmatch_lines([text])
@@ -180,7 +184,7 @@ def test_a_profile_in_the_ini_file_is_looked_for_when_something_claims(
     assert refused(project).startswith("there is no hardware profile 'nowhere'")
 
 
-def test_an_unknown_target_is_required(
+def test_an_unknown_required_target_is_refused(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VPERF_REQUIRE", "container,po")
@@ -201,7 +205,9 @@ def test_the_command_line_wins_over_the_ini_file(project: pytest.Pytester) -> No
 
 
 @pytest.mark.parametrize("options", [(), ("--collect-only",)])
-def test_a_wrong_threshold_file(project: pytest.Pytester, options: tuple[str, ...]) -> None:
+def test_a_wrong_threshold_file_is_a_usage_error(
+    project: pytest.Pytester, options: tuple[str, ...]
+) -> None:
     path = project.path / "thresholds" / "here.yaml"
     path.write_text(path.read_text().replace("at_most", "at_mots"))
     project.makepyfile(USES)
@@ -336,7 +342,7 @@ def test_the_wrong_method_names_the_right_one(
     result.stdout.fnmatch_lines([f"E *ClaimError: {text}"])
 
 
-def test_help_and_markers(project: pytest.Pytester) -> None:
+def test_help_lists_the_options_and_markers(project: pytest.Pytester) -> None:
     project.runpytest("--help").stdout.fnmatch_lines(
         ["performance claims (pytest-vperf):", "  --hw=NAME *", "*--claims-strict*"]
     )
@@ -430,7 +436,7 @@ MARKED = """
 """
 
 
-def test_a_marker_that_is_not_understood_ends_the_run_before_anything_is_measured(
+def test_a_bad_marker_ends_the_run_before_anything_is_measured(
     project: pytest.Pytester,
 ) -> None:
     project.makepyfile(MARKED)
@@ -441,7 +447,7 @@ def test_a_marker_that_is_not_understood_ends_the_run_before_anything_is_measure
     )
 
 
-def test_a_marker_that_is_not_understood_ends_xdist_as_a_usage_error(
+def test_a_bad_marker_ends_xdist_as_a_usage_error(
     project: pytest.Pytester,
 ) -> None:
     pytest.importorskip("xdist")

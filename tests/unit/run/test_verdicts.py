@@ -1,4 +1,4 @@
-"""How each verdict comes out: as a test's outcome, in the table, and as text."""
+"""Each verdict as a test's outcome, in the table, and as text."""
 
 from __future__ import annotations
 
@@ -87,13 +87,13 @@ def test_every_verdict_has_its_word_and_is_counted(project: pytest.Pytester) -> 
     assert sum(found["test_held"]["phases"].values()) == pytest.approx(sum(samples) / len(samples))
 
 
-def test_letters(project: pytest.Pytester) -> None:
+def test_each_verdict_has_its_letter(project: pytest.Pytester) -> None:
     project.makepyfile(ALL)
     result = project.runpytest()
     result.stdout.fnmatch_lines(["*.py ICCNR.HRH*"])
 
 
-def test_the_text_of_a_refuted_claim_says_all(project: pytest.Pytester) -> None:
+def test_the_text_of_a_refuted_claim_is_complete(project: pytest.Pytester) -> None:
     project.makepyfile(
         """
         from samplers import around
@@ -128,7 +128,9 @@ def test_the_text_of_a_refuted_claim_says_all(project: pytest.Pytester) -> None:
     ("test", "code"),
     [("held", 0), ("undecided", 0), ("elsewhere", 0), ("missing", 0), ("refuted", 1)],
 )
-def test_exit_status(project: pytest.Pytester, test: str, code: int) -> None:
+def test_the_exit_status_follows_the_verdict(
+    project: pytest.Pytester, test: str, code: int
+) -> None:
     project.makepyfile(ALL)
     assert project.runpytest("-k", f"test_{test}").ret == code
 
@@ -193,7 +195,7 @@ def test_all_claims_of_a_test_are_measured(project: pytest.Pytester) -> None:
         ('claim("copy.level").holds(around(90, "MB/s"))', "refuted"),
     ],
 )
-def test_other_criteria(project: pytest.Pytester, body: str, verdict: str) -> None:
+def test_near_and_no_worse_are_judged(project: pytest.Pytester, body: str, verdict: str) -> None:
     project.makepyfile(f"from samplers import around\ndef test_it(claim): {body}\n")
     project.runpytest("--claims-json=out.json")
     (record,) = json.loads((project.path / "out.json").read_text())["claims"]
@@ -235,7 +237,7 @@ def test_the_record_is_returned(project: pytest.Pytester) -> None:
     assert project.runpytest().ret == 0
 
 
-def test_better_than_claimed_is_said_and_holds(project: pytest.Pytester) -> None:
+def test_better_than_claimed_is_reported_and_holds(project: pytest.Pytester) -> None:
     project.makepyfile(
         """
         from samplers import around
@@ -250,7 +252,7 @@ def test_better_than_claimed_is_said_and_holds(project: pytest.Pytester) -> None
     assert record["hardware"]["location"] in warning
 
 
-def test_no_variance_is_said_aloud(project: pytest.Pytester) -> None:
+def test_no_variance_is_reported(project: pytest.Pytester) -> None:
     project.makepyfile(
         """
         from pytest_vperf.quantity import Quantity
@@ -337,7 +339,7 @@ def test_a_skip_of_a_required_target_is_a_failure(
 
 
 def test_a_test_that_is_run_again_starts_without_claims(project: pytest.Pytester) -> None:
-    """As pytest-rerunfailures has it: the same item, run once more."""
+    """As with pytest-rerunfailures: the same item runs once more."""
     project.makeconftest(
         """
         from _pytest.runner import runtestprotocol

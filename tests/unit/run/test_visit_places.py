@@ -1,4 +1,4 @@
-"""Where a later visit to a test may come: never between two tests that share a fixture it would end."""
+"""The place of a later visit to a test: never between two tests that share a fixture it would end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CLAIM = """
 
 
 def runs(result: pytest.RunResult) -> list[str]:
-    """What the verbose terminal says of each run of a test, in order."""
+    """The verbose terminal's lines for each run of a test, in order."""
     lines = [line.partition("::")[2].partition(" [")[0] for line in result.outlines]
     return [line.partition(" (")[0].rstrip() for line in lines if line]
 
@@ -43,7 +43,7 @@ def test_the_fixtures_of_a_module_are_not_ended_between_its_tests(project: pytes
 
 
 def test_the_fixtures_of_a_class_are_not_ended_between_its_tests(project: pytest.Pytester) -> None:
-    """A visit that is due within a class comes behind it, in the middle of the module that both are in."""
+    """A visit due within a class comes after it, in the middle of their module."""
     project.makepyfile(
         """
         from samplers import around

@@ -25,7 +25,7 @@ def records(project: pytest.Pytester) -> list[dict[str, Any]]:
 
 
 def order(project: pytest.Pytester, result: pytest.RunResult) -> list[str]:
-    """What the verbose terminal says of each run of a test, in order."""
+    """The verbose terminal's lines for each run of a test, in order."""
     lines = [line.partition("::")[2].partition(" [")[0] for line in result.outlines]
     return [line.partition(" (")[0].rstrip() for line in lines if line]
 
@@ -268,7 +268,7 @@ def test_expected_failures(project: pytest.Pytester) -> None:
     assert "test_known session 2 of 3" in order(project, result)
 
 
-def test_sessions_that_disagree_end_it(project: pytest.Pytester) -> None:
+def test_sessions_that_disagree_end_the_claim(project: pytest.Pytester) -> None:
     project.makepyfile(
         """
         from samplers import around
@@ -431,7 +431,7 @@ ONCE = """
     ("mark", "options"),
     [("@pytest.mark.flaky(reruns=2)", ()), ("", ("--reruns=1",)), ("", ("--setup-show",))],
 )
-def test_a_test_that_others_run_has_its_sessions_at_once(
+def test_a_test_run_by_another_plugin_has_its_sessions_at_once(
     project: pytest.Pytester, mark: str, options: tuple[str, ...]
 ) -> None:
     project.makeconftest(
@@ -572,7 +572,7 @@ def test_a_teardown_that_fails_between_sessions_is_seen(project: pytest.Pytester
     assert record["reason"] == "the test ended before session 2 of 3"
 
 
-def test_a_run_that_is_told_to_end(project: pytest.Pytester) -> None:
+def test_an_exit_keeps_the_session_that_was_measured(project: pytest.Pytester) -> None:
     project.makepyfile(
         """
         import pytest
@@ -617,7 +617,7 @@ SHARED = """
 
 
 @pytest.mark.parametrize("how", ["load", "loadfile", "worksteal"])
-def test_with_workers(project: pytest.Pytester, how: str) -> None:
+def test_sessions_are_shared_among_workers(project: pytest.Pytester, how: str) -> None:
     pytest.importorskip("xdist")
     project.makepyfile(SHARED)
     options = ("-n2", f"--dist={how}", "--claims-json=out.json", "--junitxml=out.xml")

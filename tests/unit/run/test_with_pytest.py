@@ -45,7 +45,9 @@ def test_junit_has_the_failure_and_the_figures(project: pytest.Pytester) -> None
 
 
 @pytest.mark.parametrize(("option", "refuted"), [("-x", 1), ("--maxfail=2", 2)])
-def test_it_stops_at_a_refuted_claim(project: pytest.Pytester, option: str, refuted: int) -> None:
+def test_exitfirst_stops_at_a_refuted_claim(
+    project: pytest.Pytester, option: str, refuted: int
+) -> None:
     project.makepyfile(THREE)
     result = project.runpytest(option)
     result.stdout.fnmatch_lines(
@@ -57,7 +59,7 @@ def test_it_stops_at_a_refuted_claim(project: pytest.Pytester, option: str, refu
     )
 
 
-def test_last_failed_knows_it(project: pytest.Pytester) -> None:
+def test_last_failed_selects_refuted_claims(project: pytest.Pytester) -> None:
     project.makepyfile(THREE)
     project.runpytest()
     result = project.runpytest("--lf")
@@ -107,7 +109,7 @@ def test_a_test_that_fails_otherwise_is_failed(project: pytest.Pytester) -> None
 
 
 def test_a_run_that_does_not_count_is_not_called_by_its_verdict(project: pytest.Pytester) -> None:
-    """As pytest-rerunfailures has it: what is run again gets an outcome of its own."""
+    """As with pytest-rerunfailures: a test that is run again gets its own outcome."""
     project.makeconftest(
         """
         import pytest
@@ -175,7 +177,7 @@ def test_collect_only_reads_the_thresholds_and_measures_nothing(project: pytest.
     assert not (project.path / "out.json").exists()
 
 
-def test_without_a_terminal_reporter(project: pytest.Pytester) -> None:
+def test_a_run_without_a_terminal_reporter_is_recorded(project: pytest.Pytester) -> None:
     project.makepyfile(THREE)
     result = project.runpytest_subprocess("-p", "no:terminal", "--claims-json=out.json")
     assert result.ret == 1
@@ -202,7 +204,7 @@ def test_a_run_without_claims_shows_nothing(project: pytest.Pytester) -> None:
     result.stdout.no_fnmatch_line("*claims:*")
 
 
-def test_a_fixture_of_ones_own_named_claim_is_left_alone(project: pytest.Pytester) -> None:
+def test_a_users_own_claim_fixture_is_left_alone(project: pytest.Pytester) -> None:
     (project.path / "thresholds" / "any.yaml").write_text("not a threshold file")
     project.makepyfile(
         """

@@ -1,4 +1,4 @@
-"""The rule of our own for folders and mounts: what it finds, and that nothing of ours is found."""
+"""Our lint rule for folders and mounts: its findings, and that our own code has none."""
 
 from __future__ import annotations
 
@@ -93,5 +93,5 @@ def test_shell_files_are_looked_at(tmp_path: Path) -> None:
     )
 
 
-def test_nothing_of_ours_lets_others_in() -> None:
+def test_our_own_code_makes_no_folder_world_accessible() -> None:
     assert check(ROOT / "src")[0] == 0

@@ -1,4 +1,4 @@
-"""What turns `script/test` red, and what does not: steps run on tests that are wrong in one way each."""
+"""What turns `script/test` red and what does not: steps with tests that are each wrong in one way."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ FAILS_LATE = (
 
 @pytest.fixture
 def of(tmp_path: Path) -> Callable[..., Result]:
-    """Runs a step whose tests are those given, each in a file of its own."""
+    """Runs a step with the given tests, each in its own file."""
 
     def make(*sources: str, again: bool = True, limit: float = 100, n: str = "0") -> Result:
         tests = tmp_path / "tests"
@@ -69,13 +69,13 @@ def counts(result: Result) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize("n", ["0", "2"])
-def test_all_is_well(of: Callable[..., Result], n: str) -> None:
+def test_a_step_with_expected_results_is_green(of: Callable[..., Result], n: str) -> None:
     result = of(GREEN, KNOWN_SKIP, EXPECTED, n=n)
     assert result.faults == []
     assert counts(result) == (2, 0, 1)
 
 
-def test_one_that_fails_and_passes_alone_is_green_and_named(
+def test_a_test_that_passes_when_rerun_alone_is_green_and_named(
     of: Callable[..., Result], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     result = of(GREEN, FLAKY.format(1), n="2")
@@ -88,7 +88,7 @@ def test_one_that_fails_and_passes_alone_is_green_and_named(
     assert said.endswith("\nvperf: 2 passed, 0 failed, 0 skipped\n")
 
 
-def test_more_than_three_of_those_are_red(
+def test_more_than_three_flaky_tests_are_red(
     of: Callable[..., Result], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     result = of(*(FLAKY.format(number) for number in range(4)))
@@ -97,7 +97,7 @@ def test_more_than_three_of_those_are_red(
     assert "4 tests passed only when run alone; 3 may\n" in capsys.readouterr().out
 
 
-def test_one_that_is_broken_is_red(
+def test_a_broken_test_is_red(
     of: Callable[..., Result], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     result = of(GREEN, BROKEN, FLAKY.format(1), n="2")
@@ -109,14 +109,14 @@ def test_one_that_is_broken_is_red(
     assert f"tests: {fault}\n" in capsys.readouterr().out
 
 
-def test_where_no_second_chance_is_given_there_is_none(of: Callable[..., Result]) -> None:
+def test_without_reruns_a_failure_is_red(of: Callable[..., Result]) -> None:
     result = of(FLAKY.format(1), again=False)
     (fault,) = result.faults
     assert fault.startswith("1 failed: ")
     assert result.alone == []
 
 
-def test_many_that_fail_get_no_second_chance(of: Callable[..., Result]) -> None:
+def test_many_failures_are_not_rerun(of: Callable[..., Result]) -> None:
     result = of(*(FLAKY.format(number) for number in range(11)))
     (fault,) = result.faults
     assert fault.startswith("11 failed: ")
@@ -129,7 +129,7 @@ def test_a_failing_teardown_is_a_failure(of: Callable[..., Result]) -> None:
     assert "1 failed, alone too: " in result.faults[0]
 
 
-def test_a_skip_that_nobody_expects_is_red(of: Callable[..., Result]) -> None:
+def test_an_unexpected_skip_is_red(of: Callable[..., Result]) -> None:
     (fault,) = of(GREEN, UNKNOWN_SKIP).faults
     assert fault.endswith(
         "test_1.py::test_skips was skipped, which nobody expects: the mirror does not answer"
@@ -187,7 +187,7 @@ def test_a_run_without_tests_is_red(of: Callable[..., Result]) -> None:
     ]
 
 
-def test_a_file_that_cannot_be_read_is_red(of: Callable[..., Result]) -> None:
+def test_an_unreadable_file_is_red(of: Callable[..., Result]) -> None:
     assert of(GREEN, "import nothing_of_that_name\n").faults
 
 
@@ -204,14 +204,14 @@ def test_a_command_that_fails_ends_its_step(tmp_path: Path) -> None:
     assert (tmp_path / "lint.txt").read_text() == ""
 
 
-def test_tests_that_must_not_fetch_meet_nobody(tmp_path: Path) -> None:
+def test_offline_tests_reach_no_network(tmp_path: Path) -> None:
     script = "import os; print(os.environ['http_proxy'], os.environ['https_proxy'])"
     step = Step("tests", (("-c", script),), 60, offline=True)
     assert run(step, tmp_path, ()).faults == []
     assert (tmp_path / "tests.txt").read_text() == "http://127.0.0.1:9 http://127.0.0.1:9\n"
 
 
-def test_a_step_that_is_not_there_is_refused() -> None:
+def test_an_unknown_step_is_refused() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "gate", "-e", "unti"],
         env={"PYTHONPATH": str(ROOT / "script")},
@@ -237,8 +237,8 @@ def test_each_folder_of_tests_is_in_a_step(tmp_path: Path) -> None:
         assert f"tests/{top}" in run_by_steps
 
 
-def test_the_lock_names_what_the_project_asks_for() -> None:
-    """So that pip takes what is locked, and nothing newer beside it."""
+def test_the_lock_names_the_projects_requirements() -> None:
+    """So that pip installs locked versions, and nothing newer beside them."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = project["project"]["optional-dependencies"]
     wanted = [

@@ -1,4 +1,4 @@
-"""Which samples of a known truth count, on a machine whose hypervisor takes some of its time."""
+"""Which samples of a known truth count on a machine whose hypervisor steals some of its time."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def _two_percent_are_stolen(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_what_is_little_moved_by_it_bears_more() -> None:
+def test_insensitive_measurements_tolerate_more_steal() -> None:
     table = Table()
     _judge(table, bearable=0.03)
     (row,) = table.rows
     assert (row.verdict, row.disturbed) == ("holds", 0)
 
 
-def test_what_bears_less_is_not_measured() -> None:
+def test_sensitive_measurements_are_skipped_under_steal() -> None:
     table = Table()
     with pytest.raises(pytest.skip.Exception, match="samples were disturbed, by a hypervisor"):
         _judge(table)

@@ -1,4 +1,4 @@
-"""The check that claims were really measured: on runs that did, and on runs that did not."""
+"""The check that claims were really measured, on runs that measured and on runs that did not."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_run_that_did_not_measure(
     assert any(fault in line for line in lines)
 
 
-def test_no_record_is_a_fault(tmp_path: Path) -> None:
+def test_a_missing_record_is_a_fault(tmp_path: Path) -> None:
     done = _run(tmp_path / "none.json")
     assert done.returncode == 1
     assert done.stdout.startswith(f"FAULT {tmp_path / 'none.json'}: no record of claims: ")

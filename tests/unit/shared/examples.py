@@ -1,13 +1,13 @@
-"""How many examples a test draws that does not draw the usual number of them."""
+"""The number of examples of tests that do not draw the usual number."""
 
 from __future__ import annotations
 
 import hypothesis
 
-#: What hypothesis draws where nothing else is said.
+#: hypothesis's default.
 USUAL = 100
 
 
 def examples(number: int) -> int:
-    """So many, and as many times more as the profile in use draws more than usual."""
+    """This number, scaled as the profile in use scales the default."""
     return number * hypothesis.settings().max_examples // USUAL

@@ -1,10 +1,10 @@
-"""A clock for tests of what takes time: it tells the same on every machine, however busy that is."""
+"""A clock for tests of timing: the same on every machine, however busy."""
 
 from __future__ import annotations
 
 
 class Clock:
-    """In place of a module's `time`: it passes where somebody sleeps, and nowhere else."""
+    """In place of a module's `time`: it advances only in sleeps."""
 
     def __init__(self) -> None:
         self.now = 100.0

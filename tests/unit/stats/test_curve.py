@@ -57,7 +57,7 @@ def test_a_known_knee_is_found() -> None:
     assert 75 < curve.knee_low <= LEVEL <= curve.knee_high < 110
 
 
-def test_without_noise_it_is_exact() -> None:
+def test_without_noise_the_fit_is_exact() -> None:
     samples = {load: [knee(load)] * 3 for load in LOADS}
     curve = fitted(samples)
     assert (curve.shape, curve.level.estimate) == ("plateau", LEVEL)
@@ -71,7 +71,7 @@ def test_a_line_with_another_slope_has_its_knee_too() -> None:
     assert curve.knee == pytest.approx((60 / 3) ** (1 / 0.7), rel=0.1)
 
 
-def test_where_all_is_flat_the_knee_is_not_known() -> None:
+def test_a_flat_line_has_no_known_knee() -> None:
     curve = fitted(draw(lambda load: LEVEL, 3))
     assert curve.shape == "plateau"
     assert curve.flat == LOADS
@@ -85,7 +85,7 @@ def test_a_curve_that_falls_again_has_no_plateau() -> None:
     assert curve.level.estimate == pytest.approx(LEVEL * (LEVEL / 100) ** 0.6, rel=0.03)
 
 
-def test_few_noisy_samples_do_not_tell() -> None:
+def test_few_noisy_samples_decide_nothing() -> None:
     assert fitted(draw(knee, 5, spread=0.2, rounds=2)).shape == "undecided"
 
 
@@ -115,7 +115,7 @@ def test_a_rising_curve_never_has_a_plateau(power: float, spread: float) -> None
 
 
 def test_on_the_edge_it_is_called_a_plateau_no_more_often_than_promised() -> None:
-    """Growth that is just too much is the hardest line: of 300, an error of 10 % may call 30 flat."""
+    """Growth just beyond the limit is the hardest case: at an error of 10 %, 30 of 300 may be called flat."""
     found = 0
     for seed in range(300):
         samples = draw(lambda x: x ** (FLAT * 1.001), seed, spread=0.005)
@@ -123,7 +123,7 @@ def test_on_the_edge_it_is_called_a_plateau_no_more_often_than_promised() -> Non
     assert found <= 30 + 4 * math.sqrt(300 * 0.1 * 0.9)
 
 
-def test_outliers_do_not_move_it() -> None:
+def test_outliers_do_not_move_the_fit() -> None:
     moved = 0
     for seed in range(100):
         samples = draw(knee, seed)
@@ -164,7 +164,7 @@ def test_units_do_not_matter(of_load: float, of_value: float, seed: int) -> None
 )
 # Parts of a logarithm add up to more than the whole.
 @example({3.0: [1.0], 4.0: [1.0], 2.5: [2.0], 0.5: [1.0]})
-def test_whatever_was_measured_it_ends(samples: dict[float, list[float]]) -> None:
+def test_the_fit_ends_for_any_samples(samples: dict[float, list[float]]) -> None:
     curve = fitted(samples)
     everything = [value for values in samples.values() for value in values]
     assert min(everything) <= curve.level.estimate <= max(everything)
@@ -176,12 +176,12 @@ def test_whatever_was_measured_it_ends(samples: dict[float, list[float]]) -> Non
 @pytest.mark.parametrize(
     "samples", [{}, {1.0: [1.0], 2.0: [2.0]}, {1.0: [1.0], 2.0: [1.0], 3.0: []}]
 )
-def test_too_little_is_refused(samples: dict[float, list[float]]) -> None:
+def test_too_few_samples_are_refused(samples: dict[float, list[float]]) -> None:
     with pytest.raises(ValueError, match="a curve needs samples of at least 3 loads"):
         fitted(samples)
 
 
-def test_sens_slope() -> None:
+def test_sens_slope_is_the_median_of_the_slopes() -> None:
     line = [(float(x), 2.0 * x + 1) for x in range(12)]
     found = sen([*line[:-1], (11.0, 1e6)], 0.01)
     assert (found.estimate, found.low) == (2.0, 2.0)

@@ -68,7 +68,7 @@ def test_near_is_the_ratio_of_b_to_a() -> None:
     assert stats.near(noise, lambda: 0.75 * noise(), value=1 / 0.75).verdict == "refuted"
 
 
-def test_limit() -> None:
+def test_limit_judges_one_arm() -> None:
     noise = drifting(3)
     result = stats.limit(noise, at_most=300)
     assert (result.verdict, result.judged) == ("holds", 12)
@@ -89,7 +89,7 @@ def test_limit_pauses_between_its_sessions() -> None:
     assert stats.limit(sampler, at_most=100).judged == 3 * 64
 
 
-def test_nothing_measured_that_is_no_positive_number() -> None:
+def test_samples_that_are_not_valid_numbers_are_refused() -> None:
     with pytest.raises(ValueError, match=r"a sample is 0.0: a ratio needs positive numbers"):
         stats.compare(lambda: 0.0, lambda: 1.0)
     with pytest.raises(ValueError, match="a sample is nan, not a finite number"):

@@ -1,4 +1,4 @@
-"""Jain's index against its definition and its bounds, and who is left behind."""
+"""Jain's index against its definition and bounds, and stragglers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_equal_shares_are_fair(value: float, count: int) -> None:
 
 
 @given(positive, st.integers(1, 40), st.integers(0, 40))
-def test_some_of_all_make_their_part(value: float, some: int, others: int) -> None:
+def test_k_equal_shares_of_n_give_k_of_n(value: float, some: int, others: int) -> None:
     """The report's own example: k of n with equal shares, the rest with nothing."""
     found = jain_index([value] * some + [0.0] * others)
     assert found == pytest.approx(some / (some + others), rel=1e-12)
@@ -57,13 +57,13 @@ def test_bad_shares_are_refused(values: list[float]) -> None:
         jain_index(values)
 
 
-def test_the_one_that_is_far_behind_is_found() -> None:
+def test_a_straggler_is_found() -> None:
     times = [10.0, 10.1, 10.2, 9.9, 9.8, 10.05, 30.0]
     assert stragglers(times, direction="lower") == (6,)
     assert stragglers([1 / time for time in times], direction="higher") == (6,)
 
 
-def test_the_one_that_is_far_ahead_is_none() -> None:
+def test_a_target_far_ahead_is_not_a_straggler() -> None:
     assert stragglers([10.0, 10.1, 10.2, 9.9, 9.8, 10.05, 3.0], direction="lower") == ()
 
 
@@ -76,17 +76,19 @@ def test_never_more_than_a_quarter_are_behind(
 
 
 @given(st.lists(positive, max_size=FEWEST - 1), better)
-def test_of_few_nobody_can_say(values: list[float], good: Literal["lower", "higher"]) -> None:
+def test_few_targets_have_no_stragglers(
+    values: list[float], good: Literal["lower", "higher"]
+) -> None:
     assert stragglers(values, direction=good) == ()
 
 
 @given(figures)
-def test_the_worst_is_no_better_than_the_middle(values: list[float]) -> None:
+def test_the_worst_is_no_better_than_the_median(values: list[float]) -> None:
     assert worst_over_median(values, direction="lower") >= 1
     assert worst_over_median(values, direction="higher") >= 1
 
 
-def test_how_far_the_worst_is() -> None:
+def test_the_worst_is_compared_with_the_median() -> None:
     assert worst_over_median([1, 2, 3, 4, 9], direction="lower") == 3
     assert worst_over_median([1, 2, 3, 4, 9], direction="higher") == 3
     with pytest.raises(ValueError, match="there are no figures"):

@@ -1,4 +1,4 @@
-"""What one further costs: against what is known, under the errors that such a series has, and spoilt readings."""
+"""The cost of one more target: against known values, under the errors of such series, and with spoilt readings."""
 
 from __future__ import annotations
 

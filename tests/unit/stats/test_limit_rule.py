@@ -83,7 +83,7 @@ def test_a_session_that_cannot_decide_ends_it() -> None:
     )
 
 
-def test_the_middle_counts_and_not_the_mean() -> None:
+def test_the_median_counts_and_not_the_mean() -> None:
     """Every fourth sample is a hundred times too long: the mean is 2,500, the median 100."""
     noise = drifting(1, 0.005)
 
@@ -116,7 +116,7 @@ def test_a_sample_at_the_limit_is_on_the_good_side() -> None:
 
 
 @pytest.mark.parametrize(("share_above", "decision"), [(0.0, "holds"), (0.25, "refuted")])
-def test_a_percentile(share_above: float, decision: str) -> None:
+def test_a_percentile_is_judged(share_above: float, decision: str) -> None:
     """Three quarters below the limit are no proof for p95, but against it."""
 
     def sample(arm: str, taken: int) -> float:
@@ -129,7 +129,7 @@ def test_a_percentile(share_above: float, decision: str) -> None:
     assert rule.state.samples > 24 if decision == "holds" else True
 
 
-def test_near_a_value() -> None:
+def test_near_a_value_is_judged() -> None:
     for value, decision in ((100.0, "holds"), (80.0, "refuted"), (120.0, "refuted")):
         rule = LimitRule.near(100.0, 0.05)
         run(rule, rising(value, 0.001))
@@ -206,7 +206,7 @@ def test_the_side_and_the_scale_do_not_matter(values: list[float], sessions: int
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_a_sample_that_is_no_number_is_refused(value: float) -> None:
+def test_a_sample_that_is_not_a_number_is_refused(value: float) -> None:
     with pytest.raises(ValueError, match=r"a sample is .*, not a finite number"):
         LimitRule.at_most(1.0).add(value)
 
@@ -234,6 +234,6 @@ def test_a_sample_that_is_no_number_is_refused(value: float) -> None:
         (lambda: LimitRule.near(1, 0), "the tolerance is 0, not between 0 and 1"),
     ],
 )
-def test_an_argument_that_makes_no_sense_is_refused(make: Any, message: str) -> None:
+def test_bad_arguments_are_refused(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}$"):
         make()

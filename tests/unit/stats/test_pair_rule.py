@@ -186,7 +186,7 @@ def two_arms_once(rule: PairRule, seed: int, taken: int) -> float:
     return value
 
 
-def test_too_close_to_call_is_said_as_soon_as_it_is_shown() -> None:
+def test_too_close_to_call_is_reported_as_soon_as_shown() -> None:
     for seed in range(5):
         rule = PairRule.at_most(1.05, seed=seed)
         run(rule, two_arms(seed, 1.05, spread=0.003))
@@ -345,7 +345,7 @@ def test_identical_samples_are_suspicious() -> None:
 @pytest.mark.parametrize(
     ("ratio", "verdict"), [(0.75, "holds"), (0.65, "refuted"), (0.85, "refuted")]
 )
-def test_near_a_value(ratio: float, verdict: str) -> None:
+def test_near_a_value_is_judged(ratio: float, verdict: str) -> None:
     for seed in range(15):
         rule = PairRule.near(0.75, 0.05, seed=seed)
         run(rule, two_arms(seed, ratio))
@@ -385,6 +385,6 @@ def test_a_sample_that_has_no_ratio_is_refused(value: float) -> None:
         (lambda: PairRule.near(1, 1.5), "the tolerance is 1.5, not between 0 and 1"),
     ],
 )
-def test_an_argument_that_makes_no_sense_is_refused(make: Any, message: str) -> None:
+def test_bad_arguments_are_refused(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}$"):
         make()

@@ -60,7 +60,7 @@ def test_every_load_is_taken_once_in_each_round_and_the_rounds_are_spread() -> N
     assert [each[0] for each in taken] != [each[0] for each in run(made(seed=2), near(90))]
 
 
-def test_it_holds_near_its_value() -> None:
+def test_a_plateau_near_its_value_holds() -> None:
     rule = made()
     run(rule, near(90))
     state = rule.state
@@ -75,7 +75,7 @@ def test_it_holds_near_its_value() -> None:
 
 
 @pytest.mark.parametrize("value", [80.0, 99.0])
-def test_it_is_refuted_elsewhere(value: float) -> None:
+def test_a_plateau_away_from_its_value_is_refuted(value: float) -> None:
     rule = made(value=value)
     run(rule, near(90))
     assert rule.state.decision == "refuted"
@@ -136,7 +136,7 @@ def test_a_collapse_refutes_and_shows_the_peak() -> None:
 
 def test_loads_that_the_sender_could_not_offer_do_not_count() -> None:
     rule = made()
-    # All that is asked for beyond 60 the sender itself cannot do: a plateau of its own.
+    # The sender itself cannot offer more than 60, which makes a plateau of its own.
     run(rule, near(60), offered=lambda load: load <= 60)
     state = rule.state
     assert (state.decision, state.cause) == ("inconclusive", "sender")
@@ -148,7 +148,7 @@ def test_loads_that_the_sender_could_not_offer_do_not_count() -> None:
     assert rule.short == {75: 6, 100: 6, 130: 6, 200: 6, 400: 6}
 
 
-def test_a_plateau_below_what_the_sender_could_offer_is_one() -> None:
+def test_a_plateau_below_the_offered_load_counts() -> None:
     rule = made(value=60.0)
     run(rule, near(60), offered=lambda load: load < 200)
     assert rule.state.decision == "holds"
@@ -193,7 +193,7 @@ def test_loads_that_are_the_same_are_refused_after_one_round() -> None:
         rule.add(20.0)
 
 
-def test_the_time_is_over_before() -> None:
+def test_without_time_left_nothing_is_decided() -> None:
     rule = made()
     for _ in range(30):
         if rule.paused:
@@ -212,7 +212,7 @@ def test_the_time_is_over_before() -> None:
     assert rule.state.reason == "budget of 1 s over"
 
 
-def test_too_little_to_fit() -> None:
+def test_too_few_samples_are_not_fitted() -> None:
     rule = made()
     rule.loaded(25.0)
     rule.add(25.0)
@@ -221,7 +221,7 @@ def test_too_little_to_fit() -> None:
     assert rule.state.estimate is None
 
 
-def test_arguments_that_make_no_sense() -> None:
+def test_bad_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match="points is 2, less than 3"):
         PlateauRule(2)
     with pytest.raises(ValueError, match="the value is 0"):

@@ -1,4 +1,4 @@
-"""Limits for runs to come: known factors, what is true of all figures, and how often the runs stay within."""
+"""Limits for future runs: known factors, properties of all figures, and how often the runs stay within."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ figures = st.builds(
 
 @pytest.mark.parametrize("runs", [2, 3, 5, 10, 40])
 @pytest.mark.parametrize("confidence", [0.9, 0.99, 0.999])
-def test_of_one_next_run_the_factor_is_student_s(runs: int, confidence: float) -> None:
+def test_for_one_more_run_the_factor_is_students(runs: int, confidence: float) -> None:
     known = t.ppf(confidence, runs - 1) * math.sqrt(1 + 1 / runs)
     assert factor(runs, 1, confidence) == pytest.approx(known, rel=1e-3)
 
@@ -45,7 +45,7 @@ def test_the_factor_of_several_runs_is_more_than_of_one_and_less_than_bonferroni
 @pytest.mark.parametrize(
     ("runs", "next_runs", "confidence"), [(3, 20, 0.95), (5, 20, 0.99), (8, 3, 0.9)]
 )
-def test_so_many_of_normal_samples_stay_within(
+def test_the_factor_keeps_its_confidence_for_normal_samples(
     runs: int, next_runs: int, confidence: float
 ) -> None:
     """The factor against what it is defined by, in 20 000 draws; within four standard errors."""
@@ -75,7 +75,7 @@ def test_the_unit_makes_no_difference(values: list[float], side: Side, scale: fl
 
 
 @given(figures)
-def test_of_the_inverse_the_limit_is_the_inverse(values: list[float]) -> None:
+def test_the_limit_of_the_inverse_is_the_inverse_limit(values: list[float]) -> None:
     most = predict(values, "at_most").limit
     least = predict([1 / each for each in values], "at_least").limit
     assert most * least == pytest.approx(1, rel=1e-6)
@@ -120,7 +120,7 @@ def test_figures_without_a_limit_are_refused(values: list[float], message: str) 
         predict(values, "at_most")
 
 
-def test_a_confidence_that_is_none() -> None:
+def test_an_invalid_confidence_is_refused() -> None:
     with pytest.raises(ValueError, match=r"not between 0\.5 and 1"):
         factor(5, 20, 0.4)
 
@@ -164,7 +164,7 @@ MACHINES = [
 
 
 @pytest.mark.parametrize(("run", "session", "sample"), MACHINES)
-def test_figures_of_the_next_twenty_runs_stay_within_so_often(
+def test_the_next_twenty_runs_stay_within_the_limit_as_often_as_promised(
     run: float, session: float, sample: float
 ) -> None:
     """99 % asked for; of 400 calibrations at most 11 may fail: with 1 % each, more has a chance of 0.1 %."""

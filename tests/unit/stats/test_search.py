@@ -1,4 +1,4 @@
-"""A search for the smallest size that works: few tries, and no contradiction untold."""
+"""The search for the smallest size that works: few tries, and every contradiction reported."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ def test_a_guess_is_only_where_the_search_looks_first(case: tuple[int, int], gue
 
 
 @given(st.integers(2, 600), st.randoms(use_true_random=False))
-def test_whatever_is_answered_it_ends_and_nothing_is_hidden(top: int, chance: object) -> None:
+def test_the_search_ends_and_reports_contradictions_for_any_answers(
+    top: int, chance: object
+) -> None:
     def ask(size: int) -> Answer:
         return Answer(chance.random() < 0.6, "by chance")  # type: ignore[attr-defined]
 
@@ -103,14 +105,14 @@ def test_the_tries_are_kept_with_what_was_seen() -> None:
     assert found.tries[3] == Try(64, Answer(False, "panic at 64"))
 
 
-def test_one_that_fails_above_one_that_works_is_told() -> None:
+def test_failures_above_the_result_are_contradictions() -> None:
     """From 100 on it works, and at 60 to 70 too."""
     answers = {512: True, 256: True, 128: True, 64: True, 32: False, 48: False, 56: False, 60: True}
     found = smallest(lambda size: Answer(answers.get(size, size > 58)), 512, guess=90)
     assert found.contradictions == ()
     found = smallest(lambda size: Answer(60 <= size <= 70 or size >= 100), 512, guess=60)
     assert (found.size, found.contradictions) == (60, ())
-    # The guess fails between two sizes that work: what is above it is searched, and the border there is true.
+    # The guess fails between two ranges that work: the sizes above it are searched, and the border there is correct.
     found = smallest(lambda size: Answer(60 <= size <= 70 or size >= 100), 512, guess=80)
     assert (found.size, found.contradictions) == (100, ())
 
@@ -121,7 +123,7 @@ def test_a_failing_top_has_no_result() -> None:
     assert [each.size for each in caught.value.tries] == [512]
 
 
-def test_nothing_that_works_twice_is_no_result() -> None:
+def test_without_a_size_that_works_twice_there_is_no_result() -> None:
     tried: set[int] = set()
 
     def ask(size: int) -> Answer:
@@ -134,6 +136,6 @@ def test_nothing_that_works_twice_is_no_result() -> None:
 
 
 @pytest.mark.parametrize(("top", "guess"), [(0, None), (-5, None), (8, 0)])
-def test_sizes_begin_at_one(top: int, guess: int | None) -> None:
+def test_sizes_below_one_are_refused(top: int, guess: int | None) -> None:
     with pytest.raises(ValueError, match="sizes are whole numbers from 1 on"):
         smallest(lambda _: Answer(True), top, guess=guess)

@@ -21,7 +21,7 @@ from pytest_vperf.stats.self_check import (
     ("decisions", "allowed"),
     [(0, 0), (1, 1), (2, 1), (20, 3), (60, 6), (100, 7), (200, 11), (1000, 35)],
 )
-def test_how_many_may_be_wrong(decisions: int, allowed: int) -> None:
+def test_the_number_of_wrong_decisions_allowed(decisions: int, allowed: int) -> None:
     assert most_wrong(decisions) == allowed
 
 
@@ -76,7 +76,7 @@ def test_there_are_60_slower_decisions_for_200() -> None:
         (Tally(0, 0, 0, 0, 0), "too few"),
     ],
 )
-def test_findings(tally: Tally, finding: str) -> None:
+def test_tallies_become_findings(tally: Tally, finding: str) -> None:
     assert tally.finding == finding
 
 

@@ -26,7 +26,7 @@ def test_eight_samples_in_each_of_three_sessions_after_the_warm_up_of_a_limit() 
     assert (rule.state.samples, rule.state.decision) == (24, "inconclusive")
 
 
-def test_one_session() -> None:
+def test_a_survey_may_have_one_session() -> None:
     rule = SurveyRule(samples=4, sessions=1, warm_up=0)
     assert not rule.warming_up
     assert taken(rule) == 4
@@ -48,7 +48,7 @@ def test_time_that_is_over_ends_a_session_and_not_the_others() -> None:
     assert (rule.state.decided, rule.state.samples, rule.state.cause) == (True, 3, "budget")
 
 
-def test_an_interrupt_ends_all() -> None:
+def test_an_interrupt_ends_all_sessions() -> None:
     rule = SurveyRule(warm_up=0)
     rule.add(1)
     rule.stop("", "the run ended")
@@ -56,7 +56,7 @@ def test_an_interrupt_ends_all() -> None:
     assert not rule.paused
 
 
-def test_equal_samples_are_called_so() -> None:
+def test_equal_samples_are_reported() -> None:
     rule = SurveyRule(samples=3, sessions=1, warm_up=0)
     for _ in range(3):
         rule.add(7)

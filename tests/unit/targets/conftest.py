@@ -1,4 +1,4 @@
-"""What unit tests of targets share."""
+"""Fixtures shared by the unit tests of targets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-#: Runs commands on this machine; as sshd does it: in a session of its own, which does not end with the client.
+#: Runs commands on this machine as sshd does: in a new session, which outlives the client.
 SSH = """#!/bin/sh
 for word; do last=$word; done
 case "$*" in *" -M "*|*" -O "*) exit 0;; esac
@@ -25,7 +25,7 @@ SSH_CONNECTION="192.0.2.1 1 192.0.2.2 2" exec setsid --wait sh -c "$last"
 
 @pytest.fixture
 def ssh_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A program in place of ssh, first in the path; runs of the test have a folder of their own."""
+    """A program in place of ssh, first in the path; the test has its own folder of runs."""
     program = tmp_path / "ssh"
     program.write_text(SSH)
     program.chmod(0o755)
@@ -36,7 +36,7 @@ def ssh_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def more_files_than_select_knows() -> Iterator[None]:
-    """This process has so many files open that the next have numbers above those of select(2)."""
+    """Opens so many files that the next descriptors are beyond the limit of select(2)."""
     with many_files(), ExitStack() as opened:
         if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < 2048:
             pytest.skip("this process may not have so many files open")

@@ -1,4 +1,4 @@
-"""A control group of the run: a refusal is not measured, and nothing stays in it."""
+"""A control group of the run: a refusal is "not measured", and no process stays in it."""
 
 from __future__ import annotations
 
@@ -73,14 +73,14 @@ def test_a_process_that_hides_goes_with_its_group(group: ControlGroup, run: Run)
     assert cgroups.named(run.cgroup) == []
 
 
-def test_a_machine_that_has_ended_is_no_member(group: ControlGroup) -> None:
+def test_an_ended_machine_is_not_a_member(group: ControlGroup) -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
     with pytest.raises(CannotStart, match=f"host: process {ended.pid} has ended"):
         group.check_member(ended.pid)
 
 
-def test_a_process_of_another_namespace_has_no_number_and_gets_no_signal(
+def test_a_process_of_another_pid_namespace_gets_no_signal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Version 2 lists it as 0 (admin-guide/cgroup-v2, "Namespace"), which to kill(2) is the caller's own group."""

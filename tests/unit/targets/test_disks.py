@@ -1,4 +1,4 @@
-"""Disks of the run: what is missing for them is said, and never another error."""
+"""Disks of the run: missing requirements are reported, never another error."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def refuse(folder: Path, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
 
 
-def test_without_root_there_are_none(make: Disks, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disks_need_root(make: Disks, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(Unavailable, match=r"needs root \(to mend it: run as root\)"):
         make.make()
 
 
-def test_a_kernel_without_loop_devices(
+def test_missing_loop_devices_are_reported(
     make: Disks, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)

@@ -13,7 +13,7 @@ from pytest_vperf.targets.scope import Scope
 
 
 class Far:
-    """A machine far away, which says what it is told to."""
+    """A remote machine with given answers."""
 
     name = "host (lab kvm)"
 
@@ -39,7 +39,7 @@ def make(far: Far, size: str = "1.5 MiB", scope: Scope | None = None, **options:
     return Disks(there, scope or Scope()).make(size, **options)
 
 
-def test_a_disk_is_made_there_and_goes_with_its_scope(far: Far) -> None:
+def test_a_remote_disk_is_made_and_removed_with_its_scope(far: Far) -> None:
     scope = Scope()
     disk = make(far, scope=scope, format="ext4")
     folder = f"/run-1/disks/{disk.name}"
@@ -59,7 +59,7 @@ def test_a_disk_is_made_there_and_goes_with_its_scope(far: Far) -> None:
     assert far.commands[2:] == [(folder, "/dev/loop3")]
 
 
-def test_it_is_mounted_once_and_for_its_host_alone(far: Far) -> None:
+def test_a_remote_disk_is_mounted_once_and_only_on_its_host(far: Far) -> None:
     disk = make(far, format="ext4")
     point = f"/run-1/disks/{disk.name}/mounted"
     far.commands.clear()
@@ -76,7 +76,7 @@ def test_it_is_mounted_once_and_for_its_host_alone(far: Far) -> None:
     )
 
 
-def test_one_machine_has_it_at_a_time(far: Far) -> None:
+def test_a_remote_disk_is_used_by_one_machine_at_a_time(far: Far) -> None:
     disk = make(far, format="ext4")
     disk.lend("domu pv")
     with pytest.raises(CannotStart, match=f"^{disk.name} is in domu pv already$"):
@@ -88,7 +88,7 @@ def test_one_machine_has_it_at_a_time(far: Far) -> None:
     assert str(disk.mounted()) == f"/run-1/disks/{disk.name}/mounted"
 
 
-def test_one_that_cannot_be_formatted_is_removed(far: Far) -> None:
+def test_a_disk_that_cannot_be_formatted_is_removed(far: Far) -> None:
     far.fails = "mkfs"
     with pytest.raises(TargetError, match=r"^mkfs fails$"):
         make(far, format="ext4")

@@ -1,4 +1,4 @@
-"""Commands are ended by the mark that all they started carries, in whatever session it is."""
+"""Commands are ended by the mark that all their processes carry, in whatever session."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytest_vperf.targets.base import end_marked
 
 
 def start(script: str, **variables: str) -> subprocess.Popen[bytes]:
-    """A shell that has said that it is up."""
+    """A shell that has reported that it runs."""
     process = subprocess.Popen(
         ["sh", "-c", script],
         env={"PATH": os.environ["PATH"], **variables},
@@ -33,7 +33,7 @@ def test_only_marked_processes_are_killed() -> None:
     try:
         done = subprocess.run(end_marked("VPERF_UNIT", mark), capture_output=True, timeout=60)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-        marked.communicate(timeout=10)  # at its end, once the last that has its output is gone
+        marked.communicate(timeout=10)  # closed once the last process that has it open is gone
         assert marked.returncode == -signal.SIGKILL
         for process in spared:
             said, _ = process.communicate(b"there", timeout=10)

@@ -1,4 +1,4 @@
-"""Limits: what each setting is in a control group of either version, and that another value is never passed over."""
+"""Limits: each setting in control groups of both versions, and that a different value is never ignored."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_the_arguments_of_an_engine() -> None:
 
 
 def test_every_container_is_confined() -> None:
-    """No privileges by files, an end to forks, and an end to the log."""
+    """No privileges from files, a limit on processes, and a limit on the log."""
     assert confined(Limits()) == {
         "security_opt": ["no-new-privileges"],
         "pids_limit": 4096,
@@ -100,7 +100,7 @@ def test_only_what_is_asked_for_needs_a_controller() -> None:
         ({"pids": 0}, "pids is 0: a container has at least one process"),
     ],
 )
-def test_limits_without_sense_are_refused(given: dict[str, Any], message: str) -> None:
+def test_invalid_limits_are_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(CannotStart, match=message):
         Limits(**given)
 
@@ -157,10 +157,10 @@ def test_another_value_is_an_error_with_both(
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        # A runtime that did not set it, under version 2; and one whose file is not there.
+        # A runtime that did not set it, under version 2; and a missing file.
         ({"cpuset.cpus": ""}, "asked for cpuset '0,1', the system has '' in "),
         ({}, "asked for cpuset '0,1', the system has 'nothing: No such file or directory' in "),
-        # Version 2 keeps what was written, and takes other CPUs where there are none of these.
+        # Version 2 keeps the written value, and uses other CPUs where none of these exist.
         (
             {"cpuset.cpus": "0-1", "cpuset.cpus.effective": "0"},
             "asked for cpuset_in_force '0,1', the system has '0' in .*/cpuset.cpus.effective",
@@ -175,13 +175,13 @@ def test_pinning_that_is_not_in_force_is_an_error(
         check(ALL.settings("cpuset", 2), tmp_path, "container runc")
 
 
-def test_a_quota_is_the_same_number_for_an_engine_and_for_a_group_of_ours() -> None:
+def test_an_engine_and_our_group_get_the_same_quota() -> None:
     two_thirds = Limits(cpus=2 / 3)
     assert host_config(two_thirds) == {"cpu_period": 100_000, "cpu_quota": 66_667}
     assert written(two_thirds, 2) == {"cpu.max": "66667 100000"}
 
 
-def test_a_cap_of_another_disk_is_none(tmp_path: Path) -> None:
+def test_a_cap_on_another_disk_does_not_count(tmp_path: Path) -> None:
     lay_out(tmp_path, {"blkio.throttle.read_iops_device": "7:0 1200"})
     with pytest.raises(CannotStart, match="asked for disk_read_iops '7:3 1200', the system has"):
         check(ALL.settings("io", 1), tmp_path, "host")
@@ -207,11 +207,11 @@ def test_a_process_that_is_in_no_group_of_the_container_is_not_limited() -> None
 
 
 @given(st.integers(2, 262_144))
-def test_weights_are_of_version_2(shares: int) -> None:
+def test_weights_of_version_2_are_within_their_range(shares: int) -> None:
     assert all(1 <= weight <= 10_000 for weight in weights(shares))
 
 
-def test_weights_of_the_defaults() -> None:
+def test_the_weights_of_the_default_shares() -> None:
     assert weights(1024) == [100, 39, 100]
 
 
@@ -221,6 +221,6 @@ def test_a_list_of_cpus_is_read_as_written(cpus: set[int]) -> None:
     assert cpus_of(f"0-{max(cpus)}") == set(range(max(cpus) + 1))
 
 
-def test_sizes() -> None:
+def test_sizes_in_bytes() -> None:
     assert bytes_of("200 MiB") == bytes_of(209_715_200) == 209_715_200
     assert bytes_of(None) is None

@@ -1,4 +1,4 @@
-"""What a message shows of a daemon's log."""
+"""The part of a daemon's log that a message shows."""
 
 from __future__ import annotations
 

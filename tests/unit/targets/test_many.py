@@ -1,4 +1,4 @@
-"""Many targets: started several at a time, ended several at a time, and what fits into a machine."""
+"""Many targets: started and ended several at a time, and how many fit into a machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pytest_vperf.targets.scope import Scope
 
 
 class Slow:
-    """Starts and ends hosts, and knows how many of them did so at once."""
+    """Starts and ends hosts, and counts how many did so at once."""
 
     def __init__(self, scope: Scope, fails_at: int = 0) -> None:
         self.scope, self.fails_at = scope, fails_at
@@ -83,7 +83,7 @@ def test_the_first_start_that_fails_is_the_only_one() -> None:
     assert slow.started == 1
 
 
-def test_none_is_no_number_of_targets() -> None:
+def test_zero_targets_are_refused() -> None:
     with pytest.raises(ValueError, match="count is 0, less than 1"):
         start_many(lambda: None, 0, Scope())
 
@@ -105,7 +105,7 @@ def test_memory_is_shared_in_whole_steps(mib: int, machines: int, each: str) -> 
     assert share_of_memory(mib * 2**20, machines, "1 GiB", "host") == each
 
 
-def test_too_little_memory_is_said() -> None:
+def test_too_little_memory_is_reported() -> None:
     with pytest.raises(Unavailable) as caught:
         share_of_memory(1000 * 2**20, 7, "1 GiB", "host")
     assert str(caught.value) == (

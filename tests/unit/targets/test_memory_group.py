@@ -1,4 +1,4 @@
-"""A group that many share: its limit, whom the kernel ends first, and that it goes with all that is in it."""
+"""A shared control group: its limit, which process the kernel kills first, and its removal with all its members."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MIB = 1 << 20
-#: At the end of its input, takes so many MiB, says so, and stays.
+#: At the end of its input it allocates so many MiB, says so, and stays.
 TAKES = (
     "import sys, time; sys.stdin.read(); x = b'x' * (int(sys.argv[1]) << 20)\n"
     "print('has', flush=True); time.sleep(60)"
@@ -52,7 +52,7 @@ def group(run: Run) -> Iterator[MemoryGroup]:
 
 
 def taker(group: MemoryGroup, size: int) -> subprocess.Popen[bytes]:
-    """Takes nothing before `has_it` lets it."""
+    """Allocates nothing before `has_it` lets it."""
     return subprocess.Popen(
         group.entered([sys.executable, "-S", "-c", TAKES, str(size)]),
         stdin=subprocess.PIPE,
@@ -108,7 +108,7 @@ def test_sharing_a_scope_does_not_end_it(group: MemoryGroup) -> None:
 
 
 def test_groups_of_those_that_make_their_own(group: MemoryGroup) -> None:
-    """An engine's containers and libvirt's machines have theirs below it."""
+    """An engine's containers and libvirt's machines have their groups below it."""
     path = group.everywhere()
     assert path == group.path
     points = set(cgroups.hierarchies().values())
@@ -128,7 +128,7 @@ def test_groups_of_those_that_make_their_own(group: MemoryGroup) -> None:
 def test_a_hierarchy_that_controllers_share_has_processors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A group of version 1 without them takes no process, whichever controller it was made for."""
+    """A cpuset of version 1 without CPUs accepts no process, whichever controller the group was made for."""
     for file, text in (("cpuset.cpus", "0-1\n"), ("cpuset.mems", "0\n")):
         (tmp_path / file).write_text(text)
     shared = object.__new__(MemoryGroup)
@@ -162,8 +162,8 @@ def test_a_group_below_that_is_gone_counts(group: MemoryGroup) -> None:
     assert group.kills == 2
 
 
-def test_an_old_kernel_is_told_to_hold_what_is_below(tmp_path: Path) -> None:
-    """Before Linux 5.11, without systemd: else containers and libvirt's machines are held to nothing."""
+def test_an_old_kernel_is_told_to_account_hierarchically(tmp_path: Path) -> None:
+    """Before Linux 5.11, without systemd: otherwise containers and libvirt's machines have no limit."""
     control_group._hold_below(tmp_path, "pod")  # a kernel without the file
     assert list(tmp_path.iterdir()) == []
     switch = tmp_path / "memory.use_hierarchy"
@@ -177,7 +177,7 @@ def test_leftovers_of_a_killed_run_are_found(group: MemoryGroup, run: Run) -> No
     assert any(group.path.lstrip("/") in what for what in found)
 
 
-def test_the_score_of_a_process_that_is_gone_is_nobodys() -> None:
+def test_the_oom_score_of_an_ended_process_is_ignored() -> None:
     set_score(1 << 30, STARTING)
     with subprocess.Popen(["sleep", "60"]) as process:
         set_score(process.pid, SETTLED)

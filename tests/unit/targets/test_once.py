@@ -1,4 +1,4 @@
-"""What many tests share is made once, and again where it died."""
+"""A shared resource is made once, and again where it died."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pytest_vperf.targets.base import CannotConnect, Once, TargetError, Unavaila
 
 
 class Engine:
-    """Something that may die."""
+    """A resource that may die."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -27,7 +27,7 @@ def shared() -> Once[Engine]:
     )
 
 
-def test_live_things_are_kept() -> None:
+def test_live_resources_are_kept() -> None:
     once = shared()
     assert not once.made
     first = once()
@@ -62,7 +62,7 @@ def test_a_daemon_that_dies_repeatedly_is_given_up() -> None:
     assert not once.made
 
 
-def test_an_unavailable_thing_is_tried_once() -> None:
+def test_an_unavailable_resource_is_tried_once() -> None:
     tries = []
 
     def make() -> Engine:

@@ -1,4 +1,4 @@
-"""Borders between phases become parts that add up, whichever of them were seen."""
+"""Marks between phases become parts that add up, whichever marks were seen."""
 
 from __future__ import annotations
 
@@ -32,17 +32,15 @@ def test_each_phase_ends_where_the_next_begins() -> None:
         (("userspace",), ("process+firmware+kernel+userspace",)),
     ],
 )
-def test_a_border_that_was_not_seen_joins_two_phases(
-    seen: tuple[str, ...], names: tuple[str, ...]
-) -> None:
+def test_a_missing_mark_joins_two_phases(seen: tuple[str, ...], names: tuple[str, ...]) -> None:
     marks = {name: 1.0 + PHASES.index(name) for name in seen}
     found = startup_quantity(0.0, marks, PHASES)
     assert tuple(name for name, _ in found.breakdown) == names
     assert found.value == 4000.0
 
 
-def test_a_phase_that_a_machine_does_not_have_is_none() -> None:
-    """A full machine on Xen has no container."""
+def test_an_absent_phase_is_left_out() -> None:
+    """As with a full machine on Xen, which has no container."""
     found = startup_quantity(0.0, {"process": 1.0, "agent": 2.0}, ("process", "agent", "container"))
     assert found.breakdown == (("process", 1000.0), ("agent", 1000.0))
 
@@ -52,7 +50,7 @@ def test_a_phase_that_a_machine_does_not_have_is_none() -> None:
     st.lists(st.floats(0, 600), min_size=4, max_size=4),
     st.sets(st.sampled_from(PHASES[:-1])),
 )
-def test_parts_add_up(began: float, lengths: list[float], unseen: set[str]) -> None:
+def test_phases_add_up_to_the_whole(began: float, lengths: list[float], unseen: set[str]) -> None:
     marks, now = {}, began
     for phase, length in zip(PHASES, lengths, strict=True):
         now += length

@@ -1,4 +1,4 @@
-"""Processes of the host: status, output, limit, and nothing left of them."""
+"""Processes of the host: status, output, time limit, and nothing left behind."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_programs_that_cannot_be_executed_have_a_shells_status(
     assert (done.returncode, done.stderr) == (status, words)
 
 
-def test_a_file_that_is_no_program(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_program_has_status_126(tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_text("neither a script nor a program\n")
     path.chmod(0o755)
@@ -73,7 +73,7 @@ def test_an_empty_command_is_an_error() -> None:
 
 @settings(max_examples=examples(15))
 @given(st.binary(max_size=300_000))
-def test_input_comes_out_whole(data: bytes) -> None:
+def test_input_is_passed_whole(data: bytes) -> None:
     assert run_process(["cat"], input=data, env=ENV).stdout == data
 
 
@@ -81,7 +81,7 @@ def test_input_that_nobody_reads_is_no_error() -> None:
     assert run_process(["true"], input=b"x" * 1_000_000, env=ENV).returncode == 0
 
 
-def test_much_on_both_outputs_does_not_block() -> None:
+def test_large_output_on_both_streams_does_not_block() -> None:
     script = "import sys; sys.stderr.write('e' * 500000); sys.stdout.write('o' * 500000)"
     done = run_process([sys.executable, "-c", script], env=ENV)
     assert (len(done.stdout), len(done.stderr)) == (500_000, 500_000)

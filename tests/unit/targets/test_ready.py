@@ -27,7 +27,7 @@ def test_readable_and_writable_sockets() -> None:
         assert ready([one], [], 5) == ([one], [])  # the end is to be read
 
 
-def test_it_waits_no_longer_than_it_should() -> None:
+def test_a_wait_ends_at_its_time_limit() -> None:
     one, other = socket.socketpair()
     with one, other:
         began = time.monotonic()
@@ -40,7 +40,7 @@ def test_it_waits_no_longer_than_it_should() -> None:
 
 
 @pytest.mark.usefixtures("more_files_than_select_knows")
-def test_with_more_files_than_select_knows() -> None:
+def test_file_numbers_beyond_the_limit_of_select() -> None:
     one, other = socket.socketpair()
     with one, other:
         assert one.fileno() > 1024
@@ -60,7 +60,7 @@ def test_files_other_than_sockets_can_be_waited_for() -> None:
         os.close(each)
 
 
-def test_files_may_be_many_and_then_as_before() -> None:
+def test_the_limit_of_open_files_is_restored() -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     with many_files():
         pass

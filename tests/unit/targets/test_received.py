@@ -1,4 +1,4 @@
-"""What a target sends is bounded: a command's output, and a file; who sends without end is ended."""
+"""Data from a target is limited: a command's output, and files; an endless sender is ended."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def printed(count: int, *, max_output: int, stream: int = 1) -> Completed:
 
 
 @pytest.mark.parametrize("stream", [1, 2])
-def test_output_has_as_many_bytes_as_it_may(stream: int) -> None:
+def test_output_may_reach_but_not_exceed_its_limit(stream: int) -> None:
     done = printed(1000, max_output=1000, stream=stream)
     assert len(done.stdout + done.stderr) == 1000
     with pytest.raises(TooMuchOutput) as caught:
@@ -38,7 +38,7 @@ def test_output_has_as_many_bytes_as_it_may(stream: int) -> None:
     )
 
 
-def test_output_without_end_ends_the_command(tmp_path: Path) -> None:
+def test_endless_output_ends_the_command(tmp_path: Path) -> None:
     note = tmp_path / "pid"
     with pytest.raises(TooMuchOutput, match="more than 8 MiB in host"):
         HOST.run(["sh", "-c", f"echo $$ >{note}; exec yes"], max_output=8 << 20)
@@ -46,14 +46,14 @@ def test_output_without_end_ends_the_command(tmp_path: Path) -> None:
         os.kill(int(note.read_text()), 0)
 
 
-def test_output_without_end_is_in_time_too() -> None:
-    """It always has something to read, which was looked at before the time."""
+def test_endless_output_respects_the_time_limit() -> None:
+    """Readable data must not hide the time limit."""
     with Path(os.devnull).open("wb") as nowhere, pytest.raises(OutOfTime):
         run_process(["yes"], env=dict(os.environ), timeout=0.3, max_output=1 << 60, stdout=nowhere)
 
 
-def test_who_got_away_and_prints_on_is_not_listened_to(tmp_path: Path) -> None:
-    """It has another session and another parent, so it is not found; its end of the pipe stays open."""
+def test_an_escaped_process_that_keeps_printing_is_not_waited_for(tmp_path: Path) -> None:
+    """It has another session and another parent, so it is not found, and keeps the pipe open."""
     note = tmp_path / "pid"
     script = f"(setsid sh -c 'echo $$ >{note}; exec yes' &) ; while [ ! -s {note} ]; do :; done"
     began = time.monotonic()
@@ -89,11 +89,11 @@ def test_output_that_goes_to_a_file_is_not_kept() -> None:
     ("count", "words"),
     [(8 << 20, "8 MiB"), (3 << 30, "3 GiB"), (1536, "1536 bytes"), (2048, "2 KiB"), (0, "0 bytes")],
 )
-def test_sizes_in_words(count: int, words: str) -> None:
+def test_sizes_are_formatted_with_a_unit(count: int, words: str) -> None:
     assert size(count) == words
 
 
-def test_a_file_that_comes_brings_no_privilege(tmp_path: Path) -> None:
+def test_a_received_file_has_no_privileges(tmp_path: Path) -> None:
     (tmp_path / "source").write_bytes(b"content")
     (tmp_path / "source").chmod(0o6777)
     HOST.get(str(tmp_path / "source"), tmp_path / "got")
@@ -101,7 +101,7 @@ def test_a_file_that_comes_brings_no_privilege(tmp_path: Path) -> None:
     assert (tmp_path / "got").read_bytes() == b"content"
 
 
-def test_a_file_has_as_many_bytes_as_it_may(tmp_path: Path) -> None:
+def test_a_file_may_reach_but_not_exceed_its_limit(tmp_path: Path) -> None:
     (tmp_path / "source").write_bytes(bytes(1000))
     HOST.get(str(tmp_path / "source"), tmp_path / "got", limit=1000)
     with pytest.raises(TooMuchOutput) as caught:
@@ -155,7 +155,7 @@ def test_an_incomplete_file_does_not_appear(tmp_path: Path) -> None:
     assert (tmp_path / "got").read_text() == "before"
 
 
-def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
     with (
         pytest.raises(TargetError) as caught,
         received(tmp_path / "no" / "got", "pod tcg"),

@@ -288,7 +288,7 @@ def test_near_criteria_are_near_published_figures(
         assert 1 / (1 + criterion.tolerance) <= ratio <= 1 + criterion.tolerance, name
 
 
-def test_a_rule_stands_once_in_a_file() -> None:
+def test_each_rule_is_written_once_in_a_file() -> None:
     for path in sorted((ROOT / "thresholds").glob("*.yaml")):
         assert path.read_text().count(RULE) <= 1, path.name
     assert {name for name, _, source in CASES if name in IN_WORDS} == set(IN_WORDS)

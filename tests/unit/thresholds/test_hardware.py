@@ -194,7 +194,7 @@ def test_auto_does_not_choose_between_equals() -> None:
     assert names(select(known, "zeta", TYPE1)) == ["zeta", "any"]
 
 
-def test_auto_on_a_machine_that_nobody_knows() -> None:
+def test_auto_on_an_unknown_machine_takes_any() -> None:
     known = profiles(profile("any"), profile("type1", FULL))
     assert names(select(known, "auto", LAPTOP)) == ["any"]
     assert select(known, "auto", LAPTOP).describe() == "any (by fingerprint)"
@@ -218,7 +218,7 @@ def test_a_named_profile_says_how_the_machine_differs() -> None:
     )
 
 
-def test_any_can_be_named() -> None:
+def test_the_profile_any_can_be_named() -> None:
     known = profiles(profile("any"), profile("type1", FULL))
     found = select(known, "any", TYPE1)
     assert (names(found), found.mismatches) == (["any"], ())
@@ -236,7 +236,7 @@ def test_any_can_be_named() -> None:
         ("", "there is no hardware profile '' (there are auto, any, type1)"),
     ],
 )
-def test_a_name_that_does_not_exist(hw: str, message: str) -> None:
+def test_an_unknown_profile_is_refused(hw: str, message: str) -> None:
     known = profiles(profile("any"), profile("type1", FULL))
     with pytest.raises(HardwareError) as caught:
         select(known, hw, TYPE1)
@@ -268,7 +268,7 @@ def test_a_claim_of_other_hardware_is_not_comparable() -> None:
     assert found.holders("start.runc") == ("type1",)
 
 
-def test_a_claim_that_nobody_knows() -> None:
+def test_an_unknown_claim_is_refused_with_near_names() -> None:
     known = profiles(profile("any", None, "cpu.time"), profile("type1", FULL, "start.pod.kvm"))
     with pytest.raises(UnknownClaim) as caught:
         select(known, "any", LAPTOP).find("start.pod.kmv")

@@ -170,7 +170,7 @@ def schema() -> dict[str, object]:
     return json_schema()
 
 
-def test_is_a_schema_of_the_named_draft(schema: dict[str, object]) -> None:
+def test_the_schema_is_valid_for_its_draft(schema: dict[str, object]) -> None:
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     jsonschema.Draft202012Validator.check_schema(schema)
     assert json.loads(json.dumps(schema)) == schema
@@ -187,7 +187,7 @@ def properties(part: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]
         yield from properties(value, f"{path}/{key}")
 
 
-def test_every_key_has_words(schema: dict[str, Any]) -> None:
+def test_every_key_has_a_description(schema: dict[str, Any]) -> None:
     keys = dict(properties(schema))
     assert len(keys) > 25
     for path, each in keys.items():
@@ -219,7 +219,7 @@ def test_null_is_no_value(schema: dict[str, object]) -> None:
     ],
     ids=lambda data: json.dumps(data[0])[-60:] if isinstance(data, tuple) else "",
 )
-def test_editors_and_the_loader_are_of_one_mind(
+def test_the_schema_and_the_loader_agree(
     schema: dict[str, object], tmp_path: Path, data: tuple[Any, bool]
 ) -> None:
     content, good = data

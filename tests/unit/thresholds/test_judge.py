@@ -20,7 +20,7 @@ def test_the_defaults_are_those_that_help_shows() -> None:
     assert {key: judge.read(key, text) for key, text in shown.items()} == judge.DEFAULTS
 
 
-def test_a_file_knows_the_same_settings() -> None:
+def test_a_threshold_file_accepts_the_same_settings() -> None:
     assert list(JudgePart.model_fields) == list(judge.DEFAULTS)
 
 
@@ -64,7 +64,7 @@ def test_any_value_is_in_range_or_refused(key: str, value: object) -> None:
         ("budget", "500 ms", 0.5),
     ],
 )
-def test_reads(key: str, value: object, number: float) -> None:
+def test_settings_are_read(key: str, value: object, number: float) -> None:
     assert judge.read(key, value) == number
 
 
@@ -92,7 +92,7 @@ def test_reads(key: str, value: object, number: float) -> None:
         ("budget", "-1 min", "'-1 min' is not more than 0"),
     ],
 )
-def test_refuses(key: str, value: object, message: str) -> None:
+def test_bad_settings_are_refused(key: str, value: object, message: str) -> None:
     with pytest.raises(ValueError) as caught:
         judge.read(key, value)
     assert str(caught.value) == message

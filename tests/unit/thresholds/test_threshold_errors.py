@@ -59,7 +59,7 @@ def match(text: str) -> str:
     return GOOD.replace("{cpu_model: E3-1240 v3}", text)
 
 
-def test_the_good_file_is_good(here: Path) -> None:
+def test_a_correct_file_is_accepted(here: Path) -> None:
     (here / "type9.yaml").write_text(GOOD)
     assert load_profile(here / "type9.yaml").name == "type9"
 
@@ -599,14 +599,14 @@ WRONG = {**KEYS, **CRITERIA, **JUDGE, **HARDWARE, **FORM}
 
 @pytest.mark.parametrize("case", WRONG.values(), ids=list(WRONG))
 @pytest.mark.usefixtures("here")
-def test_says_what_is_wrong_and_where(case: tuple[str | bytes, str]) -> None:
+def test_errors_name_the_fault_and_its_line(case: tuple[str | bytes, str]) -> None:
     content, *lines = case
     assert problems(content) == lines
 
 
 @pytest.mark.parametrize("case", VALUES.values(), ids=list(VALUES))
 @pytest.mark.usefixtures("here")
-def test_says_what_is_wrong_with_a_limit(case: tuple[str, str]) -> None:
+def test_errors_describe_a_wrong_limit(case: tuple[str, str]) -> None:
     value, message = case
     column = 14 if value else 13  # of what is not there, the place behind the key
     assert problems(claim(f"at_most: {value}".rstrip())) == [
@@ -615,7 +615,7 @@ def test_says_what_is_wrong_with_a_limit(case: tuple[str, str]) -> None:
 
 
 @pytest.mark.usefixtures("here")
-def test_all_that_is_wrong_is_said_at_once_and_in_order() -> None:
+def test_all_errors_are_reported_at_once_in_order() -> None:
     content = """\
 hardware:
   name: other
@@ -671,7 +671,7 @@ def test_no_profile_is_called_auto() -> None:
     ]
 
 
-def test_a_file_that_cannot_be_read(here: Path) -> None:
+def test_an_unreadable_file_is_reported(here: Path) -> None:
     (here / "folder.yaml").mkdir()
     os.mkfifo(here / "pipe.yaml")
     (here / "endless.yaml").symlink_to("/dev/zero")
@@ -693,7 +693,7 @@ def test_a_file_that_cannot_be_read(here: Path) -> None:
         assert str(caught.value) == f"{name}.yaml: cannot be read: {reason}"
 
 
-def test_a_file_that_we_may_not_read(here: Path) -> None:
+def test_a_file_without_read_permission_is_reported(here: Path) -> None:
     path = here / "type9.yaml"
     path.write_text(GOOD)
     path.chmod(0)
@@ -710,7 +710,7 @@ def test_a_file_that_we_may_not_read(here: Path) -> None:
 
 
 @pytest.mark.usefixtures("here")
-def test_a_file_that_is_too_large() -> None:
+def test_a_too_large_file_is_refused() -> None:
     assert problems("#" * ((1 << 20) + 1)) == [
         "type9.yaml: is larger than 1 MiB; no threshold file is"
     ]
@@ -740,7 +740,7 @@ BOMBS = {
 
 @pytest.mark.parametrize("case", BOMBS.values(), ids=list(BOMBS))
 @pytest.mark.usefixtures("here")
-def test_a_bomb_is_refused_at_once(case: tuple[str, str]) -> None:
+def test_a_yaml_bomb_is_refused_at_once(case: tuple[str, str]) -> None:
     content, message = case
     began = time.process_time()
     lines = problems(content)
@@ -792,7 +792,7 @@ def test_a_folder_reports_all_its_files(here: Path) -> None:
     ]
 
 
-def test_a_folder_that_is_none(here: Path) -> None:
+def test_a_path_that_is_not_a_folder_is_reported(here: Path) -> None:
     (here / "thresholds").write_text("")
     with pytest.raises(ThresholdError) as caught:
         load_profiles([here / "thresholds"])

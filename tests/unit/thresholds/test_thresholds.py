@@ -64,7 +64,7 @@ ORDERS = {
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_every_shipped_file_is_right(path: Path) -> None:
+def test_every_shipped_file_is_valid(path: Path) -> None:
     profile = load_profile(path)
     assert profile.name == path.stem
     jsonschema.validate(yaml.safe_load(path.read_text()), json_schema())
@@ -170,7 +170,7 @@ def write(folder: Path, name: str, claims: str, match: str = "{cpu_model: x}") -
         ("unknown: a graph, unit: packet/s", Unknown("a graph", "packet/s"), "no published figure"),
     ],
 )
-def test_reads_each_criterion(tmp_path: Path, text: str, criterion: object, shown: str) -> None:
+def test_each_criterion_is_read(tmp_path: Path, text: str, criterion: object, shown: str) -> None:
     path = write(tmp_path, "one", f"  a.b: {{{text}}}")
     threshold = load_profile(path).claims["a.b"]
     assert threshold.criterion == criterion
@@ -339,7 +339,7 @@ def test_an_earlier_folder_wins_and_a_missing_one_has_nothing(tmp_path: Path) ->
     assert load_profiles([]) == {}
 
 
-def test_a_wrong_file_in_an_earlier_folder_is_not_made_up_for(tmp_path: Path) -> None:
+def test_a_wrong_file_in_an_earlier_folder_is_an_error(tmp_path: Path) -> None:
     write(tmp_path / "mine", "one", "  a.b: {at_mst: 1 ms}")
     write(tmp_path / "shipped", "one", "  a.b: {at_most: 2 ms}")
     with pytest.raises(ThresholdError, match=r"mine/one\.yaml:6:9: "):

@@ -96,7 +96,7 @@ def test_a_clock_is_read_once_for_each_target(hosts: list[Host]) -> None:
 @pytest.mark.parametrize(
     ("uptime", "slept"), [("0.09", "0.20"), ("0.00", "0.29"), ("12.08", ""), ("0.31", "")]
 )
-def test_a_kernel_that_has_just_started_has_a_time_too(
+def test_the_barrier_works_shortly_after_boot(
     tmp_path: Path, shell: str, uptime: str, slept: str
 ) -> None:
     (tmp_path / "uptime").write_text(f"{uptime} 1.00\n")
@@ -109,7 +109,7 @@ def test_a_kernel_that_has_just_started_has_a_time_too(
     assert done.stderr.decode() == f"vperf-barrier {uptime} {uptime}\n"
 
 
-def test_the_one_that_fails_is_reported_with_its_own_words(hosts: list[Host]) -> None:
+def test_a_failing_target_is_reported_with_its_own_error(hosts: list[Host]) -> None:
     scripts = ["sleep 0.2", "echo broken >&2; exit 3"]
     works = [(host, Shell(script)) for host, script in zip(hosts, scripts, strict=False)]
     with pytest.raises(CommandFailed) as caught:
@@ -148,7 +148,7 @@ def seconds(text: str) -> Quantity:
     return Quantity(float(text), "s", direction="lower")
 
 
-def test_a_time_is_the_mean_and_each_is_beside_it(hosts: list[Host]) -> None:
+def test_a_time_is_the_mean_with_each_as_an_extra(hosts: list[Host]) -> None:
     crowd = Crowd(Bench(Scope()), hosts)
     works: list[Shell] = [Shell(f"sleep 0.3; echo {time}") for time in (2, 2, 2, 2, 2, 8)]
     found = crowd.sample(works, seconds, of_all="mean")

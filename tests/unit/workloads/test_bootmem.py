@@ -43,7 +43,7 @@ def taken(text: str, of: str = "512 MiB") -> Any:
     return BootMem(bench).taken(machine, of=of)
 
 
-def test_it_is_what_was_given_less_what_is_available() -> None:
+def test_boot_memory_is_the_assigned_less_the_available_memory() -> None:
     found = taken(MEMINFO)
     assert (found.value, found.unit, found.direction) == (524288 - 448628, "KiB", "lower")
     assert dict(found.breakdown) == {"reserved": 524288 - 480412, "in use": 480412 - 448628}

@@ -26,12 +26,12 @@ from pytest_vperf.workloads.fio import Fio, FioJob
         ({"filename": "/f", "engine": "a=b"}, "engine is 'a=b', not the name"),
     ],
 )
-def test_a_job_without_sense_is_refused(parameters: dict[str, Any], message: str) -> None:
+def test_an_invalid_job_is_refused(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         FioJob(**parameters)
 
 
-def test_versions_that_cannot_do_it() -> None:
+def test_unsupported_versions_are_refused() -> None:
     with pytest.raises(Unsupported, match=r"fio before 2\.1 does not print JSON"):
         FioJob(filename="/f").argv("1.59")
     with pytest.raises(Unsupported, match=r"fio before 3\.0 takes whole seconds, not 0\.5"):
@@ -43,7 +43,7 @@ def test_a_colon_in_a_path_does_not_make_two_files() -> None:
     assert "--filename=/a\\:b" in FioJob(filename="/a:b").argv("3.33")
 
 
-def test_version() -> None:
+def test_the_version_is_read() -> None:
     assert FioJob.version_of(Output("fio-3.33\n")) == "3.33"
     assert FioJob.version_of(Output("fio-2.1.11-dirty\n")) == "2.1.11-dirty"
 
@@ -71,7 +71,7 @@ def asked(disk: Any, **parameters: Any) -> FioJob:
     return workload
 
 
-def test_a_tests_words_make_the_job() -> None:
+def test_parameters_become_the_job() -> None:
     job = asked("/dev/sdb", block_size="128 KiB", runtime="1500 ms")
     assert (job.filename, job.size, job.block_size, job.runtime) == ("/dev/sdb", None, 131072, 1.5)
     assert (job.rw, job.directions) == ("randwrite", ("write",))

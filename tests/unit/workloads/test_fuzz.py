@@ -50,7 +50,7 @@ def test_any_text_is_a_result_or_an_error(case: Case, stdout: str, stderr: str) 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 @pytest.mark.parametrize("zero", hostile.ZEROS, ids=ascii)
-def test_digits_of_other_scripts_are_no_numbers(case: Case, zero: str) -> None:
+def test_digits_of_other_scripts_are_not_numbers(case: Case, zero: str) -> None:
     text = hostile.in_script(hostile.text_of(case), zero)
     output = hostile.with_text(case, text)
     assert hostile.judge(case, output) == "ParseError"

@@ -53,7 +53,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.mark.parametrize("rate", [0.99, 1.0, 1.01])
-def test_an_honest_clock(clock: Clock, rate: float) -> None:
+def test_a_correct_clock_is_accepted(clock: Clock, rate: float) -> None:
     assert guest_clock.compare_clocks(Machine(clock, rate)) == pytest.approx(rate, rel=2e-4)
 
 
@@ -64,7 +64,7 @@ def test_this_machine_s_own_clock_is_believed(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("rate", [0.5, 0.8, 0.96, 1.04, 1.25, 2])
-def test_a_wrong_clock(clock: Clock, rate: float) -> None:
+def test_a_wrong_clock_is_refused(clock: Clock, rate: float) -> None:
     with pytest.raises(
         guest_clock.WrongClock,
         match=r"^the clock of pod tcg qboot runs at \d\.\d{3} to \d\.\d{3} of the host's: no time measured in it is "
@@ -83,7 +83,7 @@ def test_a_clock_without_nanoseconds(clock: Clock) -> None:
         guest_clock.compare_clocks(Busybox(clock))
 
 
-def test_it_is_asked_once_and_of_machines_only(
+def test_the_clock_is_checked_once_and_only_in_machines(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []

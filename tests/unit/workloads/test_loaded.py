@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         (64, (11, 11, 11, 11, 10, 10)),
     ],
 )
-def test_the_published_six_and_less_on_a_smaller_machine(
+def test_loaders_are_the_published_six_or_fewer_on_small_machines(
     cpus: int, loaders: tuple[int, ...]
 ) -> None:
     assert loaders_for(cpus) == loaders
@@ -48,7 +48,7 @@ def test_there_is_a_busy_loop_for_every_cpu(cpus: int) -> None:
     assert max(loaders) - min(loaders) <= 1
 
 
-def test_a_machine_has_a_cpu() -> None:
+def test_a_machine_without_cpus_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one CPU, not 0"):
         loaders_for(0)
 

@@ -84,7 +84,7 @@ def test_version_is_read(workload: Any, said: Output, version: str) -> None:
         (TcpRr("a"), "2.3", "netperf before 2.4 prints other tables"),
     ],
 )
-def test_version_that_cannot_do_it_is_refused(made: Any, version: str, reason: str) -> None:
+def test_unsupported_version_is_refused(made: Any, version: str, reason: str) -> None:
     with pytest.raises(Unsupported, match=f"^{reason}$"):
         made.argv(version)
 
@@ -101,9 +101,7 @@ def test_version_that_cannot_do_it_is_refused(made: Any, version: str, reason: s
         ({"time": 1.5}, r"time is 1\.5, not a whole number from 1 to 86400"),
     ],
 )
-def test_parameters_that_make_no_sense_are_refused(
-    workload: Any, parameters: dict[str, Any], words: str
-) -> None:
+def test_bad_parameters_are_refused(workload: Any, parameters: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=f"^{words}$"):
         workload(**{"server": "a", **parameters})
 

@@ -75,7 +75,7 @@ def said(
 BEFORE, AFTER = Look.parse(said(100)), Look.parse(said(110, 3, 6.5, 9.9, 200))
 
 
-def test_it_is_read() -> None:
+def test_processes_and_threads_are_read() -> None:
     assert AFTER.names[7, 7] == "kworker/0:1 (x) y"
     assert AFTER.commands == {
         1: "/sbin/init ",
@@ -86,7 +86,7 @@ def test_it_is_read() -> None:
     assert AFTER.interrupts == {0: 2, 1: 0}
 
 
-def test_the_busiest_come_first() -> None:
+def test_the_busiest_threads_come_first() -> None:
     found = uses(BEFORE, AFTER)
     assert [(use.name, round(use.share)) for use in found[:3]] == [
         ("vhost-100", 99),
@@ -96,7 +96,7 @@ def test_the_busiest_come_first() -> None:
     assert found[1].wanted == pytest.approx(95)
 
 
-def test_one_that_spins_wants_a_whole_processor() -> None:
+def test_a_spinning_thread_wants_a_whole_processor() -> None:
     """Also where it has to wait for its turn."""
     (spinner,) = (use for use in uses(BEFORE, Look.parse(said(110, 6, 4))) if use.share)
     assert (spinner.name, spinner.process) == ("CPU 0/KVM", 100)
@@ -104,12 +104,12 @@ def test_one_that_spins_wants_a_whole_processor() -> None:
     assert spinner.wanted == pytest.approx(100)
 
 
-def test_one_that_sleeps_wants_none() -> None:
+def test_a_sleeping_thread_wants_no_processor() -> None:
     (sleeper,) = (use for use in uses(BEFORE, AFTER) if use.name == "qemu-system-x86")
     assert (sleeper.share, sleeper.wanted) == (0, 0)
 
 
-def test_they_are_named() -> None:
+def test_threads_are_named_by_their_role() -> None:
     who = (
         virtual_cpu("the sender's processor", "vperf-1", source=True),
         vhost("its vhost-net thread", "vperf-1"),
@@ -203,7 +203,7 @@ def program(text: str) -> Iterator[str]:
             process.kill()
 
 
-def test_one_that_spins_is_busier_than_one_that_sleeps() -> None:
+def test_a_spinning_process_is_busier_than_a_sleeping_one() -> None:
     here = Here()
     with program("while True: pass") as spins, program("time.sleep(1000)") as sleeps:
         who = [command("the spinner", spins), command("the sleeper", sleeps)]
@@ -234,7 +234,7 @@ def test_what_goes_wrong_while_looking_is_told_afterwards() -> None:
         watch.busy()
 
 
-def test_nobody_waits_for_a_window_when_what_was_watched_has_failed(here: Target) -> None:
+def test_a_failed_measurement_ends_the_window_at_once(here: Target) -> None:
     began = time.monotonic()
     with (
         pytest.raises(KeyError),
@@ -288,7 +288,7 @@ def test_the_window_ends_when_it_should_however_long_a_look_takes(
     assert [moment - began for moment in moments] == pytest.approx([0.1, 0.7])
 
 
-def test_who_was_held_back() -> None:
+def test_a_sender_with_time_left_was_held_back() -> None:
     def load(offered: float, *busy: Busy) -> Load:
         asked, sent, got = (Quantity(value, "packet/s") for value in (100.0, offered, 50.0))
         return Load(asked, sent, got, busy)

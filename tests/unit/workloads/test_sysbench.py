@@ -38,7 +38,7 @@ def test_time_of_a_time_limited_run_is_no_measure() -> None:
         _ = result.total_time
 
 
-def test_time_of_an_event_limited_run_is_one() -> None:
+def test_time_of_an_event_limited_run_is_a_measure() -> None:
     result = SysbenchCpu(events=1000).parse(Output(GENERAL))
     assert str(result.total_time) == "10 s"
     assert result.total_time.direction == "lower"
@@ -70,9 +70,7 @@ def test_average_outside_minimum_and_maximum_is_an_error() -> None:
         ({"time": 1.5}, "time is 1.5, not a whole number of at least 1"),
     ],
 )
-def test_cpu_parameters_that_make_no_sense_are_refused(
-    parameters: dict[str, Any], message: str
-) -> None:
+def test_bad_cpu_parameters_are_refused(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         SysbenchCpu(**parameters)
 
@@ -94,9 +92,7 @@ def test_cpu_parameters_that_make_no_sense_are_refused(
         ({"access": "random"}, "access is 'random', not seq or rnd"),
     ],
 )
-def test_memory_parameters_that_make_no_sense_are_refused(
-    parameters: dict[str, Any], message: str
-) -> None:
+def test_bad_memory_parameters_are_refused(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         SysbenchMemory(**parameters)
 

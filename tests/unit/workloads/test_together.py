@@ -62,6 +62,6 @@ def test_both_run_at_the_same_time(hosts: tuple[Host, Host]) -> None:
     assert abs(found.start_offset.value) < 1e3 * max(first.value, second.value)
 
 
-def test_the_one_that_fails_is_reported(hosts: tuple[Host, Host]) -> None:
+def test_a_failing_target_is_reported(hosts: tuple[Host, Host]) -> None:
     with pytest.raises(CommandFailed, match="ended with status 3 in host"):
         together(Bench(Scope()), Shell("exit 3"), *hosts)

@@ -113,7 +113,7 @@ def test_slow(claim):
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project of claims, with a state of its own, on a machine that is quiet."""
+    """A project of claims with its own state, on a quiet machine."""
     for variable, name in (("LOCK", "lock"), ("RUNS_DIR", "runs"), ("CACHE_DIR", "cache")):
         monkeypatch.setenv(f"VPERF_{variable}", str(tmp_path / name))
     monkeypatch.delenv("VPERF_REQUIRE", raising=False)

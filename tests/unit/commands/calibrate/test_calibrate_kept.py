@@ -1,4 +1,4 @@
-"""Records of earlier runs, which ``vperf calibrate`` goes on with: of another time, another version, damaged."""
+"""Records of earlier runs that ``vperf calibrate`` continues with: old, of another version, or damaged."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def made(number: int, **changes: object) -> None:
-    """A record of a run, as pytest would have written it, in the folder ``kept``."""
+    """Write a run's record, as pytest would, to the folder ``kept``."""
     record = {
         "name": "copy.rate",
         "nodeid": "tests/claims/test_it.py::test_rate",
@@ -65,7 +65,7 @@ KEPT = ("--hw=desk", "--runs=3", "-k", "rate", "--records=kept")
 
 @pytest.fixture
 def three(project: Path) -> None:
-    """All records are there: only pytest's collection is waited for."""
+    """All records exist: only pytest's collection takes time."""
     for number in (1, 2, 3):
         made(number)
 
@@ -104,9 +104,7 @@ def test_the_noise_of_runs_of_yesterday_is_not_forgotten(vperf: Vperf) -> None:
     ],
 )
 @pytest.mark.usefixtures("project")
-def test_a_record_that_is_none_is_named_with_what_is_wrong(
-    changes: dict[str, object], says: str
-) -> None:
+def test_an_unusable_record_is_named_with_the_reason(changes: dict[str, object], says: str) -> None:
     made(2, **changes)
     with pytest.raises(RunsProblem) as error:
         RUNS.document(2)
@@ -130,7 +128,7 @@ def test_a_record_that_is_none_is_named_with_what_is_wrong(
     ],
 )
 @pytest.mark.usefixtures("project")
-def test_a_file_that_is_damaged_is_named(name: str, text: str, says: str) -> None:
+def test_a_damaged_file_is_named(name: str, text: str, says: str) -> None:
     made(2)
     (Path("kept") / name).write_text(text)
 
@@ -187,7 +185,7 @@ def test_a_figure_that_somebody_wrote_since_the_runs_is_left_alone(vperf: Vperf)
 @pytest.mark.parametrize(
     ("factor", "differs"), [(1.01, ""), (2, "memory was "), (0.5, "memory was ")]
 )
-def test_a_start_of_the_kernel_makes_no_other_machine(factor: float, differs: str) -> None:
+def test_only_a_real_change_of_memory_is_another_machine(factor: float, differs: str) -> None:
     machine = fingerprint.read()
     assert machine.memory is not None
     then = {**machine.as_dict(), "memory": f"{machine.memory.value * factor:.2f} GiB"}

@@ -1,4 +1,4 @@
-"""The runs of ``vperf calibrate``: apart, interrupted, gone on with."""
+"""The runs of ``vperf calibrate``: spaced, interrupted, continued."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     Vperf = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def test_runs_are_apart(vperf: Vperf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_are_spaced_by_the_requested_time(
+    vperf: Vperf, monkeypatch: pytest.MonkeyPatch
+) -> None:
     waited: list[float] = []
     monkeypatch.setattr(runs, "time", SimpleNamespace(sleep=waited.append))
     done = vperf("--hw=desk", "--runs=3", "-k", "rate", "--apart=1 h")
@@ -30,7 +32,7 @@ def test_runs_are_apart(vperf: Vperf, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "vperf calibrate: the next run begins in 3" in done.stderr
 
 
-def test_records_of_other_tests_are_not_gone_on_with(vperf: Vperf) -> None:
+def test_records_of_other_tests_are_not_continued(vperf: Vperf) -> None:
     assert vperf("--hw=desk", "--runs=3", "-k", "rate", "--records=kept").returncode == 0
     done = vperf("--hw=desk", "--runs=4", "-k", "shell", "--records=kept")
     assert done.returncode == 2

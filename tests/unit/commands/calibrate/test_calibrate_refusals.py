@@ -1,4 +1,4 @@
-"""What ``vperf calibrate`` refuses, and that nothing is changed then."""
+"""Refusals of ``vperf calibrate``, which change nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Vperf = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def test_a_noisy_machine_is_refused_unless_it_is_insisted_on(
+def test_a_noisy_machine_is_refused_unless_allowed(
     vperf: Vperf, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runs, "noise_at_start", lambda: ["steal 5 %", "load 9 on 2 processors"])
@@ -38,7 +38,7 @@ def test_a_noisy_machine_is_refused_unless_it_is_insisted_on(
     assert str(source).endswith("; on a noisy machine: steal 5 %; load 9 on 2 processors")
 
 
-def test_a_run_that_is_disturbed_ends_the_calibration(
+def test_a_disturbed_run_ends_the_calibration(
     vperf: Vperf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runs, "noise_during", lambda document: ["steal 5 %"])
@@ -92,15 +92,15 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_measured(vp
 
 
 @pytest.mark.usefixtures("project")
-def test_an_expression_is_no_path_whatever_it_says() -> None:
-    """It may be longer than a path can be, or be one by chance."""
+def test_an_expression_is_never_taken_for_a_path() -> None:
+    """It may be longer than a path can be, or name one by chance."""
     Path("rate").mkdir()
     for expression in ("rate", " or ".join(["nobody"] * 100)):
         assert _with_place(["-k", expression]) == ["-k", expression, "tests/claims"]
     assert _with_place(["-k", "rate", "rate::x"]) == ["-k", "rate", "rate::x"]
 
 
-def test_tests_that_claim_nothing(vperf: Vperf, project: Path) -> None:
+def test_tests_without_claims_are_refused(vperf: Vperf, project: Path) -> None:
     (project / "test_plain.py").write_text("def test_plain(): pass\n")
     done = vperf("--hw=desk", "test_plain.py")
     assert done.returncode == 2
@@ -168,7 +168,7 @@ def test_a_file_that_became_unfit_meanwhile_is_kept_and_so_are_the_records(
         (["--hw=a", "--", "--claims-json=x"], "--claims-json is set for each run: leave it out"),
     ],
 )
-def test_options_that_are_not_understood(
+def test_bad_options_are_refused(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as stop:

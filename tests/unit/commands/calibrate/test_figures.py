@@ -1,4 +1,4 @@
-"""From the records of runs to figures: what is measured in each of them, and what is refused by name."""
+"""From the records of runs to figures: claims measured in every run, and claims refused by name."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def runs(*claims: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{"claims": each} for each in claims]
 
 
-def test_one_median_of_each_run() -> None:
+def test_each_run_gives_one_median() -> None:
     found = gather(runs([record()], [record(4, 2, 3, 1)], [record(0.001, 0.002, 0.006, unit="s")]))
     assert found.refused == found.left_alone == {}
     assert found.measured == [
@@ -37,7 +37,7 @@ def test_one_median_of_each_run() -> None:
     assert found.measured[0].step == pytest.approx(1)
 
 
-def test_samples_that_are_all_equal() -> None:
+def test_equal_samples_are_a_constant_figure() -> None:
     (found,) = gather(runs(*[[record(5, 5, 5, criterion="higher is better")]] * 3)).measured
     assert (found.side, found.step, found.constant) == ("at_least", 0.0, True)
 

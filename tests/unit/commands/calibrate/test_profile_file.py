@@ -1,4 +1,4 @@
-"""The file of a calibration: written whole, read again before it replaces the one that is there."""
+"""The file of a calibration: written whole, and read again before it replaces the old one."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_the_second_calibration_replaces_the_limits_that_it_made_and_no_other(pa
     assert path.read_text() == first
 
 
-def test_a_folder_that_cannot_be_written_is_known_before(
+def test_an_unwritable_folder_is_found_before_the_runs(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check(path)

@@ -1,4 +1,4 @@
-"""One command over the agent's wire: what it said, how it ended, and what became of it otherwise."""
+"""A command over the agent's wire: its output, its status, and its errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Machine:
-    """A machine whose agent is a function of this test: a frame in, frames out, in a thread of its own.
+    """A machine whose agent is a function of the test: a frame in, frames out, in its own thread.
 
     Attributes:
         heard: what the agent was told.
@@ -90,7 +90,9 @@ def failed(stream: int, number: int, what: str) -> Frame:
     return Frame(Type.FAILED, stream, number.to_bytes(4, "little") + what.encode())
 
 
-def test_a_command_from_its_words_to_its_end(machine: Machine, target: AgentTarget) -> None:
+def test_a_commands_output_errors_and_status_are_returned(
+    machine: Machine, target: AgentTarget
+) -> None:
     def answer(frame: Frame) -> list[Frame]:
         if frame.type is not Type.INPUT or frame.payload:
             return []
@@ -138,7 +140,7 @@ def test_every_command_has_a_number_of_its_own(machine: Machine, target: AgentTa
         (errno.ENOEXEC, 126, "Exec format error"),
     ],
 )
-def test_a_program_that_is_not_executed(
+def test_a_program_that_cannot_be_executed_has_a_shells_status(
     machine: Machine, target: AgentTarget, number: int, code: int, words: str
 ) -> None:
     machine.answer = lambda f: [failed(f.stream, number, "x")] if f.type is Type.EXEC else []
@@ -148,14 +150,18 @@ def test_a_program_that_is_not_executed(
         target.run(["x"])
 
 
-def test_a_container_that_has_ended(machine: Machine, target: AgentTarget) -> None:
+def test_a_command_in_an_ended_container_cannot_connect(
+    machine: Machine, target: AgentTarget
+) -> None:
     machine.answer = lambda f: [failed(f.stream, errno.ESRCH, "setns")]
     with pytest.raises(CannotConnect) as caught:
         target.run(["true"])
     assert str(caught.value) == "the container of pod is gone: its process has ended"
 
 
-def test_a_machine_that_ends(machine: Machine, target: AgentTarget) -> None:
+def test_a_machine_that_ends_during_a_command_is_gone(
+    machine: Machine, target: AgentTarget
+) -> None:
     machine.answer = lambda _: None
     with pytest.raises(CannotConnect) as caught:
         target.run(["sleep", "9"])
@@ -179,7 +185,7 @@ def test_a_command_that_takes_too_long_is_killed(machine: Machine, target: Agent
     assert machine.heard[-1].type is Type.KILL
 
 
-def test_a_nul_character(machine: Machine, target: AgentTarget) -> None:
+def test_a_command_with_a_nul_character_is_refused(machine: Machine, target: AgentTarget) -> None:
     with pytest.raises(TargetError) as caught:
         target.run(["a\0"])
     assert str(caught.value) == (
@@ -188,8 +194,8 @@ def test_a_nul_character(machine: Machine, target: AgentTarget) -> None:
     assert machine.heard == []
 
 
-def test_a_file_there_and_back(machine: Machine, target: AgentTarget, tmp_path: Path) -> None:
-    """Larger than a piece of it, with its mode."""
+def test_a_file_is_copied_both_ways(machine: Machine, target: AgentTarget, tmp_path: Path) -> None:
+    """It is larger than one chunk, and keeps its mode."""
     stored = bytearray()
 
     def answer(frame: Frame) -> list[Frame]:
@@ -212,7 +218,7 @@ def test_a_file_there_and_back(machine: Machine, target: AgentTarget, tmp_path: 
     assert read.payload == b"/opt/x y\x00"
 
 
-def test_a_file_that_cannot_be_written(
+def test_a_file_that_cannot_be_written_is_an_error(
     machine: Machine, target: AgentTarget, tmp_path: Path
 ) -> None:
     source = tmp_path / "source"

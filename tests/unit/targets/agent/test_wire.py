@@ -61,7 +61,7 @@ def test_bytes_that_a_full_socket_refuses_are_sent_later():
         assert not wire.has_unsent
 
 
-def test_a_closed_end_is_told_apart_from_silence():
+def test_a_closed_connection_is_told_apart_from_silence():
     ours, theirs = socket.socketpair()
     with ours:
         wire = Wire(ours)
@@ -98,8 +98,8 @@ def drained(connection):
     st.integers(1024, 4096),
     st.lists(st.integers(0, 1 << 12), max_size=40),
 )
-def test_no_more_is_sent_ahead_than_is_allowed_and_all_in_the_end(sizes, ahead, takes):
-    """An agent that takes now and then; a console has no end that says "wait"."""
+def test_unacknowledged_bytes_stay_within_the_window_and_all_arrive(sizes, ahead, takes):
+    """The agent reads now and then; a console has no flow control of its own."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         theirs.setblocking(False)
@@ -120,8 +120,8 @@ def test_no_more_is_sent_ahead_than_is_allowed_and_all_in_the_end(sizes, ahead, 
         assert wire.backlog == 0
 
 
-def test_the_count_of_what_was_taken_goes_round():
-    """It has 32 bits, and a long measurement moves more."""
+def test_the_count_of_acknowledged_bytes_wraps_around():
+    """It has 32 bits; a long measurement transfers more."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         theirs.setblocking(False)

@@ -1,4 +1,4 @@
-"""A container that does not come to its end of the start leaves nothing: asked of an engine that writes down."""
+"""A failed container start leaves nothing, as recorded by a fake engine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Api:
-    """An engine's answers; containers are called by the names that they were given."""
+    """A fake engine API; a container's ID is its name."""
 
     def __init__(self, *refused: str) -> None:
         self.refused = refused
@@ -62,7 +62,7 @@ class Api:
 
 
 class Link:
-    """A link that tells whether it was closed."""
+    """A link that records whether it was closed."""
 
     closed = False
 
@@ -99,7 +99,7 @@ def starting(api: Api, run: Run, runtime: str) -> Containers:
 
 @pytest.mark.parametrize("runtime", ["runc", "runsc"])
 @pytest.mark.parametrize("error", [Unavailable("no disk"), KeyboardInterrupt()])
-def test_the_last_step_fails(
+def test_a_start_that_fails_at_its_last_step_leaves_nothing(
     run: Run, monkeypatch: pytest.MonkeyPatch, runtime: str, error: BaseException
 ) -> None:
     def fail(_: object) -> None:
@@ -115,7 +115,7 @@ def test_the_last_step_fails(
     assert link.closed
 
 
-def test_the_holder_of_a_network_is_refused(run: Run) -> None:
+def test_a_refused_network_holder_leaves_nothing(run: Run) -> None:
     api = Api("network")
     network: Any = SimpleNamespace()
     with pytest.raises(CannotStart) as caught:
@@ -125,7 +125,7 @@ def test_the_holder_of_a_network_is_refused(run: Run) -> None:
     assert api.there == set()
 
 
-def test_the_container_is_refused_and_its_holder_goes(run: Run) -> None:
+def test_the_network_holder_of_a_refused_container_is_removed(run: Run) -> None:
     api, link = Api(), Link()
 
     def join(*_: object, **__: object) -> Link:

@@ -1,4 +1,4 @@
-"""What keeps a container from being had says which container it is about."""
+"""An unavailable container is reported with its name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.container.engine import Engine
 
 
-def test_no_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_engine_is_reported_with_the_containers_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("VPERF_RUNS_DIR", str(tmp_path))
 
     def connect() -> Engine:

@@ -1,4 +1,4 @@
-"""The end of an engine's containers at the end of a run: of many several at a time, and no longer than it answers."""
+"""Removing an engine's containers at the end of a run: several at a time, and only while the engine answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_vperf.targets.container.engine import Engine
 
 
 def engine_with(remove: Any, count: int) -> Engine:
-    """An engine that has so many containers of the run."""
+    """An engine with this many containers of the run."""
     api = SimpleNamespace(
         containers=lambda **_: [{"Id": f"{number}"} for number in range(count)],
         remove_container=lambda container, **_: remove(container),
@@ -35,7 +35,7 @@ def test_many_are_removed_several_at_a_time() -> None:
     assert time.monotonic() - began < 2
 
 
-def test_an_engine_that_answers_no_more_is_not_asked_for_each_of_them() -> None:
+def test_an_unresponsive_engine_is_not_asked_about_each_container() -> None:
     asked: list[str] = []
 
     def never(container: str) -> None:

@@ -1,4 +1,4 @@
-"""What is said when no engine answers; nothing is started and nothing is asked of a real one."""
+"""Messages when no engine answers; no real engine is started or asked."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_socket_that_this_user_may_not_use(monkeypatch: pytest.MonkeyPatch) ->
     assert caught.value.remedy == "sudo usermod -aG docker ada, then log in again"
 
 
-def test_no_engine_and_not_root(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_root_a_missing_engine_cannot_be_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "find_program", lambda name: f"/usr/sbin/{name}")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     readiness = check(["runc", "runsc"])
@@ -60,7 +60,7 @@ def test_no_engine_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert check([])[0].remedy == "apt-get install docker.io"
 
 
-def test_a_runtime_that_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_runtime_is_not_usable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "find_program", lambda name: f"/usr/sbin/{name}")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     container, runtime = check(["runq"])
@@ -76,7 +76,7 @@ def test_the_user_s_own_engine_is_looked_for(monkeypatch: pytest.MonkeyPatch) ->
     ]
 
 
-def test_knocking(tmp_path: Path) -> None:
+def test_a_socket_is_probed_by_connecting(tmp_path: Path) -> None:
     path = tmp_path / "s"
     assert isinstance(knock(path), FileNotFoundError)
     with socket.socket(socket.AF_UNIX) as listener:
@@ -86,7 +86,7 @@ def test_knocking(tmp_path: Path) -> None:
         assert knock(path) is None
 
 
-def test_the_words_at_the_bottom_of_a_pile_of_errors() -> None:
+def test_the_innermost_error_is_shown() -> None:
     inner = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
     outer = RuntimeError("HTTPConnectionPool(host='localhost', port=2375)")
     assert plain(outer) == "HTTPConnectionPool(host='localhost', port=2375)"

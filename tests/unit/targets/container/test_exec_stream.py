@@ -1,4 +1,4 @@
-"""Taking the engine's stream apart."""
+"""Parsing the engine's multiplexed stream."""
 
 from __future__ import annotations
 

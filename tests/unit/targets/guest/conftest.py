@@ -1,4 +1,4 @@
-"""A guest's agent that says what a test tells it to, behind libvirt's call for it."""
+"""A fake guest agent behind libvirt's call, with answers given by the test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_vperf.targets.libvirt.connection import Watch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: As the library has them; `test_guest_agent.py` holds them against it where it is installed.
+#: As in the library; `test_guest_agent.py` compares them with it where it is installed.
 NUMBERS = {
     "VIR_ERR_INTERNAL_ERROR": 1,
     "VIR_ERR_NO_CONNECT": 5,
@@ -48,7 +48,7 @@ class Refusal(Exception):
 
 
 class Guest:
-    """A guest as its agent is seen from the host.
+    """A guest's agent as seen from the host.
 
     Attributes:
         answers: the agent's, by command; one that is an error is raised.

@@ -1,4 +1,4 @@
-"""qemu-guest-agent's answers, and its refusals, as what they mean."""
+"""The meaning of qemu-guest-agent's answers and refusals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_numbers_of_these_tests_are_those_of_the_library(numbers: dict[str, 
     assert {name: getattr(real, name) for name in numbers} == numbers
 
 
-def test_a_command_as_the_agent_takes_it(machine: Guest) -> None:
+def test_a_command_is_sent_as_guest_exec(machine: Guest) -> None:
     machine.answers["guest-exec"] = lambda **_: {"pid": 77}
     agent = machine.agent()
     assert agent.start(["echo", "a b", ""], {"LANG": "C", "X": "="}, b"\0\xff") == 77
@@ -77,7 +77,7 @@ def test_how_a_command_ended(machine: Guest, answer: dict[str, Any], ended: Ende
 
 
 @pytest.mark.parametrize("stream", ["out-truncated", "err-truncated"])
-def test_output_that_is_not_whole_is_an_error(machine: Guest, stream: str) -> None:
+def test_truncated_output_is_an_error(machine: Guest, stream: str) -> None:
     machine.answers["guest-exec-status"] = lambda pid: {"exited": True, "exitcode": 0, stream: True}
     with pytest.raises(TargetError) as caught:
         machine.agent().ended(77)
@@ -105,8 +105,10 @@ def test_output_that_is_not_whole_is_an_error(machine: Guest, stream: str) -> No
         ),
     ],
 )
-def test_a_program_that_is_not_executed(machine: Guest, said: str, why: str) -> None:
-    """GLib's words, with its quotation marks of either kind."""
+def test_a_program_that_cannot_be_executed_is_told_apart(
+    machine: Guest, said: str, why: str
+) -> None:
+    """GLib's message, with either kind of quotation marks."""
     machine.refuse("guest-exec", said)
     with pytest.raises(NotExecuted) as caught:
         machine.agent().start(["/none"], {}, b"")
@@ -181,7 +183,7 @@ def test_another_refusal_is_not_taken_for_a_missing_program(machine: Guest) -> N
         ),
     ],
 )
-def test_the_meaning_of_a_failure(
+def test_failures_of_the_agent_become_errors_of_the_target(
     machine: Guest, code: str, said: str, ended: bool, kind: type[TargetError], text: str
 ) -> None:
     machine.ended = ended
@@ -201,8 +203,8 @@ def test_an_agent_that_hangs_with_its_port_open_is_late_and_not_gone(machine: Gu
     assert str(caught.value) == f"guest tcg: its agent does not answer guest-ping: {said}{LAST}"
 
 
-def test_a_time_limit_by_its_number(machine: Guest) -> None:
-    """libvirt has a number of its own for it from 11.2 on."""
+def test_the_timeout_code_of_newer_libvirt_is_a_timeout(machine: Guest) -> None:
+    """libvirt has a separate error code for it since 11.2."""
     machine.libvirt.VIR_ERR_AGENT_COMMAND_TIMEOUT = 86  # type: ignore[attr-defined]
     machine.refuse("guest-ping", "Guest agent is not responding", "VIR_ERR_AGENT_UNRESPONSIVE")
     with pytest.raises(TimedOut):
@@ -211,7 +213,7 @@ def test_a_time_limit_by_its_number(machine: Guest) -> None:
 
 @pytest.fixture
 def clock(machine: Guest, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """Time that passes in pauses alone."""
+    """A clock that advances only in sleeps."""
     made = SimpleNamespace(now=100.0)
 
     def pause(seconds: float) -> None:
@@ -223,8 +225,8 @@ def clock(machine: Guest, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return made
 
 
-def test_a_long_command_is_asked_for_more_rarely(machine: Guest, clock: SimpleNamespace) -> None:
-    """At most a twentieth later than it ended, or half a second."""
+def test_a_long_command_is_polled_less_often(machine: Guest, clock: SimpleNamespace) -> None:
+    """Its end is seen late by at most a twentieth of its duration, or by half a second."""
     machine.answers["guest-exec-status"] = lambda pid: {"exited": clock.now >= 160, "exitcode": 0}
     assert machine.agent().wait(77, 1000.0) == Ended(0, b"", b"")
     assert machine.paused[0] == 0.01
@@ -236,7 +238,7 @@ def test_a_long_command_is_asked_for_more_rarely(machine: Guest, clock: SimpleNa
     assert len(machine.orders) < 250  # and not 6000
 
 
-def test_the_last_look_is_at_the_deadline(machine: Guest, clock: SimpleNamespace) -> None:
+def test_the_last_poll_is_at_the_deadline(machine: Guest, clock: SimpleNamespace) -> None:
     machine.answers["guest-exec-status"] = lambda pid: {"exited": False}
     assert machine.agent().wait(77, 100.035) is None
     assert clock.now == pytest.approx(100.035)
@@ -245,7 +247,7 @@ def test_the_last_look_is_at_the_deadline(machine: Guest, clock: SimpleNamespace
 
 
 class File:
-    """A file in the guest; the agent takes, or gives, as much at once as it likes."""
+    """A file in the guest; the agent reads or writes as much at once as it likes."""
 
     def __init__(self, machine: Guest, content: bytes = b"", most: int = 1 << 30) -> None:
         self.content, self._most, self._at = bytearray(content), most, 0
@@ -284,7 +286,7 @@ class File:
 
 
 @pytest.mark.parametrize("most", [1 << 30, 7, 1])
-def test_a_file_that_is_taken_in_parts(machine: Guest, most: int) -> None:
+def test_a_file_is_written_whole_where_the_agent_takes_parts(machine: Guest, most: int) -> None:
     file = File(machine, most=most)
     pieces = [b"one\0", b"\xff" * 20, b"", b"end"]
     machine.agent().write("/tmp/file", iter(pieces))
@@ -303,8 +305,8 @@ def test_a_file_is_read_to_its_end(machine: Guest, length: int) -> None:
     assert {order["count"] for order in machine.given("guest-file-read")} == {CHUNK}
 
 
-def test_a_file_whose_end_is_not_said(machine: Guest) -> None:
-    """Of a file of /proc, say, that gives less than it was asked for and then nothing."""
+def test_a_file_ends_at_an_empty_read_without_eof(machine: Guest) -> None:
+    """As with files of /proc, which return less than was asked for and then nothing."""
     file = File(machine, b"abc", most=2)
     machine.answers["guest-file-read"] = lambda handle, count: {
         **file._read(handle, count),
@@ -376,10 +378,8 @@ def test_the_largest_answer_fits_libvirts_protocol() -> None:
         ("guest-file-write", {"count": True}, lambda agent: agent.write("/file", iter([b"data"]))),
     ],
 )
-def test_an_answer_that_makes_no_sense_is_said(
-    machine: Guest, command: str, answer: Any, ask: Any
-) -> None:
-    """Who is root in the guest may have put another agent there: it says what it likes."""
+def test_invalid_answers_are_reported(machine: Guest, command: str, answer: Any, ask: Any) -> None:
+    """Root in the guest may have replaced the agent, so it may answer anything."""
     machine.answers["guest-file-open"] = lambda **_: 1
     machine.answers["guest-file-close"] = lambda **_: {}
     machine.answers[command] = lambda **_: answer
@@ -388,8 +388,8 @@ def test_an_answer_that_makes_no_sense_is_said(
     assert str(caught.value) == (f"guest tcg: its agent's answer to {command} is invalid")
 
 
-def test_a_file_that_brings_nothing_more_has_ended(machine: Guest) -> None:
-    """It never says that this is its end."""
+def test_a_read_without_data_ends_the_file(machine: Guest) -> None:
+    """It never reports the end of the file."""
     machine.answers["guest-file-open"] = lambda **_: 1
     machine.answers["guest-file-close"] = lambda **_: {}
     machine.answers["guest-file-read"] = lambda **_: {"count": 5, "eof": False}

@@ -1,4 +1,4 @@
-"""What a start that fails says: the phase that was not left, why, and the console's last words."""
+"""Messages of failed starts: the phase in which it stopped, why, and the end of the console."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LAST = "\nits console ended with:\nOops"
 
 
 def started(watch: Watch, why: str = "", seen: Mapping[str, float] | None = None) -> Any:
-    """A guest of which the console has shown some lines."""
+    """A guest whose console has printed some lines."""
     seen = seen or {}
     lines = {KERNEL_LINE: seen.get("firmware"), INIT_LINE: seen.get("kernel")}
     return SimpleNamespace(
@@ -41,7 +41,7 @@ def wait(domain: Any, timeout: float = 5.0) -> dict[str, float]:
     return marks
 
 
-def test_the_agents_coming_ends_the_start() -> None:
+def test_the_start_ends_when_the_agent_connects() -> None:
     assert wait(started(Watch(agent=4.0))) == {"process": 1.0, "userspace": 4.0}
 
 
@@ -53,7 +53,9 @@ def test_the_agents_coming_ends_the_start() -> None:
         ({"firmware": 2.0, "kernel": 3.0}, "userspace"),
     ],
 )
-def test_a_guest_that_ends(seen: dict[str, float], phase: str) -> None:
+def test_a_guest_that_ends_during_its_start_names_the_phase(
+    seen: dict[str, float], phase: str
+) -> None:
     with pytest.raises(CannotStart) as caught:
         wait(started(Watch(ended="x"), "its kernel panicked", seen))
     assert type(caught.value) is CannotStart
@@ -75,7 +77,9 @@ def test_a_guest_that_ends(seen: dict[str, float], phase: str) -> None:
         ),
     ],
 )
-def test_a_guest_that_is_not_ready_in_time(seen: dict[str, float], phase: str, hint: str) -> None:
+def test_a_guest_that_is_not_ready_in_time_names_the_phase(
+    seen: dict[str, float], phase: str, hint: str
+) -> None:
     with pytest.raises(TimedOut) as caught:
         wait(started(Watch(), seen=seen), 0.02)
     assert str(caught.value) == (
@@ -83,14 +87,16 @@ def test_a_guest_that_is_not_ready_in_time(seen: dict[str, float], phase: str, h
     )
 
 
-def test_a_daemon_that_goes() -> None:
+def test_a_lost_daemon_ends_the_start() -> None:
     with pytest.raises(CannotConnect) as caught:
         wait(started(Watch(lost="the daemon has gone"), "the connection to libvirt at X ended"))
     assert str(caught.value) == f"guest tcg is gone: the connection to libvirt at X ended{LAST}"
 
 
-def test_an_agent_that_is_slow_at_first(machine: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has opened its port, and reads it a moment later."""
+def test_an_agent_that_answers_late_is_asked_again(
+    machine: Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It opens its port a moment before it reads from it."""
     naps: list[float] = []
     monkeypatch.setattr(
         module, "time", SimpleNamespace(perf_counter=time.perf_counter, sleep=naps.append)
@@ -106,7 +112,9 @@ def test_an_agent_that_is_slow_at_first(machine: Guest, monkeypatch: pytest.Monk
     assert len(naps) == 3
 
 
-def test_an_agent_that_never_answers(machine: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_that_never_answers_times_out(
+    machine: Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "_FIRST_ANSWER", 0.0)
     machine.refuse("guest-ping", "command timeout")
     with pytest.raises(
@@ -126,7 +134,7 @@ def test_an_agent_that_refuses_is_not_asked_again(machine: Guest) -> None:
 @pytest.mark.parametrize(
     "said", ["", "[]", '{"return": 1}', '{"return": {"enabled": 1}}', "[" * 9**5]
 )
-def test_an_accelerator_that_is_none(
+def test_an_invalid_answer_about_the_accelerator_is_an_error(
     machine: Guest, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
     monkeypatch.setattr("libvirt_qemu.qemuMonitorCommand", lambda *_: said, raising=False)

@@ -1,4 +1,4 @@
-"""Commands in a guest: the words its agent gets, and what their end means."""
+"""Commands in a guest: the requests to its agent, and the meaning of their status."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def guest(machine: Machine) -> Guest:
-    """Its commands end at once, well."""
+    """A guest whose commands succeed at once."""
     machine.answers["guest-exec"] = lambda **_: {"pid": 77}
     machine.answers["guest-exec-status"] = lambda pid: {"exited": True, "exitcode": 0}
     machine.answers["guest-file-open"] = lambda path, mode: 1000
@@ -39,7 +39,7 @@ def end_with(machine: Machine, **answer: Any) -> None:
     machine.answers["guest-exec-status"] = lambda pid: {"exited": True, **answer}
 
 
-def test_words_reach_the_agent_as_they_are(guest: Guest, machine: Machine) -> None:
+def test_arguments_reach_the_agent_unchanged(guest: Guest, machine: Machine) -> None:
     completed = guest.run(
         ["printf", "%s", "$HOME; *"], input=b"in", env={"LANG": "C", "HOME": "/h"}
     )
@@ -55,13 +55,15 @@ def test_words_reach_the_agent_as_they_are(guest: Guest, machine: Machine) -> No
 
 
 def shell(order: dict[str, Any], **change: str) -> subprocess.CompletedProcess[bytes]:
-    """What the words do, on this machine."""
+    """Run the agent's command on this machine."""
     words = [change.get(word, word) for word in [order["path"], *order["arg"]]]
     return subprocess.run(words, capture_output=True, check=False, timeout=60)
 
 
 @pytest.mark.parametrize("folder", ["it's here", "-n", "$HOME"])
-def test_a_working_folder(guest: Guest, machine: Machine, tmp_path: Path, folder: str) -> None:
+def test_a_command_runs_in_its_working_folder(
+    guest: Guest, machine: Machine, tmp_path: Path, folder: str
+) -> None:
     (tmp_path / folder).mkdir()
     guest.run(["printf", "%s|", "a b", "", "-x"], cwd=str(tmp_path / folder))
     guest.run(["pwd", "-P"], cwd=str(tmp_path / folder))
@@ -74,14 +76,14 @@ def test_a_working_folder(guest: Guest, machine: Machine, tmp_path: Path, folder
     ("argv", "folder", "status"),
     [(["true"], "none", 127), (["/none"], "", 127), (["/etc/passwd"], "", 126)],
 )
-def test_a_shell_has_the_same_numbers(
+def test_a_missing_folder_or_program_has_a_shells_status(
     guest: Guest, machine: Machine, tmp_path: Path, argv: list[str], folder: str, status: int
 ) -> None:
     guest.run(argv, cwd=str(tmp_path / folder))
     assert shell(machine.given("guest-exec")[0]).returncode == status
 
 
-def test_long_input_goes_by_a_file_that_is_removed(
+def test_long_input_is_passed_by_a_file_that_is_removed(
     guest: Guest, machine: Machine, tmp_path: Path
 ) -> None:
     data = os.urandom(CHUNK * 2 + 5)
@@ -113,7 +115,7 @@ def test_input_of_one_piece_needs_no_file(guest: Guest, machine: Machine) -> Non
         ("Exec format error", 126),
     ],
 )
-def test_a_program_that_is_not_executed(
+def test_a_program_that_cannot_be_executed_has_a_shells_status(
     guest: Guest, machine: Machine, why: str, status: int
 ) -> None:
     machine.refuse("guest-exec", f'Failed to execute child process "x" ({why})')
@@ -125,7 +127,7 @@ def test_a_program_that_is_not_executed(
     assert str(caught.value) == f"x y ended with status {status} in guest tcg:\nx: {why}"
 
 
-def test_a_command_that_fails(guest: Guest, machine: Machine) -> None:
+def test_a_signal_is_128_and_its_number(guest: Guest, machine: Machine) -> None:
     end_with(machine, signal=11, **{"err-data": base64.b64encode(b"no\n").decode()})
     assert guest.run(["x"], check=False).returncode == 128 + signal.SIGSEGV
     with pytest.raises(CommandFailed, match=r"^x ended with status 139 in guest tcg:\nno$"):
@@ -135,7 +137,7 @@ def test_a_command_that_fails(guest: Guest, machine: Machine) -> None:
 def test_a_command_that_takes_too_long_is_killed_with_all_it_started(
     guest: Guest, machine: Machine
 ) -> None:
-    """Its children, too, and those that left its session: all carry its mark."""
+    """Also its children and those that left its session: all carry its mark."""
     alive = [True]
 
     def start(path: str, arg: list[str], **_: Any) -> dict[str, int]:
@@ -159,7 +161,7 @@ def test_a_command_that_takes_too_long_is_killed_with_all_it_started(
     assert killer["arg"][-1] == mark
     assert not any(mark in variable for variable in killer["env"])  # it would kill itself
 
-    # What it says to the guest's shell, said to this machine's.
+    # Its script for the guest's shell runs in this machine's.
     victim = subprocess.Popen(
         ["sh", "-c", "setsid sh -c 'echo up; exec sleep 60' & wait"],
         env={**os.environ, "VPERF_COMMAND": mark},
@@ -170,13 +172,13 @@ def test_a_command_that_takes_too_long_is_killed_with_all_it_started(
         assert victim.stdout.readline() == b"up\n"
         assert shell(killer).returncode == 0
         assert victim.wait(10) == -signal.SIGKILL
-        victim.communicate(timeout=10)  # at its end, once the last that has it open is gone
+        victim.communicate(timeout=10)  # closed once the last process that has it open is gone
     finally:
         victim.kill()
         victim.wait()
 
 
-def test_output_that_does_not_fit(guest: Guest, machine: Machine) -> None:
+def test_output_beyond_the_agents_limit_is_an_error(guest: Guest, machine: Machine) -> None:
     end_with(machine, exitcode=0, **{"out-truncated": True})
     with pytest.raises(TargetError) as caught:
         guest.run(["yes", "x"])
@@ -215,8 +217,8 @@ def test_files_keep_their_mode(guest: Guest, machine: Machine, tmp_path: Path) -
     assert [order["path"], *order["arg"]] == ["chmod", "4751", "/opt/tool"]
 
 
-def test_two_commands_at_once(guest: Guest, machine: Machine) -> None:
-    """A race is run by a thread for each target; a server and its client may share one."""
+def test_two_commands_run_at_once(guest: Guest, machine: Machine) -> None:
+    """A race has a thread for each target; a server and its client may share one target."""
     both = threading.Barrier(2, timeout=10)
 
     def status(pid: int) -> dict[str, Any]:
@@ -232,7 +234,7 @@ def test_two_commands_at_once(guest: Guest, machine: Machine) -> None:
     assert not both.broken
 
 
-def test_a_start_as_a_quantity(machine: Machine) -> None:
+def test_the_startup_time_is_broken_down_by_phase(machine: Machine) -> None:
     marks = {"process": 10.25, "firmware": 10.5, "kernel": 11.0, "userspace": 13.0}
     guest = Guest(machine.domain, machine.agent(), 10.0, marks, {}, cast("Any", None))
     assert guest.startup_time.breakdown == tuple(

@@ -1,4 +1,4 @@
-"""A guest as XML: what libvirt reads from it is the guest that was asked for."""
+"""A guest's domain XML: libvirt reads from it the guest that was requested."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def attributes(config: GuestConfig, path: str) -> dict[str, str]:
     return element.attrib
 
 
-def test_the_group_that_its_own_is_made_in() -> None:
+def test_a_shared_group_is_the_partition_in_the_domain_xml() -> None:
     assert tree(GUEST).find("resource") is None
     shared = replace(GUEST, partition="/vperf-0a.density1")
     assert text(shared, "resource/partition") == "/vperf-0a.density1"
 
 
 @pytest.mark.parametrize("kind", ["kvm", "qemu"])
-def test_facts(kind: str) -> None:
+def test_basic_settings_in_the_domain_xml(kind: str) -> None:
     guest = replace(GUEST, kind=kind)
     assert tree(guest).attrib == {"type": kind}
     assert text(guest, "name") == "vperf-0a-1"
@@ -68,7 +68,7 @@ def test_a_domain_is_destroyed_when_it_ends(event: str) -> None:
     assert text(GUEST, event) == "destroy"
 
 
-def test_no_limits_are_no_words_about_them() -> None:
+def test_without_limits_the_domain_xml_has_none() -> None:
     assert tree(GUEST).find("cputune") is None
 
 
@@ -83,14 +83,14 @@ def test_no_limits_are_no_words_about_them() -> None:
         ),
     ],
 )
-def test_time_of_the_whole_machine(limits: Limits, found: dict[str, str]) -> None:
-    """Not only of its virtual CPUs: what the same limit of a container means."""
+def test_cpu_limits_apply_to_the_whole_machine(limits: Limits, found: dict[str, str]) -> None:
+    """Not only to its virtual CPUs: so the limit means the same as for a container."""
     tune = tree(replace(GUEST, limits=limits)).find("cputune")
     assert tune is not None
     assert {each.tag: each.text for each in tune} == found
 
 
-def test_pinning_is_of_processors_and_hypervisor() -> None:
+def test_pinning_covers_vcpus_and_the_emulator() -> None:
     guest = replace(GUEST, limits=Limits(cpuset="0-1", cpu_shares=512))
     assert attributes(guest, "vcpu") == {"cpuset": "0-1"}
     assert attributes(guest, "cputune/emulatorpin") == {"cpuset": "0-1"}
@@ -98,7 +98,7 @@ def test_pinning_is_of_processors_and_hypervisor() -> None:
     assert attributes(replace(GUEST, limits=Limits(cpuset="1")), "vcpu") == {"cpuset": "1"}
 
 
-def test_a_direct_boot() -> None:
+def test_direct_boot_in_the_domain_xml() -> None:
     assert attributes(GUEST, "os/type") == {"arch": "x86_64", "machine": "q35"}
     assert text(GUEST, "os/type") == "hvm"
     assert text(GUEST, "os/kernel") == "/pool/kernel"
@@ -106,7 +106,7 @@ def test_a_direct_boot() -> None:
     assert text(GUEST, "os/cmdline") == "root=/dev/vda quiet"
 
 
-def test_a_boot_from_a_disk_by_a_firmware() -> None:
+def test_firmware_boot_from_a_disk_in_the_domain_xml() -> None:
     guest = replace(GUEST, boot=Boot("/pool/o.qcow2", boot_disk="/pool/boot.img"))
     for path in ("os/kernel", "os/initrd", "os/cmdline"):
         assert tree(guest).find(path) is None
@@ -117,8 +117,8 @@ def test_a_boot_from_a_disk_by_a_firmware() -> None:
     assert [disk.find("target").get("dev") for disk in (own, loader)] == ["vda", "vdb"]  # type: ignore[union-attr]
 
 
-def test_a_machine_without_a_disk() -> None:
-    """As the probe has it."""
+def test_the_domain_xml_of_a_machine_without_a_disk() -> None:
+    """As the probe uses it."""
     guest = replace(GUEST, boot=replace(DIRECT, disk=""))
     assert tree(guest).find("devices/disk") is None
 
@@ -152,7 +152,7 @@ def test_disks_in_order_with_their_caps() -> None:
     assert of(root, "source") == {"file": "/pool/root.qcow2"}
     assert of(root, "driver")["type"] == "qcow2"
     assert of(plain, "source") == {"dev": "/dev/loop0"}
-    # The guest's disk is the disk: no cache of the host's is between.
+    # The guest's disk is used directly, without the host's page cache.
     assert of(plain, "driver") == {"name": "qemu", "type": "raw", "cache": "none", "io": "threads"}
     assert plain.find("iotune") is None
     caps = capped.find("iotune")
@@ -179,7 +179,7 @@ def test_network_card_in_the_domain_xml(vhost: bool, driver: str) -> None:
     assert tree(GUEST).find(card) is None
 
 
-def test_a_card_on_open_vswitch() -> None:
+def test_open_vswitch_port_in_the_domain_xml() -> None:
     card = "devices/interface"
     assert tree(replace(GUEST, card=CARD)).find(f"{card}/virtualport") is None
     guest = replace(GUEST, card=replace(CARD, switch="openvswitch"))
@@ -189,7 +189,7 @@ def test_a_card_on_open_vswitch() -> None:
     assert tree(guest).find(f"{card}/driver/host") is None
 
 
-def test_a_card_that_leaves_nothing_undone() -> None:
+def test_a_card_without_offloads_turns_all_of_them_off() -> None:
     guest = replace(GUEST, card=replace(CARD, offloads=False))
     assert attributes(guest, "devices/interface/driver/host") == dict.fromkeys(
         ("csum", "gso", "tso4", "tso6", "ecn", "ufo"), "off"
@@ -209,7 +209,7 @@ words = st.text(st.characters(blacklist_categories=("Cs", "Cc")) | st.sampled_fr
 
 
 @given(words, words)
-def test_words_are_escaped(path: str, parameters: str) -> None:
+def test_special_characters_are_escaped(path: str, parameters: str) -> None:
     boot = replace(DIRECT, disk=f"/{path}", parameters=parameters)
     guest = replace(GUEST, name=f"n{path}", boot=boot)
     assert text(guest, "name") == f"n{path}"
@@ -219,7 +219,7 @@ def test_words_are_escaped(path: str, parameters: str) -> None:
 
 @pytest.fixture
 def read() -> Iterator[Callable[[str], str]]:
-    """Has the real library read a description, held against its schema; how it writes it."""
+    """Has the real library validate and parse a domain XML; returns it as the library writes it."""
     libvirt: Any = pytest.importorskip("libvirt", reason="libvirt-python is not installed")
     if not Path("/usr/share/libvirt/schemas/domain.rng").exists():
         pytest.skip("libvirt's schemas are not installed")
@@ -252,8 +252,10 @@ def read() -> Iterator[Callable[[str], str]]:
     ],
     ids=["kvm", "qemu", "limits", "vhost", "openvswitch", "firmware", "no disk", "disks", "words"],
 )
-def test_libvirt_takes_it(read: Callable[[str], str], guest: GuestConfig) -> None:
-    """The library's schema and parser are the judges; nothing that was said is lost on the way."""
+def test_libvirt_accepts_the_domain_xml_and_keeps_every_setting(
+    read: Callable[[str], str], guest: GuestConfig
+) -> None:
+    """The library's schema and parser decide; no setting is lost."""
     known = ElementTree.fromstring(read(domain_xml(guest)))
     said = tree(guest)
     assert known.findtext("name") == guest.name
@@ -275,7 +277,7 @@ def test_libvirt_takes_it(read: Callable[[str], str], guest: GuestConfig) -> Non
 
 
 def test_libvirts_schema_notices_a_mistake(read: Callable[[str], str]) -> None:
-    """So that the test above shows something."""
+    """Otherwise the test above would prove nothing."""
     import libvirt
 
     with pytest.raises(libvirt.libvirtError, match="failed to validate"):

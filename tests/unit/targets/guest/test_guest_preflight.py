@@ -1,4 +1,4 @@
-"""What the doctor says of guests where nothing has to be started to know it."""
+"""The doctor's answers about guests that need no start."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of the user's runs and locks is touched, and no kernel is fetched."""
+    """Leaves the user's runs and locks alone, and fetches no kernel."""
     monkeypatch.setenv("VPERF_RUNS_DIR", str(tmp_path / "runs"))
     monkeypatch.setenv("VPERF_LOCK", str(tmp_path / "lock"))
     monkeypatch.setattr(guest_kernel, "distribution_kernel", lambda: None)
 
 
-def test_the_doctor_knows_the_names() -> None:
+def test_the_doctor_knows_the_names_of_guests() -> None:
     known = [name for check in doctor.all_checks(None, ()) for name in check.names]
     assert set(probe.NAMES) <= set(known)
     assert doctor.GUEST_NAMES == probe.NAMES
@@ -37,7 +37,7 @@ def test_the_doctor_knows_the_names() -> None:
     assert doctor.full_names("kvm", known, ["runc"]) == ["accelerator kvm"]
 
 
-def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_libvirt_python_nothing_is_usable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "libvirt", None)
     answers = probe.check()
     assert [answer.name for answer in answers] == list(probe.NAMES)
@@ -47,7 +47,7 @@ def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
         assert answer.remedy == connection.REMEDY
 
 
-def test_without_a_daemon_that_could_be_started(
+def test_a_missing_libvirtd_is_named_with_its_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("libvirt")
@@ -64,7 +64,7 @@ def test_without_a_daemon_that_could_be_started(
 
 
 def answer_of(monkeypatch: pytest.MonkeyPatch, details: dict[str, str], *usable: bool) -> Readiness:
-    """What is said of a daemon with these details, and of one whose machines may not use /dev/kvm."""
+    """The doctor's answer for a daemon with these details, whose machines may or may not use /dev/kvm."""
     monkeypatch.setattr(probe, "needs", lambda: Readiness("guest", True, ""))
     trap = Readiness("/dev/kvm permissions", False, "root:root 0600", "chgrp kvm /dev/kvm")
     monkeypatch.setattr(checks, "check_kvm_device", lambda: trap)
@@ -86,7 +86,7 @@ def test_a_daemon_whose_machines_may_not_use_kvm_starts_slowly(
     )
 
 
-def test_a_daemon_of_the_runs_own_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_runs_own_daemon_starts_machines_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     details = {"libvirt_uri": "qemu:///system", "libvirt_daemon": "of the run"}
     assert answer_of(monkeypatch, details, True, True) == Readiness(
         "guest",
@@ -96,7 +96,9 @@ def test_a_daemon_of_the_runs_own_does_not(monkeypatch: pytest.MonkeyPatch) -> N
     assert not answer_of(monkeypatch, details, False, False).usable
 
 
-def test_a_program_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_qemu_is_named_with_its_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("libvirt")
     monkeypatch.setattr(machine_preflight, "_ADMINISTRATOR", "")
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -108,7 +110,7 @@ def test_a_program_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     )
 
 
-def test_a_kernel_that_is_none(tmp_path: Path) -> None:
+def test_a_missing_kernel_file_is_not_usable(tmp_path: Path) -> None:
     with pytest.raises(CannotStart):
         guest_kernel.from_file(tmp_path / "none")
     answer = probe.check(tmp_path / "none")[0]

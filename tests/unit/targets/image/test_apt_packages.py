@@ -1,4 +1,4 @@
-"""Packages from a source in a folder, by the real apt; another user puts files beside them, or into them."""
+"""Packages from a source in a folder, with the real apt; another user plants files beside or in them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KERNEL = "linux-image-6.1.0-1-cloud-amd64"
 
 
 def package(folder: Path, name: str, files: dict[str, bytes], depends: str = "") -> Path:
-    """Make one."""
+    """Build a package."""
     tree = folder / f"tree-{name}"
     for path, content in {**files, "DEBIAN/control": b""}.items():
         (tree / path).parent.mkdir(parents=True, exist_ok=True)
@@ -40,7 +40,7 @@ def package(folder: Path, name: str, files: dict[str, bytes], depends: str = "")
 
 
 def bzimage() -> bytes:
-    """As little as `read_release` asks for."""
+    """The minimum that `read_release` needs."""
     head = bytearray(0x300)
     head[0x1FE:0x200], head[0x202:0x206] = b"\x55\xaa", b"HdrS"
     head[0x20E:0x210] = (0x80).to_bytes(2, "little")
@@ -50,7 +50,7 @@ def bzimage() -> bytes:
 
 @pytest.fixture
 def source(tmp_path, monkeypatch):
-    """A source with a kernel, in an apt that knows nothing else; its programs can be stood before."""
+    """A source with a kernel, the only one that this apt knows; its programs can be wrapped."""
     place = tmp_path / "source"
     place.mkdir()
     package(place, "linux-image-cloud-amd64", {"usr/share/doc/it": b""}, depends=KERNEL)
@@ -94,7 +94,7 @@ def source(tmp_path, monkeypatch):
 
 @pytest.fixture
 def meanwhile(tmp_path):
-    """What somebody does in the folder of the download while apt-get is at work."""
+    """Run something in the download folder while apt-get is at work."""
 
     def meanwhile(script: str) -> None:
         program = tmp_path / "bin" / "apt-get"
@@ -136,12 +136,12 @@ def test_a_package_that_takes_the_place_of_another_is_refused(source, meanwhile,
         guest_kernel.distribution_kernel()
 
 
-def test_words_of_apt_are_told(source, tmp_path):
+def test_errors_of_apt_are_reported(source, tmp_path):
     with pytest.raises(Unavailable, match="apt-get could not fetch no-such-package: E: Unable to"):
         apt_packages.fetch(["no-such-package"], tmp_path)
 
 
-def test_a_damaged_package_is_told(tmp_path):
+def test_a_damaged_package_is_reported(tmp_path):
     (tmp_path / "it.deb").write_bytes(b"x" * 100)
     with pytest.raises(Unavailable, match=r"dpkg-deb could not unpack it\.deb: "):
         apt_packages.unpack(tmp_path / "it.deb", tmp_path / "tree")

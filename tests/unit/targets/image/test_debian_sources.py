@@ -1,4 +1,4 @@
-"""The machine's package sources, as apt tells them, and what of them an image is built from."""
+"""The machine's package sources as apt reports them, and those that an image is built from."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ deb-src http://local/source noble main
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[list[str]], None]:
-    """A machine whose apt-get prints these targets, in the form that it was asked for."""
+    """A machine whose apt-get prints these targets in the requested format."""
     parts = tmp_path / "sources.list.d"
     parts.mkdir()
     (parts / "debian.sources").write_text(DEB822)
@@ -104,7 +104,9 @@ def test_ubuntu_keeps_tools_in_other_components(
     )
 
 
-def test_no_lists_of_the_distribution(machine: Callable[[list[str]], None], tmp_path: Path) -> None:
+def test_without_package_lists_of_the_distribution_nothing_is_built(
+    machine: Callable[[list[str]], None], tmp_path: Path
+) -> None:
     machine([target(tmp_path, "https://vendor/apt/", "nodistro", "Vendor")])
     with pytest.raises(Unavailable) as caught:
         apt.configured()
@@ -113,7 +115,7 @@ def test_no_lists_of_the_distribution(machine: Callable[[list[str]], None], tmp_
     )
 
 
-def test_an_apt_that_fails(machine: Callable[[list[str]], None], tmp_path: Path) -> None:
+def test_a_failing_apt_is_reported(machine: Callable[[list[str]], None], tmp_path: Path) -> None:
     machine([])
     (tmp_path / "apt-get").write_text(
         "#!/bin/sh\necho 'E: The list of sources is bad' >&2; exit 100\n"
@@ -124,7 +126,7 @@ def test_an_apt_that_fails(machine: Callable[[list[str]], None], tmp_path: Path)
         apt.configured()
 
 
-def test_a_machine_of_another_architecture_is_told_so(
+def test_a_machine_of_another_architecture_is_refused(
     machine: Callable[[list[str]], None], tmp_path: Path
 ) -> None:
     line = target(tmp_path, "http://mirror/debian/", "trixie", "Debian", architecture="arm64")
@@ -135,7 +137,7 @@ def test_a_machine_of_another_architecture_is_told_so(
         apt.configured()
 
 
-def test_a_source_with_a_quote_is_no_riddle(
+def test_a_source_with_an_unbalanced_quote_is_read(
     machine: Callable[[list[str]], None], tmp_path: Path
 ) -> None:
     (tmp_path / "sources.list.d" / "odd.sources").write_text("Types: deb\nURIs: http://it's/one\n")

@@ -1,4 +1,4 @@
-"""What programs say of themselves, and that nothing else is taken for one."""
+"""Reading ELF headers; no other file is taken for a program."""
 
 from __future__ import annotations
 

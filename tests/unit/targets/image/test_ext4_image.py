@@ -1,4 +1,4 @@
-"""A tar file as a disk, read by the file system's own tools."""
+"""A tar file as an ext4 disk, read by the file system's own tools."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def tar(tmp_path: Path) -> Path:
 
 
 def written(tar: Path, name: str) -> Path:
-    """The disk; a test of it is skipped where none can be made."""
+    """Write the disk; skips the test where none can be made."""
     for program in ("mke2fs", "debugfs", "dumpe2fs"):
         if find_program(program) is None:
             pytest.skip(f"{program} is not installed")
@@ -76,7 +76,7 @@ def tool(name: str, *arguments: str) -> str:
 
 
 def files(disk: Path, folder: str) -> dict[str, tuple[str, int, int]]:
-    """Name → mode, user and group of all in a folder of the disk."""
+    """Name → mode, user and group of each entry in a folder of the disk."""
     found = {}
     for line in tool("debugfs", "-R", f"ls -p {folder}", str(disk)).splitlines():
         # /inode/mode/user/group/name/size/
@@ -129,7 +129,7 @@ def test_the_disk_is_sparse_and_nothing_else_is_left(tar: Path) -> None:
 
 
 def inode_tables(disk: Path) -> list[range]:
-    """Where on the disk they are."""
+    """Their byte ranges on the disk."""
     said = tool("dumpe2fs", str(disk))
     size = int(re.findall(r"Block size:\s+(\d+)", said)[0])
     found = re.findall(r"Inode table at (\d+)-(\d+)", said)
@@ -137,8 +137,8 @@ def inode_tables(disk: Path) -> list[range]:
     return [range(int(first) * size, (int(last) + 1) * size) for first, last in found]
 
 
-def test_two_of_the_same_differ_in_the_times_of_unpacking_alone(tar: Path) -> None:
-    """Those are in the inodes; names, places, identity and seed of the hashes are equal, byte by byte."""
+def test_two_builds_differ_only_in_their_inode_times(tar: Path) -> None:
+    """Everything outside the inodes is equal byte by byte: names, places, UUID and hash seed."""
     first = written(tar, "first")
     began = int(time.time())
     while int(time.time()) == began:  # as builds on two days
@@ -183,7 +183,9 @@ def test_files_that_are_not_tar_archives_are_refused(tar: Path) -> None:
     assert not tar.with_name("disk").exists()
 
 
-def test_no_mke2fs(tar: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_mke2fs_is_reported_with_its_package(
+    tar: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ext4, "find_program", lambda name: None)
     with pytest.raises(Unavailable) as caught:
         write_ext4(tar, tar.with_name("disk"), SIZE)

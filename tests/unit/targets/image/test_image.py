@@ -1,4 +1,4 @@
-"""The root file system: the same bytes each time, and clear errors for what is none."""
+"""The root file system: reproducible, and clear errors for what is not one."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_static_and_dynamic_programs_are_told_apart(program: Path, tmp_path: Pat
     assert not busybox.is_static(text)
 
 
-def test_without_busybox_and_without_the_tools_to_fetch_it(
+def test_a_missing_busybox_that_cannot_be_fetched_is_reported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(busybox, "_INSTALLED", (tmp_path / "busybox",))
@@ -80,7 +80,7 @@ def test_without_busybox_and_without_the_tools_to_fetch_it(
     )
 
 
-def test_a_tar_of_the_user_s_is_taken(tmp_path: Path) -> None:
+def test_a_users_tar_file_is_accepted(tmp_path: Path) -> None:
     path = tmp_path / "mine.tar"
     write_tar(path, "bin/sh", "etc/passwd")
     assert image.from_tar(path) == image.Rootfs(path, file_sha256(path), str(path))

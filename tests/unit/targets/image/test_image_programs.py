@@ -1,4 +1,4 @@
-"""Programs of an image: where they are, which bytes they are, and run on the host without the host's files."""
+"""Programs of an image: where they are, their bytes, and running them on the host without the host's files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def image(tmp_path: Path) -> Callable[..., Rootfs]:
-    """Makes an image of files, executable ones, and links (a text that begins with ``->``)."""
+    """Makes an image of executable files and links (a text that begins with ``->``)."""
 
     def make(files: Mapping[str, bytes | str], without: tuple[tuple[str, str], ...] = ()) -> Rootfs:
         path = tmp_path / f"{len(list(tmp_path.iterdir()))}.tar"
@@ -53,7 +53,7 @@ def image(tmp_path: Path) -> Callable[..., Rootfs]:
 
 
 def libraries(program: Path) -> dict[str, bytes | str]:
-    """The loader of a program of this machine, where it wants it, and its libraries in another folder."""
+    """The loader of a program of this machine at its usual path, and its libraries in another folder."""
     elf = read_elf(program.read_bytes())
     assert elf is not None
     files: dict[str, bytes | str] = {}
@@ -84,7 +84,7 @@ def test_a_program_is_found_as_a_shell_finds_it(image: Callable[..., Rootfs]) ->
     assert programs.find("/opt/own").argv == ("/opt/own",)
 
 
-def test_a_program_that_is_not_there(image: Callable[..., Rootfs]) -> None:
+def test_a_missing_program_is_reported_with_the_image(image: Callable[..., Rootfs]) -> None:
     rootfs = image({"bin/dir/x": b""}, (("netperf", "no source has it"),))
     programs = ImagePrograms(rootfs)
     with pytest.raises(Unavailable) as caught:
@@ -117,7 +117,7 @@ def test_the_host_runs_it_with_the_image_s_libraries_only(image: Callable[..., R
     used = {line.split()[-1] for line in maps.splitlines() if ".so" in line}
     assert used
     assert all("/cache/tree/" in path for path in used)
-    # It knows itself by the name that it has in the image.
+    # Its own path is the one in the image.
     done = host.run([*program.argv, "/no/such"], check=False)
     assert done.stderr.startswith(b"/usr/bin/cat: ")
     # From now on the record has the image.
@@ -141,10 +141,10 @@ def test_a_library_of_the_host_s_is_not_taken(image: Callable[..., Rootfs]) -> N
     assert "--vperf-host-tools" in caught.value.remedy
 
 
-def test_libraries_that_name_folders_with_libraries(
+def test_libraries_may_name_further_library_folders(
     image: Callable[..., Rootfs], tmp_path: Path
 ) -> None:
-    """As fio's: librados names a folder of its own, which on the host does not exist."""
+    """As with fio: librados names its own folder, which does not exist on the host."""
     if not compiler.check().usable:
         pytest.skip(compiler.check().why)
 
@@ -206,7 +206,7 @@ def test_programs_that_the_host_cannot_run(image: Callable[..., Rootfs]) -> None
         assert caught.value.reason == f"the host cannot run /bin/{name} of the image mine: {why}"
 
 
-def test_a_static_program_is_called_by_its_name_in_the_unpacked_image(
+def test_a_static_program_is_run_from_the_unpacked_image(
     image: Callable[..., Rootfs],
 ) -> None:
     from pytest_vperf.targets.image import busybox
@@ -245,7 +245,7 @@ def test_the_host_s_own_tools_only_where_they_are_asked_for(
     assert caught.value.target == "host"
 
 
-def test_folders_of_libraries_in_the_loader_s_order(image: Callable[..., Rootfs]) -> None:
+def test_library_folders_are_in_the_loaders_order(image: Callable[..., Rootfs]) -> None:
     files = {
         "etc/ld.so.conf": b"/opt/first # comment\ninclude ld.so.conf.d/*.conf\n",
         "etc/ld.so.conf.d/b.conf": b"/opt/second\ninclude /etc/ld.so.conf\n",
@@ -264,7 +264,7 @@ def test_folders_of_libraries_in_the_loader_s_order(image: Callable[..., Rootfs]
     ]
 
 
-def test_an_image_with_more_programs_in_it(tmp_path: Path) -> None:
+def test_programs_are_added_to_an_image_reproducibly(tmp_path: Path) -> None:
     with TarWriter(tmp_path / "base.tar") as archive:
         archive.folder("tmp", 0o1777)
         archive.file("usr/local/bin/old", b"1", 0o755)
@@ -280,7 +280,7 @@ def test_an_image_with_more_programs_in_it(tmp_path: Path) -> None:
     assert entry.mode == 0o1777
 
 
-def test_a_tar_file_is_taken_over_without_devices_dates_and_names_of_users(tmp_path: Path) -> None:
+def test_a_copied_tar_file_drops_devices_dates_and_user_names(tmp_path: Path) -> None:
     source = tmp_path / "source.tar"
     with tarfile.open(source, "w") as archive:
         for name, kind in {

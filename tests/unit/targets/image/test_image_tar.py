@@ -1,4 +1,4 @@
-"""Links in an image's tar file: of root's, dated 0, and never in the place of something that is there."""
+"""Links in an image's tar file: owned by root, dated 0, and never in place of an existing file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_link_has_its_folders_and_replaces_nothing(tmp_path: Path) -> None:
 
 
 def test_a_file_of_the_image_comes_before_a_link_of_ours(tmp_path: Path) -> None:
-    """And one of ours before the image's: who comes first stays."""
+    """And a link of ours before the image's: the first one stays."""
     with TarWriter(tmp_path / "image.tar") as image:
         image.file("etc/a", b"image")
         image.file("etc/b", b"image")

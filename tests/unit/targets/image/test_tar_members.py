@@ -1,4 +1,4 @@
-"""No archive, however it was made, is read for ever, read wrong, or ends in anything but words."""
+"""No archive, however made, is read endlessly or wrongly, or fails without a message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_vperf.targets.image.tar import Tree, members
 
 
 def header(size: int | None = None, kind: bytes = tarfile.REGTYPE) -> bytes:
-    """A member's header; with a size as GNU's base 256, which may be anything."""
+    """A member's header, with any size in GNU's base-256 encoding."""
     entry = tarfile.TarInfo("name")
     entry.type = kind
     block = bytearray(entry.tobuf(tarfile.GNU_FORMAT)[:512])
@@ -60,7 +60,7 @@ def test_made_up_headers_are_refused(tmp_path: Path, content: bytes) -> None:
 @given(
     st.integers(-(2**87), 2**87), st.sampled_from([tarfile.REGTYPE, tarfile.XHDTYPE, b"L", b"S"])
 )
-def test_any_size_is_read_or_refused(size: int, kind: bytes) -> None:
+def test_any_member_size_is_read_or_refused(size: int, kind: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "image.tar"
         path.write_bytes(header(size, kind) + bytes(1024))

@@ -1,4 +1,4 @@
-"""The tree of an image: paths as a system with it as its root has them, and nothing outside when it is unpacked."""
+"""The tree of an image: paths resolve as in a root directory, and unpacking writes nothing outside."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_unpacked_links_lead_to_the_same_place_inside(tmp_path: Path) -> None:
     root.mkdir()
     image.unpack(root)
     assert (root / "bin/sh").resolve() == root / "usr/bin/busybox"
-    # It runs, and gives nobody more rights than he has.
+    # It runs, and gives nobody more privileges.
     assert stat.S_IMODE((root / "usr/bin/busybox").stat().st_mode) == 0o755
     for name in ("out", "a/b/secret"):
         assert (root / name).is_symlink()
@@ -111,14 +111,14 @@ def test_hostile_archives_are_refused(tmp_path: Path) -> None:
             tree(tmp_path, *members)
 
 
-def test_a_damaged_archive(tmp_path: Path) -> None:
+def test_a_truncated_archive_is_refused(tmp_path: Path) -> None:
     path = write_tar(tmp_path / "x.tar", [(FILE, "a", "x" * 2000, 0o644)])
     path.write_bytes(path.read_bytes()[:700])
     with pytest.raises(CannotStart, match=r"x\.tar is not a whole tar archive: "):
         Tree(path)
 
 
-def test_it_is_unpacked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_is_unpacked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VPERF_CACHE_DIR", str(tmp_path / "cache"))
     image = tree(tmp_path, (FILE, "bin/x", "1", 0o755))
     first = unpacked(image, "a" * 64)
@@ -169,7 +169,7 @@ def test_nothing_leaves_the_folder_whatever_the_archive_says(entries: list[Membe
                 assert kind == stat.S_IFLNK or not status.st_mode & 0o7022
                 target = os.path.realpath(each)
                 assert posixpath.commonpath([target, str(root)]) == str(root)
-                # The same place as the tree says, and nowhere where it says nowhere.
+                # The path resolves as in the tree, or not at all.
                 meant = image.resolve(f"/{each.relative_to(root)}")
                 if meant is None:
                     assert not each.exists()
@@ -197,7 +197,7 @@ def test_a_file_with_two_names_is_one_file(tmp_path: Path) -> None:
         (f"{'x' * 200}/" * 21, "a name of 4220 characters in 21 parts, 'xxx"),
     ],
 )
-def test_names_beyond_those_of_linux(tmp_path: Path, name: str, words: str) -> None:
+def test_names_longer_than_linux_allows_are_refused(tmp_path: Path, name: str, words: str) -> None:
     with pytest.raises(CannotStart) as caught:
         tree(tmp_path, (FILE, name, "", 0o644))
     assert words in str(caught.value)
@@ -205,7 +205,7 @@ def test_names_beyond_those_of_linux(tmp_path: Path, name: str, words: str) -> N
         tree(tmp_path, (LINK, "link", name, 0o777))
 
 
-def test_members_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_members_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_vperf.targets.image.tar.MEMBERS", 3)
     members = [(FOLDER, str(number), "", 0o755) for number in range(4)]
     tree(tmp_path, *members[:3])

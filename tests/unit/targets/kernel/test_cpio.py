@@ -1,4 +1,4 @@
-"""The archive is one that others can read, and the same for the same input."""
+"""The archive can be read by others, and is reproducible."""
 
 import shutil
 import subprocess

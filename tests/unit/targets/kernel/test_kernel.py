@@ -1,4 +1,4 @@
-"""Reading a kernel file: what is one, and what is not."""
+"""Reading kernel files, and refusing others."""
 
 import lzma
 import struct
@@ -49,7 +49,7 @@ def test_a_folder_is_refused(tmp_path):
         from_file(tmp_path)
 
 
-def test_a_version_string_of_rubbish_is_unknown(tmp_path):
+def test_an_invalid_version_string_is_an_unknown_release(tmp_path):
     kernel = tmp_path / "vmlinuz"
     kernel.write_bytes(bzimage(b"\xff\xfe;rm -rf"))
     assert read_release(kernel) == "unknown"
@@ -71,7 +71,7 @@ def module(depends="", signature=b""):
     return body + signature + trailer
 
 
-def test_a_module_comes_after_what_it_needs_and_once(tmp_path):
+def test_a_module_comes_once_and_after_its_dependencies(tmp_path):
     (tmp_path / "a.ko").write_bytes(module("b,c-d"))
     (tmp_path / "b.ko").write_bytes(module("c-d"))
     (tmp_path / "c-d.ko.xz").write_bytes(lzma.compress(module()))

@@ -1,4 +1,4 @@
-"""Machines with two kernels: who starts them, how long they stay, and what is said where none was named."""
+"""Machines with two kernels: what starts them, how long they stay, and the message where no kernel was named."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def kernels(machines: Machines, scope: Scope) -> Kernels:
 
 
 def sample(scope: Scope, machine: Callable[[], Any]) -> Machine:
-    """As a claim takes a sample: what it started through the test's scope is ended."""
+    """Take a sample as a claim does: targets that it started through the test's scope are ended."""
     mark = scope.mark
     found: Machine = machine()
     scope.close_since(mark)
@@ -113,7 +113,7 @@ def test_a_sample_has_the_facts_of_the_machine_it_was_taken_in(
         scope.close_since(mark)
 
 
-def test_a_machine_that_does_not_start_is_tried_again(scope: Scope) -> None:
+def test_a_machine_that_fails_to_start_is_started_again(scope: Scope) -> None:
     errors = [CannotStart("panic"), None]
     machines = Machines()
 
@@ -157,7 +157,7 @@ def test_the_kernels_phase_is_its_part_of_the_start() -> None:
     assert kernel_phase(machine) == Quantity(400, "ms", direction="lower")
 
 
-def test_a_kernel_that_says_nothing_has_no_phase() -> None:
+def test_a_silent_kernel_has_no_phase() -> None:
     machine: Any = SimpleNamespace(
         name="pod tcg qboot", startup_time=Quantity(500, "ms", (("firmware+kernel", 500),))
     )

@@ -1,4 +1,4 @@
-"""The first root of a machine with a disk: an init, and the drivers in an order that they can be loaded in."""
+"""The initramfs of a machine with a disk: an init, and the drivers in loadable order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pytest_vperf.targets.kernel.guest_kernel import (
 def _cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     if not compiler.check().usable:
         pytest.skip(compiler.check().why)
-    # One for all, so that init is compiled once.
+    # Shared by all tests, so that init is compiled once.
     monkeypatch.setenv("VPERF_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "first-roots"))
 
 
@@ -33,7 +33,7 @@ def module(name: str, depends: str = "") -> bytes:
 
 @pytest.fixture
 def kernel(tmp_path: Path) -> GuestKernel:
-    """One with modules for machines of QEMU; xen_blkfront and xen_netfront are built in."""
+    """A kernel with modules for QEMU machines; xen_blkfront and xen_netfront are built in."""
     tree = {
         "virtio": "",
         "virtio_ring": "virtio",
@@ -74,7 +74,7 @@ def members(archive: bytes) -> dict[str, tuple[int, bytes]]:
         at += (size + 3) // 4 * 4
 
 
-def test_drivers_come_after_what_they_need(kernel: GuestKernel) -> None:
+def test_drivers_come_after_their_dependencies(kernel: GuestKernel) -> None:
     found = members(build_root_initramfs(kernel, VIRTIO).read_bytes())
     order = found["modules/order"][1].decode().split()
     assert order == [
@@ -94,7 +94,7 @@ def test_drivers_come_after_what_they_need(kernel: GuestKernel) -> None:
     assert {name for name in found if name.endswith(".ko")} == {f"modules/{n}" for n in order}
 
 
-def test_init_is_a_program_that_needs_nothing(kernel: GuestKernel) -> None:
+def test_init_is_a_static_program(kernel: GuestKernel) -> None:
     found = members(build_root_initramfs(kernel, VIRTIO).read_bytes())
     mode, content = found["init"]
     assert mode == 0o100755
@@ -109,7 +109,7 @@ def test_init_is_a_program_that_needs_nothing(kernel: GuestKernel) -> None:
     assert list(found).index("dev") < list(found).index("dev/console")
 
 
-def test_the_names_of_a_folder_come_before_it_is_filled(kernel: GuestKernel) -> None:
+def test_a_folder_comes_before_its_files(kernel: GuestKernel) -> None:
     names = list(members(build_root_initramfs(kernel, VIRTIO).read_bytes()))
     for name in names:
         parent = str(Path(name).parent)
@@ -122,8 +122,8 @@ def test_built_in_modules_are_not_loaded(kernel: GuestKernel) -> None:
     assert names == ["crc32c_generic.ko", "mbcache.ko", "jbd2.ko", "ext4.ko"]
 
 
-def test_a_kernel_without_a_driver_that_only_may_be_asked_for(kernel: GuestKernel) -> None:
-    """That is no error: what asks for it finds another, or says so itself."""
+def test_a_missing_soft_dependency_is_no_error(kernel: GuestKernel) -> None:
+    """What uses it finds another driver, or reports the error itself."""
     assert kernel.modules is not None
     (kernel.modules / "crc32c_generic.ko").unlink()
     found = members(build_root_initramfs(kernel, XEN).read_bytes())
@@ -131,13 +131,13 @@ def test_a_kernel_without_a_driver_that_only_may_be_asked_for(kernel: GuestKerne
     assert names == ["mbcache.ko", "jbd2.ko", "ext4.ko"]
 
 
-def test_a_kernel_that_has_everything_built_in(kernel: GuestKernel) -> None:
+def test_a_kernel_with_all_drivers_built_in_loads_none(kernel: GuestKernel) -> None:
     whole = GuestKernel(kernel.image, kernel.release, None, kernel.sha256)
     found = members(build_root_initramfs(whole, VIRTIO).read_bytes())
     assert found["modules/order"] == (0o100644, b"")
 
 
-def test_a_driver_that_is_nowhere(kernel: GuestKernel) -> None:
+def test_a_missing_driver_is_reported(kernel: GuestKernel) -> None:
     with pytest.raises(CannotStart) as caught:
         build_root_initramfs(kernel, ("virtio_gpu",))
     assert str(caught.value) == (
@@ -145,7 +145,7 @@ def test_a_driver_that_is_nowhere(kernel: GuestKernel) -> None:
     )
 
 
-def test_the_same_is_built_once_and_another_is_another(kernel: GuestKernel) -> None:
+def test_a_changed_module_makes_another_initramfs(kernel: GuestKernel) -> None:
     first = build_root_initramfs(kernel, VIRTIO)
     assert build_root_initramfs(kernel, VIRTIO) == first
     assert kernel.modules is not None
@@ -154,7 +154,7 @@ def test_the_same_is_built_once_and_another_is_another(kernel: GuestKernel) -> N
 
 
 def test_the_content_of_an_initramfs_is_known_without_a_kernel() -> None:
-    """By that the disk of a lab's host, which has one beside it, is found again or made anew."""
+    """It is part of the key by which a lab host's disk is found in the cache."""
     source = Path(pytest_vperf.__file__).parent / "targets/kernel/first_root/init.c"
     for drivers in (VIRTIO, XEN):
         made_of = parts(drivers)
@@ -162,7 +162,9 @@ def test_the_content_of_an_initramfs_is_known_without_a_kernel() -> None:
     assert parts(VIRTIO) == parts(VIRTIO) != parts(XEN)
 
 
-def test_no_compiler(kernel: GuestKernel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_compiler_is_reported_with_its_package(
+    kernel: GuestKernel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("VPERF_CACHE_DIR", str(tmp_path / "empty"))
     monkeypatch.setattr(compiler, "find_program", lambda name: None)
     with pytest.raises(Unavailable) as caught:

@@ -1,4 +1,4 @@
-"""libvirt where it is not installed: its numbers, and an error with its questions."""
+"""A stand-in for libvirt where it is not installed: its constants and its error class."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: As the library has them; `test_virt_failures.py` holds them against it where it is installed.
+#: As in the library; `test_virt_failures.py` compares them with it where it is installed.
 NUMBERS = {
     "VIR_ERR_INTERNAL_ERROR": 1,
     "VIR_ERR_NO_CONNECT": 5,
@@ -81,7 +81,7 @@ def numbers() -> dict[str, int]:
 
 @pytest.fixture
 def test_driver() -> Iterator[Any]:
-    """A connection to libvirt's own driver for tests: the real library, with machines that exist in it alone."""
+    """A connection to libvirt's test driver: the real library, with machines that exist only in it."""
     pytest.importorskip("libvirt", reason="libvirt-python is not installed")
     from pytest_vperf.targets.libvirt.connection import Connection
 

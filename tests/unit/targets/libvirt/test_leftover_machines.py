@@ -1,4 +1,4 @@
-"""At which daemons `vperf clean` looks for machines of dead runs."""
+"""The daemons where `vperf clean` looks for machines of dead runs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_daemon_of_a_runs_own_ended_with_it(home: Path, quoted: bool) -> None:
     assert leftover_machines.in_reach() == ([], [])
 
 
-def test_a_note_of_rubbish_names_none(home: Path) -> None:
+def test_an_unreadable_note_names_no_daemon(home: Path) -> None:
     dead(home, "run-00000001", b"\xff\xfe\n")
     assert leftover_machines.noted() == []
 

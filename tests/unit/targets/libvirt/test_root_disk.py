@@ -1,4 +1,4 @@
-"""An image whose programs a machine could not execute is refused before a disk is made of it."""
+"""An image with programs that a machine cannot execute is refused before a disk is made from it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def image(path: Path, **programs: bytes) -> Path:
 @pytest.mark.parametrize(
     ("machine", "name"), [(183, "aarch64"), (243, "riscv64"), (3, "i686"), (8, "machine 8")]
 )
-def test_an_image_for_another_processor(tmp_path: Path, machine: int, name: str) -> None:
+def test_an_image_for_another_architecture_is_refused(
+    tmp_path: Path, machine: int, name: str
+) -> None:
     path = image(tmp_path / "i.tar", usr_sbin_init=elf_for(machine))
     with pytest.raises(CannotStart) as caught:
         root_disk._check_architecture(from_tar(path))
@@ -49,7 +51,7 @@ def test_an_image_for_another_processor(tmp_path: Path, machine: int, name: str)
     )
 
 
-def test_the_shell_tells_where_init_is_a_script(tmp_path: Path) -> None:
+def test_the_shells_architecture_decides_where_init_is_a_script(tmp_path: Path) -> None:
     path = image(tmp_path / "i.tar", usr_sbin_init=b"#!/bin/sh\n", bin_sh=elf_for(183))
     with pytest.raises(CannotStart, match=r"is for aarch64 \(its /bin/sh is\)"):
         root_disk._check_architecture(from_tar(path))

@@ -1,4 +1,4 @@
-"""Addresses of libvirt: what can start machines is taken, the rest refused with an example."""
+"""libvirt URIs: those that can start machines are accepted, others refused with an example."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pytest_vperf.targets.libvirt import address
         ("xen+ssh://root@host", "xen", True, False),
     ],
 )
-def test_programs_that_can_start_machines(
+def test_drivers_that_can_start_machines_are_accepted(
     uri: str, driver: str, remote: bool, session: bool
 ) -> None:
     assert address.check(uri) == uri
@@ -83,7 +83,7 @@ def test_unusable_addresses_are_refused(uri: str, why: str) -> None:
 
 
 def test_parameters_are_not_shown() -> None:
-    """They name key files, and commands that are run."""
+    """They name key files and commands to run."""
     assert address.shown("xen+ssh://h/?keyfile=/secret&no_verify=1") == "xen+ssh://h/"
     assert address.shown("qemu:///system") == "qemu:///system"
 
@@ -95,11 +95,11 @@ def test_parameters_are_not_shown() -> None:
         ("xen+libssh2://host/", "ssh://host"),
     ],
 )
-def test_machine_behind_a_daemon_over_ssh(uri: str, url: str) -> None:
+def test_the_host_of_a_daemon_over_ssh(uri: str, url: str) -> None:
     assert address.ssh_url(uri) == url
 
 
-def test_machine_behind_a_daemon_that_is_reached_otherwise() -> None:
+def test_commands_on_the_host_of_a_daemon_need_ssh() -> None:
     with pytest.raises(Unavailable) as caught:
         address.ssh_url("qemu+tls://host/system?pkipath=/k")
     assert caught.value.reason == (

@@ -1,4 +1,4 @@
-"""What a test asks of a whole machine is looked at before any daemon is."""
+"""Arguments of a full machine are checked before any daemon is asked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.libvirt.daemon import Daemon
 
 NONE = cast("Any", None)
-#: Name in messages → makes what starts such machines, on a daemon.
+#: Name in messages → makes the starter of such machines on a daemon.
 KINDS: dict[str, Callable[[Callable[[], Daemon]], Any]] = {
     "guest kvm": lambda daemon: Guests(daemon, NONE, NONE, NONE),
     "guest tcg": lambda daemon: Guests(daemon, NONE, NONE, NONE, accelerator="tcg"),
@@ -45,7 +45,9 @@ def unasked() -> Daemon:
         ({"cpuset": "x"}, "cpuset is 'x': *"),
     ],
 )
-def test_arguments_that_make_no_sense(kind: str, arguments: dict[str, Any], text: str) -> None:
+def test_bad_arguments_are_refused_before_a_daemon_is_asked(
+    kind: str, arguments: dict[str, Any], text: str
+) -> None:
     with pytest.raises(CannotStart) as caught:
         KINDS[kind](unasked).start(**arguments)
     pytest.LineMatcher([str(caught.value)]).fnmatch_lines([text])
@@ -59,20 +61,22 @@ def test_arguments_that_make_no_sense(kind: str, arguments: dict[str, Any], text
         ("domu pv", {"mode": "pvm"}, "unknown mode 'pvm' of a domU: choose one of pv, pvh, hvm"),
     ],
 )
-def test_names_that_are_not_known(kind: str, arguments: dict[str, Any], text: str) -> None:
+def test_unknown_names_are_refused_with_the_known_ones(
+    kind: str, arguments: dict[str, Any], text: str
+) -> None:
     with pytest.raises(CannotStart) as caught:
         KINDS[kind](unasked).start(**arguments)
     assert str(caught.value) == text
 
 
-def test_an_accelerator_that_is_not_known() -> None:
+def test_an_unknown_accelerator_is_refused() -> None:
     with pytest.raises(CannotStart) as caught:
         Guests(unasked, NONE, NONE, NONE, accelerator="hvf")
     assert str(caught.value) == ("unknown accelerator 'hvf' for guests: choose one of kvm, tcg")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_daemon_is_said_of_the_machine_that_was_asked_for(kind: str) -> None:
+def test_a_missing_daemon_is_reported_with_the_machines_kind(kind: str) -> None:
     def missing() -> Daemon:
         raise Unavailable("no libvirt here", remedy="install it")
 
@@ -82,7 +86,7 @@ def test_no_daemon_is_said_of_the_machine_that_was_asked_for(kind: str) -> None:
     assert (caught.value.reason, caught.value.target) == ("no libvirt here", kind)
 
 
-def test_kvm_that_is_emulated_bears_one_processor() -> None:
+def test_emulated_kvm_allows_one_processor() -> None:
     daemon = cast("Any", SimpleNamespace(mark=" (lab kvm)", details={"emulated": "yes"}))
     with pytest.raises(Unavailable) as caught:
         Guests(lambda: daemon, NONE, NONE, NONE).start(vcpus=2)
@@ -102,7 +106,7 @@ def test_bad_numbers_of_processors_are_refused(value: object) -> None:
 @pytest.mark.parametrize(
     ("value", "size"), [("512 MiB", 512), ("1 GiB", 1024), ("1 GB", 954), ("1 MiB", 1)]
 )
-def test_sizes_of_memory(value: str, size: int) -> None:
+def test_accepted_memory_sizes(value: str, size: int) -> None:
     assert memory_mib_of(value) == size
 
 

@@ -1,4 +1,4 @@
-"""Where guests have KVM: what was named first, then this machine, then a lab; nothing in silence."""
+"""Where guests get KVM: the named daemon, then this machine, then a lab; always reported."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BROKEN = Readiness("kvm", False, "it hangs", "another host")
 
 
 class Daemons:
-    """The daemons there are, each with its KVM; keeps what was looked at."""
+    """The available daemons with the state of their KVM; records which were tried."""
 
     def __init__(self, local: Readiness = WORKS, **kvm: Readiness) -> None:
         self._local, self._kvm = local, kvm
@@ -46,7 +46,7 @@ class Daemons:
 
 
 @pytest.mark.parametrize("kvm", [WORKS, BROKEN])
-def test_what_was_named_is_not_exchanged(kvm: Readiness) -> None:
+def test_a_named_daemon_is_never_replaced(kvm: Readiness) -> None:
     daemons = Daemons(named=kvm, here=WORKS, lab=WORKS)
     assert daemons.choose() == KvmHost(cast("Daemon", "named"), kvm)
     assert daemons.looked == ["named", "probe named"]
@@ -64,13 +64,13 @@ def test_a_machine_without_kvm_starts_no_daemon() -> None:
     assert daemons.looked == ["named", "local", "lab", "probe lab"]
 
 
-def test_a_daemon_that_has_no_kvm_on_a_machine_that_has() -> None:
+def test_a_lab_is_chosen_where_the_local_daemon_has_no_kvm() -> None:
     daemons = Daemons(here=BROKEN, lab=WORKS)
     assert daemons.choose() == KvmHost(cast("Daemon", "lab"), WORKS)
     assert daemons.looked == ["named", "local", "here", "probe here", "lab", "probe lab"]
 
 
-def test_a_lab_without_kvm_is_the_answer() -> None:
+def test_a_failing_lab_is_reported_as_the_answer() -> None:
     assert Daemons(BROKEN, lab=BROKEN).choose() == KvmHost(cast("Daemon", "lab"), BROKEN)
 
 
@@ -92,7 +92,7 @@ def test_a_lab_without_kvm_is_the_answer() -> None:
     ],
     ids=["machine", "daemon", "no remedy"],
 )
-def test_nowhere(daemons: Daemons, remedy: str) -> None:
+def test_without_kvm_anywhere_the_remedy_is_given(daemons: Daemons, remedy: str) -> None:
     assert daemons.choose() == KvmHost(
         None, Readiness("guest kvm", False, "no KVM here: it hangs", remedy)
     )

@@ -1,4 +1,4 @@
-"""Connections, machines and files of the real library, on its own driver for tests: no daemon is needed."""
+"""Connections, machines and files of the real library on its test driver, without a daemon."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def test_details_of_a_target(test_driver: Connection) -> None:
     assert set(versions) == {"libvirt", "hypervisor"}
     assert re.fullmatch(r"\d+\.\d+\.\d+", versions["libvirt"])
     assert re.fullmatch(r"TEST \d+\.\d+\.\d+", versions["hypervisor"])
-    test_driver.warm_up()  # this driver has nothing to find out, which is no error
+    test_driver.warm_up()  # this driver knows none, which is no error
 
 
-def test_a_connection_that_was_closed(test_driver: Connection) -> None:
+def test_a_closed_connection_cannot_be_used(test_driver: Connection) -> None:
     test_driver.close()
     test_driver.close()
     assert not test_driver.is_alive
@@ -61,7 +61,7 @@ def test_libvirts_ssh_gives_nothing_of_this_machine_away(
         assert told[told.index(option) - 1] == "-o"
 
 
-def test_a_program_that_the_address_names_is_called_as_it_is() -> None:
+def test_a_program_named_in_the_address_is_called_as_it_is() -> None:
     for uri in (
         "qemu+ssh://far/system?command=/opt/ssh",
         "qemu:///system",
@@ -80,10 +80,10 @@ def test_a_port_without_a_listener(tmp_path: Path) -> None:
     )
 
 
-def test_somebody_listens_and_says_nothing(tmp_path: Path) -> None:
+def test_a_silent_socket_times_out(tmp_path: Path) -> None:
     pytest.importorskip("libvirt", reason="libvirt-python is not installed")
     with socket.socket(socket.AF_UNIX) as listener:
-        # A socket's path may have 107 bytes.
+        # A socket's path may have at most 107 bytes.
         folder = os.open(tmp_path, os.O_RDONLY)
         try:
             path = f"/proc/{os.getpid()}/fd/{folder}/s"
@@ -123,20 +123,20 @@ def test_a_machines_life_is_pushed(test_driver: Connection, domain: Domain) -> N
 
 
 def test_usage_of_a_machine(test_driver: Connection, domain: Domain) -> None:
-    """The driver accounts for processor time, and for no memory."""
+    """The driver accounts for CPU time, but not for memory."""
     domain.create(XML.format(domain.identity), 0)
     usage = domain.usage()
     assert usage.cpu_time > 0
     assert usage.memory is None
 
 
-def test_a_machine_that_is_refused(domain: Domain) -> None:
+def test_a_refused_domain_is_reported(domain: Domain) -> None:
     with pytest.raises(CannotStart, match=r"^guest test: libvirt could not start it: .*kvn"):
         domain.create("<domain type='kvn'><name>x</name></domain>", 0)
     domain.destroy()  # there is nothing to end
 
 
-def test_a_limit_is_what_was_asked_for(domain: Domain) -> None:
+def test_a_limit_is_checked_against_the_request(domain: Domain) -> None:
     assert domain.check("cpu_shares", 512, 512) == "512"
     for found in (1024, None):
         with pytest.raises(CannotStart) as caught:
@@ -147,14 +147,14 @@ def test_a_limit_is_what_was_asked_for(domain: Domain) -> None:
         assert caught.value.target == "guest test"
 
 
-def test_the_scheduler_that_the_driver_has(domain: Domain) -> None:
+def test_scheduler_parameters_are_read(domain: Domain) -> None:
     domain.create(XML.format(domain.identity), 0)
     assert domain.scheduler() == {"weight": 50}
 
 
 @pytest.fixture
 def storage(test_driver: Connection, tmp_path: Path) -> Iterator[Storage]:
-    # The driver makes no folders, so the pool is one that was found, stopped.
+    # The driver makes no folders, so the pool is one that already exists, stopped.
     pool = test_driver.handle.storagePoolDefineXML(
         f"<pool type='dir'><name>vperf</name><target><path>{tmp_path}</path></target></pool>"
     )
@@ -163,7 +163,7 @@ def storage(test_driver: Connection, tmp_path: Path) -> Iterator[Storage]:
     pool.undefine()
 
 
-def test_a_folder_that_cannot_be_had(test_driver: Connection) -> None:
+def test_an_unusable_storage_folder_is_reported(test_driver: Connection) -> None:
     with pytest.raises(CannotStart) as caught:
         Storage(test_driver, "/nowhere/at/all")
     assert str(caught.value).startswith(
@@ -171,7 +171,9 @@ def test_a_folder_that_cannot_be_had(test_driver: Connection) -> None:
     )
 
 
-def test_an_overlay_is_of_its_own_size_and_goes(storage: Storage, test_driver: Connection) -> None:
+def test_an_overlay_has_its_own_size_and_is_removed(
+    storage: Storage, test_driver: Connection
+) -> None:
     disk = storage.overlay("vperf-1.qcow2", "/base.raw", 1 << 30)
     assert storage.names() == ["vperf-1.qcow2"]
     xml = test_driver.handle.storageVolLookupByPath(disk.path).XMLDesc()
@@ -191,7 +193,7 @@ def test_the_pool_is_found_again(storage: Storage, test_driver: Connection) -> N
     assert storage.names() == []
 
 
-def test_a_disk_whose_name_is_taken(storage: Storage) -> None:
+def test_a_disk_with_a_taken_name_is_refused(storage: Storage) -> None:
     storage.overlay("vperf-1.qcow2", "/base.raw", 1 << 20)
     with pytest.raises(CannotStart) as caught:
         storage.overlay("vperf-1.qcow2", "/base.raw", 1 << 20)
@@ -202,7 +204,7 @@ def test_a_disk_whose_name_is_taken(storage: Storage) -> None:
 
 
 def test_an_upload_that_fails_leaves_nothing(storage: Storage, tmp_path: Path) -> None:
-    """The driver takes no files."""
+    """The driver accepts no uploads."""
     source: Any = tmp_path / "kernel"
     source.write_bytes(b"x" * 100)
     with pytest.raises(CannotStart) as caught:

@@ -1,4 +1,4 @@
-"""A console that is read as it comes: what was seen, when, and its last words."""
+"""A console that is read as it is printed: marks, their times, and the last lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Stream:
-    """A stream of libvirt's; who says something to it calls back, as libvirt's event loop does."""
+    """A fake libvirt stream; data put into it triggers the callback, as libvirt's event loop does."""
 
     def __init__(self) -> None:
         self._said: list[bytes | Exception] = []
@@ -45,7 +45,7 @@ class Stream:
             self._call(self, 1, None)
 
     def nudge(self) -> None:
-        """An event without anything to read."""
+        """Trigger an event without data."""
         assert self._call is not None
         self._call(self, 1, None)
 
@@ -62,7 +62,7 @@ class Stream:
 
 
 class Machine:
-    """A machine with a console, and the connection that it is reached by."""
+    """A machine with a console, and its connection."""
 
     def __init__(self, libvirt: ModuleType) -> None:
         self.stream = Stream()
@@ -73,7 +73,7 @@ class Machine:
         self.refuses: Exception | None = None
 
     def _new(self, flags: int) -> Stream:
-        assert flags == 1  # one that would wait is given the whole connection to read
+        assert flags == 1  # a blocking stream would read everything on the connection
         return self.stream
 
     def _open(self, device: str | None, stream: Stream, flags: int) -> None:
@@ -82,7 +82,7 @@ class Machine:
             raise self.refuses
 
     def say(self, console: Console, *said: bytes) -> None:
-        """Say something, end, and wait until all was read."""
+        """Print something, end the stream, and wait until all was read."""
         self.stream.say(*said, b"")
         console.settle(10)
 
@@ -106,7 +106,7 @@ def test_marks_are_dated_when_they_come(machine: Machine) -> None:
     assert console.text() == "\x1bc kernel up\ninit up\nkernel up\n"
 
 
-def test_only_the_end_is_kept(machine: Machine) -> None:
+def test_only_the_end_of_the_console_is_kept(machine: Machine) -> None:
     console = Console(machine.connection, machine.domain, (b"first",))
     machine.say(console, b"first\n", *[b"x" * 16384] * 5, b"last")
     assert console.when(b"first") is not None
@@ -114,7 +114,7 @@ def test_only_the_end_is_kept(machine: Machine) -> None:
     assert console.last_words(8) == "\nits console ended with:\nxxxxlast"
 
 
-def test_an_empty_console(machine: Machine) -> None:
+def test_an_empty_console_is_described_as_empty(machine: Machine) -> None:
     console = Console(machine.connection, machine.domain)
     machine.say(console, b"\r\n")
     assert console.last_words() == "; its console is empty"
@@ -134,14 +134,14 @@ def test_the_end_of_the_stream_ends_the_console(
     assert machine.stream.aborted
 
 
-def test_an_event_without_anything_is_not_its_end(machine: Machine) -> None:
+def test_an_event_without_data_does_not_end_the_console(machine: Machine) -> None:
     console = Console(machine.connection, machine.domain)
     machine.stream.nudge()
     machine.say(console, b"still here")
     assert console.text() == "still here"
 
 
-def test_it_is_closed_while_the_machine_lives(machine: Machine) -> None:
+def test_a_console_can_be_closed_while_its_machine_runs(machine: Machine) -> None:
     console = Console(machine.connection, machine.domain)
     machine.stream.say(b"alive")
     console.close()
@@ -149,7 +149,7 @@ def test_it_is_closed_while_the_machine_lives(machine: Machine) -> None:
     assert console.text() == "alive"
 
 
-def test_a_console_that_cannot_be_read(machine: Machine, libvirt: ModuleType) -> None:
+def test_a_console_that_cannot_be_read_is_an_error(machine: Machine, libvirt: ModuleType) -> None:
     machine.stream.refuses = libvirt.libvirtError("internal error: stream is not open")
     with pytest.raises(CannotStart) as caught:
         Console(machine.connection, machine.domain)
@@ -157,7 +157,7 @@ def test_a_console_that_cannot_be_read(machine: Machine, libvirt: ModuleType) ->
     assert machine.stream.aborted
 
 
-def test_a_console_that_cannot_be_opened(machine: Machine, libvirt: ModuleType) -> None:
+def test_a_console_that_cannot_be_opened_is_an_error(machine: Machine, libvirt: ModuleType) -> None:
     machine.refuses = libvirt.libvirtError(
         "internal error: character device (null) is not using a PTY"
     )

@@ -1,4 +1,4 @@
-"""A daemon: what it keeps for machines is made and asked for once, and so is the way to its machine."""
+"""A daemon: files for machines are made and looked up once, and its host is connected once."""
 
 from __future__ import annotations
 
@@ -29,15 +29,13 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
 
 
 class Pool:
-    """The folder of the daemon's machine, for those who are not the daemon. libvirt's driver for tests has no
-    files, and so takes none.
-    """
+    """The storage folder on the daemon's host. libvirt's test driver has no files."""
 
     def __init__(self, pool: Any) -> None:
         self._pool = pool
 
     def put(self, name: str) -> None:
-        """Have a whole file there."""
+        """Add a complete file."""
         self._pool.createXML(VOLUME.format(name, 100), 0)
         self._pool.createXML(VOLUME.format(f"{name}.complete", 0), 0)
 
@@ -61,7 +59,7 @@ def daemon(test_driver: Connection, run: Run, pool: Pool) -> Daemon:
 
 
 class Maker:
-    """Makes a file, and counts."""
+    """Makes a file, and counts how often."""
 
     def __init__(self, source: Path) -> None:
         self._source = source
@@ -82,12 +80,12 @@ def test_a_file_is_made_and_asked_for_once(
     monkeypatch.setattr(daemon.storage, "_pool", None)  # nothing is asked
     assert daemon.file(("kernel", "1"), make) == path
     assert make.calls == 1
-    # Made from something else it may still be the same.
+    # It may be the same even if made from another source.
     assert daemon.file(("kernel", "2"), make) == path
     assert make.calls == 2
 
 
-def test_a_file_that_has_gone_is_said_to_and_made_again(
+def test_a_vanished_file_is_reported_and_made_again(
     daemon: Daemon, pool: Pool, tmp_path: Path
 ) -> None:
     pool.put("kernel-1-aaaa")
@@ -107,7 +105,7 @@ def test_a_file_that_has_gone_is_said_to_and_made_again(
     assert make.calls == 2
 
 
-def test_a_start_that_fails_with_all_files_there(
+def test_a_failed_start_with_all_files_present_keeps_its_error(
     daemon: Daemon, pool: Pool, tmp_path: Path
 ) -> None:
     pool.put("kernel-1-aaaa")
@@ -119,7 +117,7 @@ def test_a_start_that_fails_with_all_files_there(
     assert caught.value is error
 
 
-def test_a_disk_whose_base_has_gone(daemon: Daemon, pool: Pool, tmp_path: Path) -> None:
+def test_a_vanished_base_image_is_reported(daemon: Daemon, pool: Pool, tmp_path: Path) -> None:
     pool.put("kernel-1-aaaa")
     daemon.file("kernel", Maker(tmp_path / "none"))
     pool.take("kernel-1-aaaa")
@@ -128,7 +126,7 @@ def test_a_disk_whose_base_has_gone(daemon: Daemon, pool: Pool, tmp_path: Path) 
         daemon.storage.overlay("vperf-1.qcow2", "/base", 1 << 20)
 
 
-def test_a_connection_that_is_lost_tells_nothing_of_files(
+def test_a_lost_connection_does_not_blame_a_file(
     daemon: Daemon, pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool.put("kernel-1-aaaa")
@@ -142,13 +140,13 @@ def test_a_connection_that_is_lost_tells_nothing_of_files(
         raise CannotStart("it ended")
 
 
-def test_a_source_that_has_gone(test_driver: Connection, pool: Pool, tmp_path: Path) -> None:
+def test_a_missing_source_is_reported(test_driver: Connection, pool: Pool, tmp_path: Path) -> None:
     with pytest.raises(CannotStart) as caught:
         Storage(test_driver).cached(tmp_path / "none", "kernel-1")
     assert str(caught.value) == f"{tmp_path}/none cannot be read: No such file or directory"
 
 
-def test_its_machine_is_reached_once_and_left_with_it(daemon: Daemon) -> None:
+def test_the_daemons_host_is_connected_once_and_left_with_the_daemon(daemon: Daemon) -> None:
     checked: list[Target] = []
     host = daemon.shell(checked.append)
     assert daemon.shell(checked.append) is host
@@ -163,7 +161,7 @@ def test_its_machine_is_reached_once_and_left_with_it(daemon: Daemon) -> None:
     assert closed == [True]
 
 
-def test_a_machine_that_cannot_tell_is_let_go_of(daemon: Daemon) -> None:
+def test_a_host_that_fails_its_check_is_disconnected(daemon: Daemon) -> None:
     refused: list[Target] = []
 
     def refuse(host: Target) -> None:

@@ -1,4 +1,4 @@
-"""What libvirt pushes, told to whoever waits."""
+"""libvirt's events, passed to waiting threads."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_waiting_for_the_agent_is_reported() -> None:
 
 
 @pytest.mark.parametrize("news", [{"ended": "it crashed"}, {"lost": "closed"}])
-def test_who_waits_for_an_agent_that_cannot_come_any_more_is_told(news: dict[str, str]) -> None:
+def test_a_machines_end_wakes_those_waiting_for_its_agent(news: dict[str, str]) -> None:
     watch = Watch()
     timers = [later(lambda: watch.tell(**news))]
     assert watch.wait(soon())
@@ -43,7 +43,7 @@ def test_who_waits_for_an_agent_that_cannot_come_any_more_is_told(news: dict[str
     timers[0].join()
 
 
-def test_all_who_wait_are_told() -> None:
+def test_all_waiting_threads_are_woken() -> None:
     watch, told = Watch(), []
     threads = [
         threading.Thread(target=lambda: told.append(watch.wait_end(soon()))) for _ in range(4)
@@ -56,7 +56,7 @@ def test_all_who_wait_are_told() -> None:
     assert told == [True] * 4
 
 
-def test_silence_until_the_deadline() -> None:
+def test_a_wait_without_events_ends_at_the_deadline() -> None:
     watch = Watch()
     began = time.perf_counter()
     assert not watch.wait(began + 0.03)
@@ -67,7 +67,7 @@ def test_silence_until_the_deadline() -> None:
 
 
 class Handle:
-    """A connection that keeps who wants to be called."""
+    """A connection that records the callbacks."""
 
     def __init__(self, libvirt: ModuleType, without: tuple[int, ...] = ()) -> None:
         self._libvirt, self._without = libvirt, without
@@ -92,7 +92,7 @@ def domain(name: str) -> Any:
     return SimpleNamespace(name=lambda: name)
 
 
-def test_a_machine_hears_of_itself_alone(libvirt: ModuleType) -> None:
+def test_events_reach_only_the_watch_of_their_machine(libvirt: ModuleType) -> None:
     handle = Handle(libvirt)
     watches = Watches(libvirt, handle)
     mine, other = watches.add("mine"), watches.add("other")
@@ -104,7 +104,7 @@ def test_a_machine_hears_of_itself_alone(libvirt: ModuleType) -> None:
     handle.called[libvirt.VIR_DOMAIN_EVENT_ID_AGENT_LIFECYCLE](None, domain("mine"), 2, 2, None)
     assert state(mine) == (None, "", "")
     assert state(other) == (None, "", "")
-    for event in handle.called.values():  # of a machine of somebody else's
+    for event in handle.called.values():  # of somebody else's machine
         event(None, domain("foreign"), 5, 0, None)
     assert state(mine) == state(other) == (None, "", "")
 
@@ -121,7 +121,7 @@ def test_a_machine_hears_of_itself_alone(libvirt: ModuleType) -> None:
         (4, 0, ""),  # resumed
     ],
 )
-def test_why_a_machine_ended(
+def test_lifecycle_events_say_why_a_machine_ended(
     libvirt: ModuleType, numbers: dict[str, int], event: str | int, detail: str | int, why: str
 ) -> None:
     handle = Handle(libvirt)
@@ -148,7 +148,7 @@ def test_why_a_machine_ended(
         (99, "closed"),
     ],
 )
-def test_all_machines_hear_of_the_connections_end(
+def test_all_watches_see_the_end_of_the_connection(
     libvirt: ModuleType, numbers: dict[str, int], reason: str | int, why: str
 ) -> None:
     handle = Handle(libvirt)
@@ -159,7 +159,7 @@ def test_all_machines_hear_of_the_connections_end(
     assert (mine.lost, other.lost, done.lost) == (why, why, "")
 
 
-def test_a_driver_that_has_no_agents_to_tell_of(libvirt: ModuleType) -> None:
+def test_a_driver_without_agent_events_is_watched_all_the_same(libvirt: ModuleType) -> None:
     handle = Handle(libvirt, (libvirt.VIR_DOMAIN_EVENT_ID_AGENT_LIFECYCLE,))
     watch = Watches(libvirt, handle).add("domu")
     handle.called[libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE](None, domain("domu"), 5, 1, None)

@@ -1,4 +1,4 @@
-"""What libvirt says when it refuses, and whether it is still there."""
+"""libvirt's error messages, and whether the connection is still alive."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
         ("Cannot find suitable CPU model", "Cannot find suitable CPU model"),
     ],
 )
-def test_words(libvirt: ModuleType, said: str, kept: str) -> None:
+def test_error_messages_without_libvirts_prefix(libvirt: ModuleType, said: str, kept: str) -> None:
     assert words(libvirt.libvirtError(said)) == kept
 
 
-def test_words_of_an_error_that_says_nothing(libvirt: ModuleType) -> None:
+def test_an_error_without_a_message_shows_its_call(libvirt: ModuleType) -> None:
     error = libvirt.libvirtError("virDomainCreateXML() failed")
     error.get_error_message = lambda: None
     assert words(error) == "virDomainCreateXML() failed"
@@ -66,7 +66,9 @@ def test_a_connection_that_is_gone_is_told_from_a_refusal(
         assert str(made) == "guest kvm: libvirt could not start it: words"
 
 
-def test_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_libvirt_python_is_reported_with_the_packages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "libvirt", None)
     with pytest.raises(Unavailable) as caught:
         library()
@@ -82,7 +84,7 @@ def test_the_numbers_of_these_tests_are_those_of_the_library(numbers: dict[str, 
 
 
 def test_errors_of_the_real_library(test_driver: object, capfd: pytest.CaptureFixture[str]) -> None:
-    """They are understood, and the library prints nothing itself."""
+    """They are parsed, and the library prints nothing itself."""
     libvirt = test_driver.libvirt  # type: ignore[attr-defined]
     with pytest.raises(libvirt.libvirtError) as caught:
         test_driver.handle.lookupByName("nobody")  # type: ignore[attr-defined]
@@ -93,7 +95,9 @@ def test_errors_of_the_real_library(test_driver: object, capfd: pytest.CaptureFi
 
 
 @pytest.mark.parametrize("what", ["CPU tuning", "Block I/O tuning", "Memory tuning"])
-def test_what_needs_root_is_not_measured_in_a_session(libvirt: ModuleType, what: str) -> None:
+def test_targets_that_need_root_are_not_measured_in_a_session(
+    libvirt: ModuleType, what: str
+) -> None:
     said = f"unsupported configuration: {what} is not available in session mode"
     made = failed(libvirt.libvirtError(said), "start it", "guest tcg")
     assert isinstance(made, Unavailable)

@@ -1,4 +1,4 @@
-"""What machines of libvirt's are told of the machine that they run on."""
+"""Processors and memory of the host, as libvirt reports them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def on(connection: Any) -> Machines:
     return Machines(lambda: daemon, nothing, nothing, Scope())
 
 
-def test_the_processors_are_those_that_the_hypervisor_has(libvirt: ModuleType) -> None:
+def test_processors_are_counted_by_the_hypervisor(libvirt: ModuleType) -> None:
     # Model, MiB, processors, MHz, nodes, sockets, cores, threads (virNodeInfo).
     handle = SimpleNamespace(getInfo=lambda: ["x86_64", 32768, 24, 2660, 1, 4, 6, 1])
     assert on(SimpleNamespace(handle=handle, libvirt=libvirt, shown="xen:///system")).cpus == 24
 
 
-def test_a_hypervisor_that_does_not_tell(libvirt: ModuleType) -> None:
+def test_a_hypervisor_that_cannot_be_queried_is_an_error(libvirt: ModuleType) -> None:
     def refuse() -> None:
         raise libvirt.libvirtError("libxl_get_physinfo failed")
 
@@ -38,7 +38,7 @@ def test_a_hypervisor_that_does_not_tell(libvirt: ModuleType) -> None:
         _ = machines.cpus
 
 
-def test_the_library_s_own_answer(test_driver: object) -> None:
+def test_processors_of_libvirts_test_driver(test_driver: object) -> None:
     assert on(test_driver).cpus == 16  # libvirt, src/test/test_driver.c
 
 

@@ -1,4 +1,4 @@
-"""Labels in a machine's description: by them a later run knows whose a machine is."""
+"""Labels in the domain XML, by which a later run knows a machine's owner."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def described(labels: dict[str, str]) -> str:
 
 
 @given(st.dictionaries(st.from_regex("[a-z]{1,8}", fullmatch=True), texts))
-def test_labels_survive(labels: dict[str, str]) -> None:
+def test_labels_survive_a_round_trip(labels: dict[str, str]) -> None:
     xml = described({f"pytest-vperf.{name}": value for name, value in labels.items()})
     assert labels_of(xml) == labels
 
@@ -42,12 +42,12 @@ def test_labels_survive(labels: dict[str, str]) -> None:
         "<domain><name>n</name>",
     ],
 )
-def test_machines_of_others_have_none(xml: str) -> None:
+def test_machines_of_others_have_no_labels(xml: str) -> None:
     assert labels_of(xml) == {}
 
 
-def test_labels_as_the_daemon_gives_them_back(test_driver: object) -> None:
-    """The real library writes the namespace in its own way."""
+def test_labels_are_read_in_libvirts_own_notation(test_driver: object) -> None:
+    """The real library writes the namespace in its own style."""
     handle = test_driver.handle  # type: ignore[attr-defined]
     domain = handle.createXML(
         "<domain type='test'><name>labelled</name>"

@@ -1,4 +1,4 @@
-"""Another host where machines run: what is made there, and what is left when that is cut short."""
+"""A neighbour on the machines' host: how it is made, and that a failure or interrupt leaves nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Far:
-    """The machines' host; its first command ends in ``first``."""
+    """The machines' host; its first command has the result ``first``."""
 
     name = "host (lab kvm)"
 
@@ -40,7 +40,7 @@ def made(far: Far, given_back: list[str], switch: str = "") -> Neighbour:
     return Neighbour(far, plug, "0a1b2c3d", 7, " (lab kvm)")  # type: ignore[arg-type]
 
 
-def test_its_commands_run_in_its_namespace_and_it_goes_once() -> None:
+def test_a_neighbour_runs_commands_in_its_namespace_and_is_removed_once() -> None:
     far, given_back = Far(), list[str]()
     with made(far, given_back) as neighbour:
         neighbour.run(["ip", "link"])
@@ -57,7 +57,7 @@ def test_its_commands_run_in_its_namespace_and_it_goes_once() -> None:
     assert given_back == ["198.18.4.9"]
 
 
-def test_one_that_cannot_be_made_leaves_nothing() -> None:
+def test_a_failed_neighbour_leaves_nothing() -> None:
     far, given_back = Far(2), list[str]()
     with pytest.raises(
         Unavailable, match=r"no other host can be made on host \(lab kvm\): ip: File exists"
@@ -68,7 +68,7 @@ def test_one_that_cannot_be_made_leaves_nothing() -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), CannotConnect("ssh: gone")])
-def test_one_that_was_interrupted_while_it_was_made_leaves_nothing(error: BaseException) -> None:
+def test_an_interrupted_neighbour_leaves_nothing(error: BaseException) -> None:
     far, given_back = Far(error), list[str]()
     with pytest.raises(type(error)):
         made(far, given_back)
@@ -76,7 +76,7 @@ def test_one_that_was_interrupted_while_it_was_made_leaves_nothing(error: BaseEx
     assert given_back == ["198.18.4.9"]
 
 
-def test_on_open_vswitch_it_has_a_port_of_the_switch_s() -> None:
+def test_on_open_vswitch_a_neighbour_has_a_port_of_the_switch() -> None:
     far, given_back = Far(), list[str]()
     with made(far, given_back, "openvswitch"):
         script, *words = [far.told[0][2], *far.told[0][4:]]

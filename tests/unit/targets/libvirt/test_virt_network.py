@@ -1,4 +1,4 @@
-"""A network that a daemon does not make."""
+"""Networks that a daemon refuses to make."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def connection(libvirt: ModuleType, uri: str, error: Exception) -> Any:
     return SimpleNamespace(uri=uri, shown=uri, libvirt=libvirt, handle=handle)
 
 
-def test_an_ordinary_user_s_daemon_makes_none(libvirt: ModuleType) -> None:
+def test_a_session_daemon_has_no_networks(libvirt: ModuleType) -> None:
     there = connection(libvirt, "qemu:///session", libvirt.libvirtError(SAID, 38, 10))
     with pytest.raises(Unavailable) as caught:
         VirtualNetwork(there, "00000001")
@@ -36,13 +36,13 @@ def test_an_ordinary_user_s_daemon_makes_none(libvirt: ModuleType) -> None:
     )
 
 
-def test_the_system_s_daemon_that_makes_none_is_an_error(libvirt: ModuleType) -> None:
+def test_a_system_daemon_that_refuses_a_network_is_an_error(libvirt: ModuleType) -> None:
     there = connection(libvirt, "qemu:///system", libvirt.libvirtError(SAID, 38, 10))
     with pytest.raises(CannotStart, match=f"could not make a network: {SAID}"):
         VirtualNetwork(there, "00000001")
 
 
-def test_a_driver_without_networks(libvirt: ModuleType) -> None:
+def test_a_driver_without_networks_is_unavailable(libvirt: ModuleType) -> None:
     there = connection(libvirt, "test:///default", libvirt.libvirtError("no", 3, 12))
     with pytest.raises(Unavailable, match="libvirt at test:///default has no networks"):
         VirtualNetwork(there, "00000001")

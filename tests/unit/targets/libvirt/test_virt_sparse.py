@@ -1,4 +1,4 @@
-"""Sending a sparse file: what arrives is the file, and holes are not sent as zeros."""
+"""Sending a sparse file: it arrives whole, and holes are not sent as zeros."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from pytest_vperf.targets.libvirt.storage import _hole, _send, _skip
 
-#: Of the file system's blocks, at most: a hole has whole ones.
+#: At least the file system's block size: holes consist of whole blocks.
 BLOCK = 1 << 16
 
 
 def send(path: Path, want: int = 1 << 18) -> tuple[bytes, int]:
-    """What arrives, and how much of it was sent as data: as libvirt-python's virStream.sparseSendAll asks for it."""
+    """The file that arrives, and the bytes sent as data, called as by libvirt-python's virStream.sparseSendAll."""
     arrived, sent = bytearray(), 0
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -42,7 +42,7 @@ def send(path: Path, want: int = 1 << 18) -> tuple[bytes, int]:
     st.integers(1, 1 << 18),
 )
 def test_the_file_arrives_whole(pieces: list[tuple[int, bytes]], more: int, want: int) -> None:
-    """Pieces of data at any place, and a hole at the end."""
+    """Data at any offset, and a hole at the end."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "disk")
         with path.open("wb") as stream:
@@ -67,7 +67,7 @@ def test_holes_are_not_sent(tmp_path: Path) -> None:
     assert 4 <= sent <= BLOCK
 
 
-def test_nothing_but_a_hole(tmp_path: Path) -> None:
+def test_a_file_that_is_one_hole_sends_no_data(tmp_path: Path) -> None:
     path = tmp_path / "disk"
     with path.open("wb") as stream:
         stream.truncate(1 << 32)

@@ -1,4 +1,4 @@
-"""A whole machine gets a root disk, disks of the run and a place on a network; a start that fails gives all back."""
+"""A full machine gets a root disk, disks of the run and a network card; a failed start releases them all."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KINDS = ("guest", "domu")
 
 
 class Machine:
-    """Takes what it is given; refuses at the step that it is told to fail at."""
+    """A machine that fails at a given step."""
 
     def __init__(self, events: list[str], fails: str) -> None:
         self.name, self.events, self.fails = "machine", events, fails
@@ -54,7 +54,7 @@ class Machine:
 
 
 class Network(VirtualNetwork):
-    """One that libvirt need not make."""
+    """A network that libvirt need not make."""
 
     def __init__(self, events: list[str]) -> None:
         MachineNetwork.__init__(self, "0a1b2c3d", "br", IPv4Network("198.18.4.0/24"), "", "")
@@ -67,7 +67,7 @@ class Network(VirtualNetwork):
 
 
 class Starts:
-    """Starts of machines on a daemon that notes what it is told."""
+    """Starts machines on a daemon that records its requests."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.events: list[str] = []

@@ -1,4 +1,4 @@
-"""A console that becomes the wire of our agent: text first, then frames, to the last byte."""
+"""A console that becomes the agent's wire: first text, then frames, to the last byte."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def unescaped(data: bytes) -> bytes:
-    """As the agent does it (source/wire.c)."""
+    """As the agent unescapes (source/wire.c)."""
     found, flip = bytearray(), False
     for byte in data:
         if flip:
@@ -52,7 +52,7 @@ def test_escaped_bytes_come_back_and_none_is_ctrl_o(data: bytes) -> None:
 
 
 class Stream:
-    """A stream of libvirt's: who says something to it calls back; keeps what is sent, a few bytes at a time."""
+    """A fake libvirt stream: data put into it triggers the callback; takes a few bytes at a time and records them."""
 
     def __init__(self) -> None:
         self._said: list[bytes] = []
@@ -148,7 +148,7 @@ def test_a_connection_that_ends_is_noticed_though_its_stream_says_nothing(
 
 
 @pytest.mark.usefixtures("more_files_than_select_knows")
-def test_an_agent_is_heard_beside_as_many_machines_as_fill_a_host(
+def test_an_agent_is_heard_with_more_files_open_than_select_knows(
     libvirt: ModuleType, stream: Stream, watch: Watch
 ) -> None:
     with opened(libvirt, stream, b"init: up") as console:
@@ -169,7 +169,7 @@ def test_frames_before_the_end_of_the_connection_are_heard(
     assert frames(speaker, 1) == [READY]
 
 
-def test_nothing_comes_until_the_deadline(speaker: ConsoleSpeaker) -> None:
+def test_a_wait_without_frames_ends_at_the_deadline(speaker: ConsoleSpeaker) -> None:
     assert speaker.wait(time.perf_counter() + 0.01) == []
 
 
@@ -177,7 +177,7 @@ READY = Frame(Type.READY, 0, b"6.1.0")
 
 
 @pytest.mark.parametrize("cut", [1, 5, 20, 27, 1000])
-def test_text_until_the_agent_says_so_then_frames(
+def test_frames_begin_after_the_agents_line(
     console: WireConsole, speaker: ConsoleSpeaker, stream: Stream, cut: int
 ) -> None:
     said = b"init: up\r\nStarting...\r\n" + WIRE_LINE + READY.encode() + READY.encode()
@@ -193,7 +193,7 @@ def test_text_until_the_agent_says_so_then_frames(
 def test_the_agent_is_heard_after_more_text_than_is_kept(
     speaker: ConsoleSpeaker, stream: Stream
 ) -> None:
-    """A kernel that was told to say everything says more."""
+    """A kernel with verbose logging prints more."""
     for _ in range(5):
         stream.say(b"[    0.000000] some line of a kernel\n" * 400)
     stream.say(b"another line\n" * 100 + WIRE_LINE + READY.encode() + b"\0" * 3)
@@ -201,14 +201,14 @@ def test_the_agent_is_heard_after_more_text_than_is_kept(
 
 
 def test_requests_to_the_agent(speaker: ConsoleSpeaker, stream: Stream) -> None:
-    """In pieces, as the stream takes them; without the byte that the kernel would take for itself."""
+    """In pieces, as the stream takes them; without the byte that the kernel would interpret."""
     frame = Frame(Type.INPUT, 0x0F10, bytes(range(256)) * 20)
     speaker.wire.send(frame)
     sent = escaped(frame.encode())
     assert stream.await_heard(len(sent)) == sent
 
 
-def test_no_more_is_sent_ahead_than_a_daemon_is_rid_of(
+def test_unacknowledged_bytes_stay_within_the_window(
     console: WireConsole, speaker: ConsoleSpeaker, stream: Stream
 ) -> None:
     frame = Frame(Type.INPUT, 2, b"x" * (40 << 10))
@@ -217,7 +217,7 @@ def test_no_more_is_sent_ahead_than_a_daemon_is_rid_of(
     stream.await_heard(32 << 10)
     time.sleep(0.05)
     assert len(stream.heard) == 32 << 10
-    assert not speaker.wire.has_unsent  # it would be in vain to wait until it can be written
+    assert not speaker.wire.has_unsent  # nothing can be written now, so nothing waits for it
     stream.say(Frame(Type.TAKEN, 0, (20 << 10).to_bytes(4, "little")).encode())
     assert frames(speaker, 0) == []
     deadline = time.perf_counter() + 10
@@ -226,7 +226,9 @@ def test_no_more_is_sent_ahead_than_a_daemon_is_rid_of(
     assert stream.await_heard(len(frame.encode())) == frame.encode()
 
 
-def test_silence_and_the_machines_end(speaker: ConsoleSpeaker, stream: Stream) -> None:
+def test_a_wait_ends_at_the_deadline_or_with_the_machine(
+    speaker: ConsoleSpeaker, stream: Stream
+) -> None:
     began = time.perf_counter()
     assert speaker.wait(began + 0.05) == []
     assert time.perf_counter() - began >= 0.05
@@ -235,10 +237,10 @@ def test_silence_and_the_machines_end(speaker: ConsoleSpeaker, stream: Stream) -
     assert speaker.wait(began + 10) is None
 
 
-def test_a_kernel_that_dies_between_frames(speaker: ConsoleSpeaker, stream: Stream) -> None:
+def test_a_kernel_panic_is_reported(speaker: ConsoleSpeaker, stream: Stream) -> None:
     stream.say(WIRE_LINE + READY.encode())
     assert frames(speaker, 1) == [READY]
-    # In two pieces: what came first is not what matters.
+    # In two pieces: the first is not the cause.
     stream.say(b"[    3.598884] sysrq: Trigger a crash\r\n")
     stream.say(b"Kernel panic - not syncing: sysrq triggered crash\r\n")
     stream.say(b"")
@@ -251,14 +253,14 @@ def test_a_kernel_that_dies_between_frames(speaker: ConsoleSpeaker, stream: Stre
     assert caught.value.target == "domu pv"
 
 
-def test_a_closed_console(console: WireConsole, speaker: ConsoleSpeaker) -> None:
+def test_a_closed_console_ends_its_waits(console: WireConsole, speaker: ConsoleSpeaker) -> None:
     console.close()
     console.close()
     assert speaker.wait(time.perf_counter() + 10) is None
-    speaker.wire.send(READY)  # nobody hears it, which the next wait tells
+    speaker.wire.send(READY)  # it is lost, which the next wait reports
 
 
-#: The agent's end of the wire, which says everything it is told back, as another type.
+#: The agent's end of the wire, which echoes every frame as another type.
 ECHO = b"""
 #include "agent.h"
 #include <stdio.h>
@@ -278,7 +280,7 @@ int main(int argc, char **argv) {
 
 
 class Terminal:
-    """A terminal as libvirt's stream, with an event loop; the agent's end of the wire is at its other end."""
+    """A terminal as a libvirt stream, with an event loop; the agent's end of the wire is its other side."""
 
     def __init__(self, descriptor: int, error: type[Exception]) -> None:
         self._descriptor, self._error = descriptor, error
@@ -322,10 +324,10 @@ def echo(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return compiler.build("echo", "echo", {**files, "echo.c": ECHO}, FLAGS)
 
 
-def test_with_the_agents_own_end(libvirt: ModuleType, echo: Path) -> None:
-    """Through a real terminal, both ways: every byte, more than may be sent ahead, and more frames than one."""
+def test_the_agents_own_code_answers_through_a_terminal(libvirt: ModuleType, echo: Path) -> None:
+    """Both ways through a real terminal: every byte value, more than the window, and several frames."""
     ours, theirs = os.openpty()
-    tty.setraw(theirs)  # what comes before the agent opens it is not said back
+    tty.setraw(theirs)  # nothing is echoed before the agent opens it
     program = subprocess.Popen([echo, os.ttyname(theirs)])
     try:
         with opened(libvirt, Terminal(ours, libvirt.libvirtError)) as console:
@@ -333,7 +335,7 @@ def test_with_the_agents_own_end(libvirt: ModuleType, echo: Path) -> None:
             deadline = time.perf_counter() + 10
             while console.agent is None and time.perf_counter() < deadline:
                 time.sleep(0.002)
-            os.close(theirs)  # now the program alone has it, and the terminal ends with it
+            os.close(theirs)  # now only the program has it open, so the terminal ends with it
             sent = [Frame(Type.INPUT, n, bytes(range(256)) * 200 + bytes([n])) for n in range(4)]
             for frame in sent:
                 speaker.wire.send(frame)

@@ -1,4 +1,4 @@
-"""Which subnet a run's network takes."""
+"""The choice of a subnet for a run's network."""
 
 from __future__ import annotations
 

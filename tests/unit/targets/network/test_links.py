@@ -1,4 +1,4 @@
-"""Names, limits as tc prints them, and who reaches whom."""
+"""Names of links, limits as tc prints them, and routes between targets."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_pod_with_a_user_mode_network_reaches_host_and_other_pods_by_the_host() 
 
 
 def test_pod_with_a_user_mode_network_is_reached_and_reaches_nothing() -> None:
-    """The host's loopback is not its business, unless a test says so."""
+    """The host's loopback is closed to it unless a test opens it."""
     pod, host = UserLink((20_001, 20_002)), LoopbackLink()
     assert pod.address_for(host) == "127.0.0.1"
     for server in (host, UserLink((1, 2))):

@@ -12,7 +12,7 @@ from pytest_vperf.targets.network.link import LoopbackLink, on_loopback
 
 
 class Machine:
-    """Runs nothing, and remembers what it was asked to."""
+    """Runs nothing, and records the commands."""
 
     name = "pod tcg qboot"
 
@@ -34,14 +34,14 @@ def test_a_machine_reaches_its_own_server() -> None:
     assert len(machine.commands) == 1
 
 
-def test_a_machine_on_a_network_stays_there() -> None:
+def test_a_target_on_a_network_keeps_its_link() -> None:
     machine = Machine()
     machine.link = link = SimpleNamespace(kind="tap")
     assert on_loopback(machine).link is link
     assert machine.commands == []
 
 
-def test_nobody_else_reaches_it() -> None:
+def test_others_have_no_route_to_a_loopback_link() -> None:
     with pytest.raises(Unavailable, match="no route from a loopback link to the loopback device"):
         LoopbackLink().address_for(LoopbackLink())
 

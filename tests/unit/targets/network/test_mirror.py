@@ -1,4 +1,4 @@
-"""What a mirror asks of a machine, what it leaves there, and what it does not take away. Root's, in moments."""
+"""The commands of a mirror, and that it removes only its own objects. Some tests need root."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_tap_of_a_guest_is_mirrored_by_commands_on_its_host() -> None:
     ]
 
 
-def test_a_kernel_without_dummies_and_without_ipv6() -> None:
+def test_without_dummy_devices_and_ipv6_a_veth_pair_is_used() -> None:
     far = Far(
         ip_link_add_vp0a1b2c3dm3_type_dummy=(2, "Error: Unknown device type."),
         ip_link_set_vp0a1b2c3dm3_addrgenmode=(2, "RTNETLINK answers: No such file or directory"),
@@ -66,7 +66,7 @@ def test_a_kernel_without_dummies_and_without_ipv6() -> None:
 ASK = "ovs-vsctl --timeout=10"
 
 
-def test_a_switch_of_open_vswitch_s() -> None:
+def test_an_open_vswitch_port_is_mirrored_by_the_switch() -> None:
     told = told_by(Far(ovs=(0, "br7\n")), by="ovs")
     assert told == [
         f"{ASK} port-to-br vnet7",
@@ -124,7 +124,7 @@ def test_targets_that_a_machine_lacks_are_not_measured(
     )
 
 
-def test_a_mirror_that_is_there_already_stays() -> None:
+def test_an_existing_mirror_stays() -> None:
     far = Far(ip_link_add=(2, "RTNETLINK answers: File exists"))
     with pytest.raises(TargetError, match="File exists"):
         told_by(far)
@@ -150,7 +150,7 @@ def test_a_switch_that_refuses_a_mirror_keeps_nothing_of_it() -> None:
     assert far.told[-1] == "ip link delete vp0a1b2c3dm3"
 
 
-def test_what_copies_nothing_is_refused() -> None:
+def test_mirrors_that_would_copy_nothing_are_refused() -> None:
     with pytest.raises(ValueError, match="by is 'OVS', not one of tc, ovs"):
         told_by(Far(), by="OVS")
     far = guest()

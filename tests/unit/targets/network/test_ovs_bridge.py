@@ -1,4 +1,4 @@
-"""Making a bridge of Open vSwitch's by commands, and what is said where there is none."""
+"""Making a bridge of Open vSwitch by commands, and the errors where that fails."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def answers(*ports: str) -> Far:
     )
 
 
-def test_with_the_kernel_s_datapath() -> None:
+def test_a_bridge_uses_the_kernels_datapath() -> None:
     far = answers("65534")
     bridge = make(far)
     assert bridge == Bridge("vp0a1b2c3dn0", "system", "3.1.0")
@@ -64,7 +64,7 @@ def test_with_the_kernel_s_datapath() -> None:
 
 
 @pytest.mark.parametrize("none", ["[]", "-1"])
-def test_with_its_own_where_the_kernel_has_none(none: str) -> None:
+def test_a_bridge_falls_back_to_the_userspace_datapath(none: str) -> None:
     far = answers(none, "65534")
     assert make(far).details["open_vswitch_datapath"] == "netdev: ovs-vswitchd moves the packets"
     assert far.told[4] == f"{ASK} --if-exists del-br vp0a1b2c3dn0"
@@ -73,7 +73,7 @@ def test_with_its_own_where_the_kernel_has_none(none: str) -> None:
     assert far.told[7] == f"ip link set dev vp0a1b2c3dn0 alias {mark}"
 
 
-def test_with_neither() -> None:
+def test_without_any_datapath_a_bridge_is_unavailable() -> None:
     far = answers("[]")
     with pytest.raises(Unavailable) as caught:
         make(far)
@@ -110,7 +110,7 @@ def test_with_neither() -> None:
     ],
     ids=["not installed", "does not run", "not root"],
 )
-def test_without_a_switch_that_answers(said: tuple[int, str], remedy: str) -> None:
+def test_a_silent_open_vswitch_is_unavailable(said: tuple[int, str], remedy: str) -> None:
     far = Far({"ovs-appctl": said})
     with pytest.raises(Unavailable) as caught:
         make(far)
@@ -126,7 +126,7 @@ def test_without_a_switch_that_answers(said: tuple[int, str], remedy: str) -> No
     ],
     ids=["database", "switch"],
 )
-def test_with_a_part_of_it_that_does_not_answer(said: str) -> None:
+def test_a_silent_database_is_unavailable(said: str) -> None:
     far = Far({"ovs-appctl": (0, VERSION), ASK: (1, said)})
     with pytest.raises(Unavailable) as caught:
         make(far)
@@ -146,7 +146,7 @@ def test_a_refusal_is_an_error() -> None:
     assert not isinstance(caught.value, Unavailable)
 
 
-def test_a_version_that_is_not_understood() -> None:
+def test_an_unreadable_version_is_an_error() -> None:
     with pytest.raises(TargetError, match="the version of Open vSwitch is not understood: 'hello'"):
         open_vswitch.version(lambda *_: "hello")
 
@@ -168,7 +168,7 @@ def test_leftovers_of_our_dead_runs_on_another_machine_are_removed(home: Path) -
     assert removed == [f"{ASK} --if-exists del-br vp01234567n0"]
 
 
-def test_the_doctor_s_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_reports_open_vswitch(monkeypatch: pytest.MonkeyPatch) -> None:
     far = answers("65534")
     monkeypatch.setattr(commands, "here", lambda: commands.on(far))  # type: ignore[arg-type]
     found = open_vswitch.check()

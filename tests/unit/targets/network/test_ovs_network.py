@@ -1,4 +1,4 @@
-"""A network on a bridge of Open vSwitch's: what is done for it, and what is left where that is cut short."""
+"""A network on a bridge of Open vSwitch: its commands, and that a failure or interrupt leaves nothing."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def made(far: Far, run: Run) -> OvsNetwork:
     return OvsNetwork(far, run, "qemu+ssh://root@there/system", 2)  # type: ignore[arg-type]
 
 
-def test_a_network_and_its_end(run: Run) -> None:
+def test_a_network_is_made_and_removed(run: Run) -> None:
     far, name = answers(), f"vp{run.id}n2"
     network = made(far, run)
     subnet = str(network.own.network)
@@ -89,7 +89,7 @@ def test_a_subnet_that_the_machine_has_is_not_taken(run: Run) -> None:
     assert has.rpartition(".")[0] != str(network.own.ip).rpartition(".")[0]
 
 
-def test_a_switch_that_moves_packets_itself_does_not_do_what_cards_leave_undone(run: Run) -> None:
+def test_a_userspace_datapath_has_no_offloads(run: Run) -> None:
     network = made(answers("[]"), run)
     assert network.bridge.datapath == "netdev"
     assert not network.plug("").offloads
@@ -111,7 +111,7 @@ def test_an_address_that_is_refused_leaves_nothing(run: Run) -> None:
     assert far.told[-1] == f"{ASK} --if-exists del-br vp{run.id}n2"
 
 
-def test_without_open_vswitch(run: Run) -> None:
+def test_a_missing_open_vswitch_is_reported(run: Run) -> None:
     far = answers()
     far.say("ovs-appctl", (127, ""))
     far.say(ASK, (127, ""))
@@ -141,7 +141,8 @@ def test_guests_are_plugged_into_either_kind_and_other_machines_are_not(run: Run
     )
 
 
-# ---- what waits on the other machine for the end of this process --------------------------------------------
+# ---- the guardian on the other machine, which waits for the end of this process
+# --------------------------------------------
 
 
 class Here:
@@ -153,7 +154,7 @@ class Here:
         return ["sh", "-c", line]
 
 
-#: Ends without a word to what waits.
+#: Ends without releasing the guardian.
 KILLED = """
 import os, sys
 from pytest_vperf.targets.remote.connection import AtEnd
@@ -166,14 +167,14 @@ os.kill(os.getpid(), 9)
 """
 
 
-def test_what_waits_there_does_nothing_where_it_is_told_so(tmp_path: Path) -> None:
+def test_a_released_remote_guardian_removes_nothing(tmp_path: Path) -> None:
     waiting = AtEnd(Here(), ["touch", str(tmp_path / "done")])  # type: ignore[arg-type]
     waiting.close()
     waiting.close()
     assert not (tmp_path / "done").exists()
 
 
-def test_what_waits_there_acts_where_this_process_is_killed(tmp_path: Path) -> None:
+def test_a_remote_guardian_cleans_up_after_a_killed_process(tmp_path: Path) -> None:
     file = tmp_path / "a 'file'"
     done = subprocess.run([sys.executable, "-c", KILLED, str(file)], check=False)
     assert done.returncode == -9
@@ -183,8 +184,8 @@ def test_what_waits_there_acts_where_this_process_is_killed(tmp_path: Path) -> N
         time.sleep(0.01)
 
 
-def test_what_is_taken_away_there_is_the_run_s_alone(tmp_path: Path) -> None:
-    """By stand-ins for the programs; the paths are of a folder of the test's."""
+def test_a_remote_guardian_removes_only_objects_of_its_run(tmp_path: Path) -> None:
+    """With fake programs, and paths in the test's folder."""
     told = tmp_path / "told"
     for name in ("ovs-vsctl", "ip"):
         program = tmp_path / name

@@ -1,4 +1,4 @@
-"""A limit is whole or not at all, and what this machine lacks for one is said."""
+"""A limit is set completely or not at all, and missing requirements are reported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def port() -> Iterator[Port]:
-    """A pair of links in a namespace of its own."""
+    """A pair of links in its own namespace."""
     if os.geteuid() != 0:
         pytest.skip("network namespaces need root")
     try:
@@ -45,7 +45,7 @@ def links(port: Port) -> set[str]:
 @pytest.mark.parametrize(
     "interruption", [TargetError("the kernel has no u32"), KeyboardInterrupt()]
 )
-def test_a_limit_that_fails_half_way_is_none(
+def test_a_limit_that_fails_half_way_is_rolled_back(
     port: Port, monkeypatch: pytest.MonkeyPatch, interruption: BaseException
 ) -> None:
     real = commands.tc

@@ -1,4 +1,4 @@
-"""What was on the run's network leaves nothing there, and its address is free again. Root's, in moments."""
+"""Hosts on the run's network leave nothing behind, and their addresses are free again. Needs root."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
 @pytest.fixture
 def made(run: Run, monkeypatch: pytest.MonkeyPatch) -> Iterator[Switch]:
     class Few(Addresses):
-        """Two: the host's, and one more."""
+        """Only two addresses: the host's, and one more."""
 
         def __init__(self, subnet: IPv4Network) -> None:
             super().__init__(subnet)

@@ -1,4 +1,4 @@
-"""A QEMU and an agent that speak QMP and frames as the real ones do, and say what a test has them say."""
+"""A fake QEMU and agent that speak QMP and frames, with answers given by the test."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ class FakeQemu:
             self.push(event)
 
     def push(self, event: dict[str, Any]) -> None:
-        """Have QMP say something by itself."""
+        """Send an event over QMP."""
         stamped = {"timestamp": {"seconds": 0, "microseconds": 0}, **event}
         self._qmp.sendall(json.dumps(stamped).encode() + b"\r\n")
 
     def say(self, frame: Frame) -> None:
-        """Have the agent say something by itself."""
+        """Send a frame from the agent."""
         self._agent.sendall(frame.encode())
 
     def _listen(self) -> None:
@@ -93,7 +93,7 @@ class FakeQemu:
                         self._agent.sendall(each.encode())
 
     def die(self, status: int) -> None:
-        """End, as by itself."""
+        """End, as if by itself."""
         self.status = status
         for each in (self._qmp, self._console, self._agent):
             with contextlib.suppress(OSError):
@@ -126,7 +126,7 @@ class FakeQemu:
 
 
 def machine_of(qemu: FakeQemu, *, replaceable: bool = True, kind: str = "q35") -> Machine:
-    """A machine of a fake QEMU, which was let go."""
+    """A running machine of a fake QEMU."""
     file = PurePath("/nowhere")
     config = MachineConfig("tcg", file, file, file, file, machine=kind, replaceable=replaceable)
     machine = Machine(qemu, config, "pod tcg qboot")

@@ -29,7 +29,7 @@ def qemu() -> Iterator[FakeQemu]:
 def test_a_process_that_cannot_be_spoken_to_is_ended(
     qemu: FakeQemu, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its control connection takes files of this process, and where many run there may be none left."""
+    """Its control connection needs file descriptors, of which none may be left where many pods run."""
 
     def none_left() -> Any:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))

@@ -1,4 +1,4 @@
-"""What of a failed start is too little memory, and a search that starts no pods."""
+"""Recognising too little memory in a failed start, and the search for the minimum without real pods."""
 
 from __future__ import annotations
 
@@ -107,20 +107,22 @@ def failed(status: int, words: bytes = b"") -> CommandFailed:
         ),
     ],
 )
-def test_the_faces_of_too_little_memory(error: TargetError, console: str, words: str) -> None:
+def test_symptoms_of_too_little_memory_are_recognised(
+    error: TargetError, console: str, words: str
+) -> None:
     assert too_little(error, console) == words
 
 
 @pytest.mark.parametrize(
     "error",
     [
-        ended(-9, PANIC),  # somebody killed it, whatever the kernel says
+        ended(-9, PANIC),  # somebody killed it, whatever its console says
         ended(137),  # the same, on another machine
         ended(1, phase="process"),
         ended(0, phase="process"),
         ended(1),
         ended(None),
-        # The host's own want of memory: QEMU says it before its machine runs.
+        # The host itself lacks memory: QEMU reports it before its machine runs.
         MachineEnded(
             "pod: QEMU ended with status 1 in the phase 'process'\nQEMU said: qemu-system-x86_64: cannot set up "
             "guest memory 'pc.ram': Cannot allocate memory",
@@ -141,7 +143,7 @@ def test_archives_without_a_size(error: TargetError) -> None:
 
 
 class Machines(Pods):
-    """Pods that start from a size on; what is started is a name."""
+    """Pods that start with at least this memory; a started pod is only a name."""
 
     def __init__(self, least: int, scope: Scope) -> None:
         nothing: Any = None
@@ -204,7 +206,7 @@ def test_the_record_has_what_was_tried() -> None:
         f"64 MiB {panic}; 96 MiB starts; 80 MiB starts; 72 MiB starts; 68 MiB starts; "
         f"66 MiB {panic}; 67 MiB starts; 66 MiB {panic}; 67 MiB starts"
     )
-    # The first start has all the time there is; the others are held against it.
+    # The first start has the full time limit; the others are limited by how long it took.
     assert machines.limits[0] is None
     assert all(limit == 5.0 for limit in machines.limits[1:])
     machines.log.clear()
@@ -223,13 +225,13 @@ def test_another_error_ends_the_search() -> None:
     assert machines.log == ["512 MiB"]
 
 
-def test_pods_that_do_not_start_at_all() -> None:
+def test_a_pod_that_never_starts_ends_the_search() -> None:
     with pytest.raises(
         CannotStart, match="no least memory of pods was found: 512 fails already: panic"
     ):
         Footprint({}).minimum_memory(Machines(513, Scope()))
 
 
-def test_pods_on_xen() -> None:
+def test_pods_on_xen_have_no_minimum_memory() -> None:
     with pytest.raises(Unavailable, match="pods that QEMU starts"):
         Footprint({}).minimum_memory(SimpleNamespace())

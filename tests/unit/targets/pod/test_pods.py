@@ -17,7 +17,7 @@ from pytest_vperf.targets.scope import Scope
 
 
 class Link:
-    """A link that tells whether it was closed."""
+    """A link that records whether it was closed."""
 
     kind, listen, ports = "tap", "198.18.4.2", ()
     closed = 0

@@ -1,4 +1,4 @@
-"""A probe boots while nothing is measured."""
+"""A probe boots only while nothing is measured."""
 
 from __future__ import annotations
 

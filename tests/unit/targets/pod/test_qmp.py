@@ -1,4 +1,4 @@
-"""QEMU's control socket, when something else than a sound QEMU is at its other end."""
+"""QEMU's control socket with a faulty peer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GREETING = {"QMP": {"version": {"qemu": {"major": 7, "minor": 2, "micro": 0}}, "
 
 @pytest.fixture
 def speaking() -> Iterator[Callable[..., Qmp]]:
-    """Makes a connection to one that says one thing after the other, each after a command, and leaves."""
+    """Makes a connection to a peer that sends one message after each command, and leaves."""
     made: list[Qmp] = []
 
     def make(*said: Any) -> Qmp:
@@ -42,7 +42,9 @@ def speaking() -> Iterator[Callable[..., Qmp]]:
 
 
 @pytest.mark.parametrize("value", [{}, [], 7, None, {"enabled": 1}, {"enabled": "true"}])
-def test_an_answer_without_the_value(speaking: Callable[..., Qmp], value: object) -> None:
+def test_an_answer_without_the_field_is_an_error(
+    speaking: Callable[..., Qmp], value: object
+) -> None:
     qmp = speaking(GREETING, {"return": {}}, {"return": value, "id": "__qmp#00000"})
     qmp.connect(10.0)
     with pytest.raises(QmpError) as caught:

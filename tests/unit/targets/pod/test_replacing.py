@@ -1,4 +1,4 @@
-"""Replacing a pod's container: what QEMU and the agent are told, in which order, and what each failure is called."""
+"""Replacing a pod's container: the commands to QEMU and the agent, their order, and the error of each failure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DELETED = {"event": "DEVICE_DELETED", "data": {"device": "image0", "path": "/mac
 
 
 def agrees(frame: Frame) -> list[Frame]:
-    """An agent whose disk comes, whose old container ends, and whose new one runs."""
+    """An agent with which every step succeeds: the disk appears, the old container ends, the new one runs."""
     if frame.type is Type.IMAGE:
         return [Frame(Type.DISK, 0, b"/dev/vdb")]
     if frame.type is Type.START:
@@ -61,7 +61,7 @@ def pod(qemu: FakeQemu, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pod]:
     made.close()
 
 
-def test_what_is_told_in_its_order(pod: Pod, qemu: FakeQemu) -> None:
+def test_replacing_sends_its_commands_in_order(pod: Pod, qemu: FakeQemu) -> None:
     took = pod.replace(NEW, command=("sleep", "9"))
     assert took.unit == "ms"
     assert [name for name, _ in took.breakdown] == ["disk", "stop", "container"]
@@ -93,7 +93,7 @@ def test_what_is_told_in_its_order(pod: Pod, qemu: FakeQemu) -> None:
     assert (details["rootfs"], details["rootfs_sha256"]) == ("new", "11")
 
 
-def test_the_next_one_takes_the_place_of_the_last(pod: Pod, qemu: FakeQemu) -> None:
+def test_a_second_replacement_replaces_the_first(pod: Pod, qemu: FakeQemu) -> None:
     pod.replace(NEW)
     qemu.told.clear()
     qemu.pushed = {"device_del": [{**DELETED, "data": {"device": "image1"}}]}
@@ -105,7 +105,7 @@ def test_the_next_one_takes_the_place_of_the_last(pod: Pod, qemu: FakeQemu) -> N
 
 
 def test_a_container_that_had_ended_is_replaced_too(pod: Pod, qemu: FakeQemu) -> None:
-    """There is no end of it to wait for: two phases are one."""
+    """Its end need not be awaited: two phases become one."""
     answers = {
         Type.IMAGE: [Frame(Type.DISK, 0)],
         Type.START: [Frame(Type.RUNNING, 1), Frame(Type.RELEASED, 0)],
@@ -114,7 +114,7 @@ def test_a_container_that_had_ended_is_replaced_too(pod: Pod, qemu: FakeQemu) ->
     assert [name for name, _ in pod.replace(NEW).breakdown] == ["disk", "stop+container"]
 
 
-def test_a_disk_that_another_event_is_about_is_waited_for(pod: Pod, qemu: FakeQemu) -> None:
+def test_an_event_of_another_device_does_not_end_the_wait(pod: Pod, qemu: FakeQemu) -> None:
     other = {"event": "DEVICE_DELETED", "data": {"path": "/machine/image0/virtio-backend"}}
     qemu.pushed = {"device_del": [other]}
     with pytest.raises(
@@ -201,8 +201,8 @@ def test_a_qemu_that_ends_while_it_unplugs_is_not_waited_for(pod: Pod, qemu: Fak
     timer.join()
 
 
-def test_what_it_printed_before_it_ended_is_told(pod: Pod, qemu: FakeQemu) -> None:
-    """Also where its end comes with the unplugging, long after its words."""
+def test_output_before_the_containers_end_is_reported(pod: Pod, qemu: FakeQemu) -> None:
+    """Also where its end comes with the unplugging, long after its output."""
 
     def answer(frame: Frame) -> list[Frame]:
         if frame.type is not Type.START:
@@ -227,7 +227,7 @@ def test_an_image_that_is_missing_changes_nothing(pod: Pod, qemu: FakeQemu, tmp_
     assert pod.replace(NEW).value > 0
 
 
-def test_not_while_a_command_runs(pod: Pod, qemu: FakeQemu) -> None:
+def test_a_pod_is_not_replaced_while_a_command_runs(pod: Pod, qemu: FakeQemu) -> None:
     begun, may_end = threading.Event(), threading.Event()
 
     def answer(frame: Frame) -> list[Frame]:
@@ -248,7 +248,7 @@ def test_not_while_a_command_runs(pod: Pod, qemu: FakeQemu) -> None:
     pod.replace(NEW)
 
 
-def test_a_machine_without_the_bus_says_how_to_get_one(qemu: FakeQemu) -> None:
+def test_a_machine_without_a_hotplug_bus_names_the_option(qemu: FakeQemu) -> None:
     with (
         Pod(machine_of(qemu, replaceable=False), 0.0, {}, OLD) as pod,
         pytest.raises(CannotStart, match=r"pods\.start\(replaceable=True\)"),
@@ -257,7 +257,7 @@ def test_a_machine_without_the_bus_says_how_to_get_one(qemu: FakeQemu) -> None:
     assert qemu.told == []
 
 
-def test_who_cannot_have_it() -> None:
+def test_pods_on_xen_and_microvm_machines_cannot_be_replaced() -> None:
     nothing: Any = None
     with pytest.raises(Unavailable, match="a pod on Xen cannot be replaced") as caught:
         XenPods(nothing, nothing, Scope()).start(replaceable=True)
@@ -269,7 +269,7 @@ def test_who_cannot_have_it() -> None:
 
 
 @pytest.mark.parametrize(("kind", "bus"), [("q35", "swap"), ("pc", "pci.0")])
-def test_only_a_machine_that_is_to_be_replaced_pays_for_it(kind: str, bus: str) -> None:
+def test_only_a_replaceable_machine_has_the_bus(kind: str, bus: str) -> None:
     file = Path("/a,b")
     channels = Channels("fd=1", "fd=2", "fd=3")
     plain, more = (

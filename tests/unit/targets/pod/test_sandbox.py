@@ -1,4 +1,4 @@
-"""What a pod's QEMU is confined by: its command line, its files, its user."""
+"""The confinement of a pod's QEMU: its command line, its files, its user."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pytest_vperf.targets.pod.qemu import LocalQemu
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Knows the filter, or not; started as a machine it tells how, and ends.
+#: A fake QEMU with or without the filter; started as a machine it prints its state and ends.
 QEMU = """#!/bin/sh
 case "$*" in
   *--version*) [ {filtered} = yes ] || {{ echo "There is no option group 'sandbox'" >&2; exit 1; }};;
@@ -177,7 +177,7 @@ def test_who_may_use_kvm(mode: int, group: int, found: tuple[int, ...] | None) -
 
 
 @pytest.mark.usefixtures("root")
-def test_kvm_that_is_for_root_alone_is_said_without_a_boot(
+def test_kvm_for_root_alone_is_reported_without_a_boot(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     device = tmp_path / "kvm"
@@ -193,13 +193,13 @@ def test_kvm_that_is_for_root_alone_is_said_without_a_boot(
     assert place.HERE.refusal("kvm") is None
 
 
-def test_qemu_as_it_is_started(
+def test_qemu_is_started_confined(
     qemu: Callable[..., str],
     config: MachineConfig,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    """By the real LocalQemu, whoever runs the tests; with a program in place of QEMU."""
+    """By the real LocalQemu, as root or not, with a program in place of QEMU."""
     monkeypatch.setenv("VPERF_RUNS_DIR", str(tmp_path / "runs"))
     monkeypatch.setenv("TOKEN", "secret")
     with (
@@ -225,7 +225,7 @@ def test_qemu_as_it_is_started(
     assert number not in inherited
 
 
-def test_users_are_nobodys_and_never_the_same() -> None:
+def test_users_are_unused_and_never_the_same() -> None:
     found = [ownership.free() for _ in range(20)]
     assert len(set(found)) == 20
     taken = {entry.split(":")[2] for entry in Path("/etc/passwd").read_text().splitlines()}
@@ -235,8 +235,8 @@ def test_users_are_nobodys_and_never_the_same() -> None:
     assert not ownership.ours(65_534)
 
 
-def test_users_that_somebody_has_are_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first has a name; of the second there are processes; the third is free."""
+def test_users_in_use_are_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first has a name, the second has processes, the third is free."""
     monkeypatch.setattr(ownership, "RANGES", (range(70_001, 70_004),))
     monkeypatch.setattr(ownership, "_mapped", lambda _: True)
 
@@ -270,7 +270,7 @@ def test_a_user_namespace_without_large_numbers_has_small_ones(
 
 
 @pytest.mark.usefixtures("root")
-def test_no_free_user_is_no_start(
+def test_without_a_free_user_no_pod_starts(
     qemu: Callable[..., str], config: MachineConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ownership, "RANGES", (range(1 << 33, (1 << 33) + 10),))

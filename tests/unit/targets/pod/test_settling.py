@@ -1,4 +1,4 @@
-"""A container that ends at once has not started: how long it is watched, and what is said."""
+"""A container that ends at once has not started: how long it is watched, and the error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_slow_start_is_watched_for_longer(start: float, phase: float, seconds:
     assert settling_time(start, phase) == pytest.approx(seconds)
 
 
-def test_one_that_stays() -> None:
+def test_a_container_that_stays_has_started() -> None:
     began = time.perf_counter()
     settle(lambda _: [], "pod tcg", ("sleep",), 0.02)
     assert time.perf_counter() - began >= 0.02
@@ -29,8 +29,10 @@ def test_one_that_stays() -> None:
     ("said", "words"), [(b"", " and no output"), (b"no such file\n", ":\nno such file")]
 )
 @pytest.mark.parametrize("seconds", [0.0, 5.0])
-def test_one_that_ends_is_told(said: bytes, words: str, seconds: float) -> None:
-    """Also where nobody looked until its time was over."""
+def test_a_container_that_ends_at_once_has_not_started(
+    said: bytes, words: str, seconds: float
+) -> None:
+    """Also where its frames are first read after that time."""
     came = [Frame(Type.ERRORS, 1, said), Frame(Type.EXIT, 1, (127).to_bytes(4, "little"))]
     with pytest.raises(CannotStart) as caught:
         settle(lambda _: came, "pod xen (lab xen)", ("sh", "-c", "x"), seconds)

@@ -1,4 +1,4 @@
-"""A machine elsewhere, as what it is told and what it answers."""
+"""A fake remote machine: the commands it gets, and its answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pytest_vperf.targets.base import Completed
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    #: Status, and what is said: as output where the status is 0, else as an error.
+    #: Status and text: output where the status is 0, else the error.
     Answer = tuple[int, str]
 
 
@@ -41,7 +41,7 @@ class Far:
         self.told: list[str] = []
 
     def say(self, words: str, answer: Answer) -> None:
-        """Answer a command so from now on, before all others."""
+        """Give this answer to a command from now on, before all others."""
         others = {key: kept for key, kept in self._answers.items() if key != _joined(words)}
         self._answers = {_joined(words): answer, **others}
 

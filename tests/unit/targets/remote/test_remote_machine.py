@@ -1,4 +1,4 @@
-"""A machine elsewhere, with a program in place of ssh that runs commands on this one."""
+"""A remote machine, with a program in place of ssh that runs the commands here."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def gone(path: str, seconds: float = 5.0) -> bool:
     return not Path(path).exists()
 
 
-def test_it_is_known_by_its_own_files(machine: RemoteMachine) -> None:
+def test_a_machine_is_described_by_its_own_files(machine: RemoteMachine) -> None:
     here = {f"on_{name}": value for name, value in fingerprint.read().as_dict().items()}
     details = dict(machine.details)
     assert details.pop("ssh_round_trip").endswith(" ms")
@@ -66,13 +66,13 @@ def test_it_is_known_by_its_own_files(machine: RemoteMachine) -> None:
     assert machine.mark == " (root@there)"
 
 
-def test_its_files_are_read(machine: RemoteMachine) -> None:
+def test_files_of_the_machine_are_read(machine: RemoteMachine) -> None:
     assert machine.read("/proc/sys/kernel/ostype") == "Linux\n"
     with pytest.raises(OSError, match="No such file or directory"):
         machine.read("/no/such/file")
 
 
-def test_its_folder_goes_with_it(machine: RemoteMachine) -> None:
+def test_the_folder_on_the_machine_is_removed_with_the_connection(machine: RemoteMachine) -> None:
     folder = machine.new_folder("pod")
     assert Path(folder).stat().st_mode & 0o777 == 0o700
     assert machine.new_folder("pod") != folder
@@ -82,7 +82,7 @@ def test_its_folder_goes_with_it(machine: RemoteMachine) -> None:
     assert gone(machine.folder)
 
 
-def test_a_file_is_brought_once(machine: RemoteMachine, said: list[str], tmp_path: Path) -> None:
+def test_a_file_is_sent_once(machine: RemoteMachine, said: list[str], tmp_path: Path) -> None:
     source = tmp_path / "kernel"
     source.write_bytes(bytes(range(256)) * 10)
     there = Path(machine.sent.keep(source, "kernel"))
@@ -102,7 +102,7 @@ def test_a_large_file_is_announced(machine: RemoteMachine, said: list[str], tmp_
     assert said == [f"sending {Path(there).name} to root@there, once: 17 MiB"]
 
 
-def test_a_file_for_which_there_is_no_place(machine: RemoteMachine, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_stored_is_an_error(machine: RemoteMachine, tmp_path: Path) -> None:
     (tmp_path / "cache").mkdir(exist_ok=True)
     (tmp_path / "cache" / "sent").write_text("no folder")
     source = tmp_path / "kernel"
@@ -118,7 +118,9 @@ def hold(run: Run, said: list[str]) -> Hold:
     return Hold(connection, lock=True, say=said.append)
 
 
-def test_its_lock_is_the_one_of_those_who_measure_on_it(run: Run, said: list[str]) -> None:
+def test_the_lock_is_shared_with_those_who_measure_on_the_machine(
+    run: Run, said: list[str]
+) -> None:
     held = hold(run, said)
     with pytest.raises(lock.LockTimeout), lock.measuring(limit=0):
         pass
@@ -129,7 +131,9 @@ def test_its_lock_is_the_one_of_those_who_measure_on_it(run: Run, said: list[str
 
 
 @pytest.mark.usefixtures("more_files_than_select_knows")
-def test_a_machine_is_reached_beside_as_many_targets_as_fill_it(run: Run, said: list[str]) -> None:
+def test_a_machine_is_reached_with_more_files_open_than_select_knows(
+    run: Run, said: list[str]
+) -> None:
     held = hold(run, said)
     assert Path(held.folder).is_dir()
     held.close()
@@ -142,7 +146,7 @@ def test_another_measurement_is_waited_for(run: Run, said: list[str]) -> None:
             said.append(text)
             os.kill(holder, 9)
 
-        # Another process has it: this one would be let in at once.
+        # Held by another process: this one would get it at once.
         holder = os.fork()
         if not holder:
             time.sleep(60)
@@ -160,7 +164,9 @@ def test_another_measurement_is_waited_for(run: Run, said: list[str]) -> None:
     assert said[0].endswith("): waiting for it")
 
 
-def test_no_place_for_a_folder(run: Run, said: list[str], tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_reported(
+    run: Run, said: list[str], tmp_path: Path
+) -> None:
     refusing = tmp_path / "mktemp"
     refusing.write_text("#!/bin/sh\necho 'mktemp: no space left' >&2; exit 1\n")
     refusing.chmod(0o755)
@@ -181,7 +187,7 @@ def test_a_lock_that_is_no_file_is_refused_at_once(
 
 
 def gone_all(tmp_path: Path) -> bool:
-    """No process has the lock's file in its words any more."""
+    """No process has the lock's file in its arguments any more."""
     deadline = time.monotonic() + 5
     while time.monotonic() < deadline:
         if not any(str(tmp_path) in " ".join(each.info["cmdline"] or ()) for each in processes()):
@@ -194,7 +200,7 @@ def processes() -> Iterator[psutil.Process]:
     return psutil.process_iter(["cmdline"])
 
 
-def test_no_flock(
+def test_a_missing_flock_is_reported(
     run: Run, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     programs = tmp_path / "programs"
@@ -231,7 +237,9 @@ def test_a_lock_that_was_lost_is_noticed(machine: RemoteMachine, run: Run) -> No
     assert not Path(folder).exists()
 
 
-def test_a_shell_that_prints_at_each_login(run: Run, said: list[str], ssh_in_place: Path) -> None:
+def test_a_login_shell_that_prints_is_refused(
+    run: Run, said: list[str], ssh_in_place: Path
+) -> None:
     text = ssh_in_place.read_text()
     ssh_in_place.write_text(text.replace('sh -c "$last"', 'sh -c "echo Welcome to this; $last"'))
     with pytest.raises(
@@ -310,7 +318,7 @@ def test_a_machine_that_fails_late_leaves_nothing(
     assert not Path(folder).exists()
 
 
-def test_a_line_without_sessions_is_not_kept(run: Run) -> None:
+def test_a_connection_without_sessions_is_not_kept(run: Run) -> None:
     first = SshConnection("ssh://there", run, name="there")
     lines = Lines(first, lambda: SshConnection("ssh://there", run, name="there"))
     taken = [lines.take() for _ in range(8)]
@@ -325,7 +333,7 @@ def test_a_line_without_sessions_is_not_kept(run: Run) -> None:
     first.close()
 
 
-def test_another_kind_of_processor(run: Run, said: list[str], tmp_path: Path) -> None:
+def test_another_architecture_is_refused(run: Run, said: list[str], tmp_path: Path) -> None:
     other = tmp_path / "uname"
     other.write_text("#!/bin/sh\n[ $1 != -m ] || exec echo riscv64\nexec echo Linux 6.1\n")
     other.chmod(0o755)
@@ -335,7 +343,7 @@ def test_another_kind_of_processor(run: Run, said: list[str], tmp_path: Path) ->
         RemoteMachine(address.of_url("ssh://root@there"), run, say=said.append)
 
 
-def test_programs_that_are_not_there(
+def test_missing_programs_are_reported_with_their_packages(
     machine: RemoteMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = PodsThere(lambda: machine, "root@there")
@@ -391,5 +399,5 @@ def test_bad_machine_names_are_refused(text: str, message: str) -> None:
         ("ssh://host", "xen", "xen+ssh://host/"),
     ],
 )
-def test_libvirt_there_has_an_address(url: str, driver: str, uri: str) -> None:
+def test_the_libvirt_uri_of_a_remote_machine(url: str, driver: str, uri: str) -> None:
     assert address.libvirt_uri(url, driver) == uri

@@ -1,4 +1,4 @@
-"""Ctrl-C ends what was started on another machine: with a program in place of ssh that runs it on this one."""
+"""Ctrl-C ends commands on another machine, with a program in place of ssh that runs them here."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def written(note: Path) -> bool:
 
 @contextlib.contextmanager
 def interrupted_when(note: Path) -> Iterator[None]:
-    """Ctrl-C in the block, as soon as the note is written; that may be long after it was begun."""
+    """Ctrl-C in the block as soon as the note is written, which may be long after the block began."""
     main, over = threading.get_ident(), threading.Event()
 
     def interrupt() -> None:
@@ -58,7 +58,7 @@ def note(tmp_path: Path) -> Path:
 
 
 def wait_there(host: SshHost, note: Path, timeout: float) -> None:
-    """Run what nobody there waits for, for it is nobody's child; it notes its number."""
+    """Run a process there that is nobody's child, and so is awaited by nobody; it notes its PID."""
     script = '(setsid sh -c "echo \\$\\$ >$1; exec sleep 600" <&- >&- 2>&- &); sleep 600'
     host.run(["sh", "-c", script, "sh", str(note)], timeout=timeout)
 
@@ -68,14 +68,14 @@ def check_ended(note: Path) -> None:
     assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
-def test_nothing_goes_on_there_after_an_interrupt(host: SshHost, note: Path) -> None:
+def test_remote_commands_end_with_an_interrupt(host: SshHost, note: Path) -> None:
     with pytest.raises(KeyboardInterrupt), interrupted_when(note):
         wait_there(host, note, timeout=60)
     check_ended(note)
 
 
-def test_nothing_goes_on_there_after_the_time_limit(host: SshHost, note: Path) -> None:
-    # On a busy machine a limit may be over before anything was begun, which tells nothing.
+def test_remote_commands_end_at_the_time_limit(host: SshHost, note: Path) -> None:
+    # On a busy machine the limit may pass before anything began, which proves nothing.
     for limit in (1, 4, 16, 60):
         with pytest.raises(TimedOut):
             wait_there(host, note, timeout=limit)

@@ -1,4 +1,4 @@
-"""How a machine is named for ssh, and how a command's words get there whole."""
+"""How a machine is named for ssh, and that a command's arguments arrive unchanged."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_other_urls_are_refused(url: str) -> None:
 
 @settings(max_examples=examples(30))
 @given(st.lists(WORDS, max_size=4))
-def test_words_arrive_whole(words: list[str]) -> None:
+def test_arguments_arrive_unchanged(words: list[str]) -> None:
     line = remote_line(["printf", "%s|", "first", *words], {"A": "b c"}, "/", "mark")
     done = subprocess.run(["sh", "-c", line], capture_output=True, check=True)
     assert done.stdout == "".join(f"{word}|" for word in ["first", *words]).encode()

@@ -1,4 +1,4 @@
-"""What the start of a machine on Xen waits for, and what it says when that does not come."""
+"""Events that the start of a machine on Xen waits for, and the errors when they do not come."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OUTPUT = Frame(Type.OUTPUT, 1, b"hello")
 
 
 class Speaker:
-    """Says what a test has it say, a list at a time."""
+    """A speaker with frames given by the test, a list at a time."""
 
     name = "domu pv"
 
@@ -51,7 +51,7 @@ def booted(*says: list[Frame] | Exception | None, timeout: float = 5.0) -> Boote
 
 
 def test_each_frame_ends_its_phase() -> None:
-    """Also where several come at once, and none that comes between is lost."""
+    """Also where several come at once; none in between is lost."""
     machine = booted([], [READY, OUTPUT, RUNNING], [OUTPUT])
     machine.await_frame(Type.READY, "agent")
     machine.await_frame(Type.RUNNING, "container")
@@ -77,7 +77,9 @@ def test_frames_that_arrive_with_the_awaited_one_are_kept() -> None:
         (CannotConnect("domu pv: its console no longer carries", target="domu pv"), "domu pv: *"),
     ],
 )
-def test_a_machine_that_cannot(says: list[Frame] | Exception | None, text: str) -> None:
+def test_a_machine_that_fails_to_start_says_why(
+    says: list[Frame] | Exception | None, text: str
+) -> None:
     with pytest.raises(CannotStart) as caught:
         booted(says).await_frame(Type.READY, "agent")
     pytest.LineMatcher([str(caught.value).replace("\n", "|")]).fnmatch_lines(
@@ -86,7 +88,7 @@ def test_a_machine_that_cannot(says: list[Frame] | Exception | None, text: str) 
     assert caught.value.target == "domu pv"
 
 
-def test_a_machine_that_is_not_ready_in_time() -> None:
+def test_a_machine_that_is_not_ready_in_time_names_the_phase() -> None:
     with pytest.raises(TimedOut) as caught:
         booted([OUTPUT], timeout=0.02).await_frame(Type.READY, "agent")
     assert str(caught.value) == (
@@ -94,7 +96,7 @@ def test_a_machine_that_is_not_ready_in_time() -> None:
     )
 
 
-def test_a_machine_that_ends_while_it_is_looked_after() -> None:
+def test_a_machine_that_ends_during_its_setup_is_reported() -> None:
     machine = booted([RUNNING], None)
     machine.await_frame(Type.RUNNING, "container")
     with pytest.raises(CannotStart, match=r"^domu pv ended in the phase 'container': it crashed"):
@@ -102,7 +104,7 @@ def test_a_machine_that_ends_while_it_is_looked_after() -> None:
 
 
 def test_a_start_that_is_interrupted_leaves_nothing() -> None:
-    """The files are let go of, and the machine is ended: it may have been made before the Ctrl-C."""
+    """The files are released and the machine is ended: it may have been made before the Ctrl-C."""
     done: list[str] = []
 
     def interrupted(xml: str, flags: int) -> None:

@@ -1,4 +1,4 @@
-"""A machine on Xen as XML: what libvirt reads from it is the machine that was asked for."""
+"""A domU's domain XML: libvirt reads from it the machine that was requested."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def attributes(element: ElementTree.Element, path: str) -> dict[str, str]:
     ("mode", "system", "machine"),
     [("pv", "linux", "xenpv"), ("pvh", "xenpvh", "xenpvh"), ("hvm", "hvm", "xenfv")],
 )
-def test_facts(mode: str, system: str, machine: str) -> None:
+def test_basic_settings_in_the_domain_xml(mode: str, system: str, machine: str) -> None:
     domain = tree(replace(DOMU, mode=mode))
     assert domain.attrib == {"type": "xen"}
     assert domain.findtext("os/type") == system
@@ -56,12 +56,12 @@ def test_facts(mode: str, system: str, machine: str) -> None:
         assert domain.findtext(event) == "destroy"
 
 
-def test_pinning() -> None:
+def test_pinning_in_the_domain_xml() -> None:
     assert attributes(tree(replace(DOMU, limits=Limits(cpuset="1"))), "vcpu") == {"cpuset": "1"}
 
 
-def test_disks_in_order() -> None:
-    """An overlay needs QEMU; a disk of its own is served by the host's kernel."""
+def test_disks_in_the_domain_xml_are_in_order() -> None:
+    """An overlay needs QEMU; a raw disk is served by the host's kernel."""
     disks = (
         XenDisk("/pool/root.qcow2", "qcow2"),
         XenDisk("/pool/image", readonly=True),
@@ -108,8 +108,8 @@ def test_network_card_in_the_domain_xml() -> None:
     ],
     ids=["plain", "all"],
 )
-def test_libvirt_takes_it(mode: str, domu: DomuConfig) -> None:
-    """The library's schema and parser are the judges."""
+def test_libvirt_accepts_the_domain_xml(mode: str, domu: DomuConfig) -> None:
+    """The library's schema and parser decide."""
     libvirt: Any = pytest.importorskip("libvirt", reason="libvirt-python is not installed")
     if not Path("/usr/share/libvirt/schemas/domain.rng").exists():
         pytest.skip("libvirt's schemas are not installed")

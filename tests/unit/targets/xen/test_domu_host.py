@@ -1,4 +1,4 @@
-"""What a Xen host can do, and the weights that its scheduler has."""
+"""A Xen host's modes, and the weights of its scheduler."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from pytest_vperf.targets.xen.domus import cap_of, need_mode, set_limits, weight
 @pytest.mark.parametrize(
     ("shares", "weight"), [(1024, 256), (512, 128), (2048, 512), (4, 1), (262_140, 65_535)]
 )
-def test_weights(shares: int, weight: int) -> None:
+def test_cpu_shares_become_weights(shares: int, weight: int) -> None:
     assert weight_of(Limits(cpu_shares=shares)) == weight
 
 
 @given(st.integers(100, 262_140), st.integers(100, 262_140))
 def test_ratio_of_two_weights_is_kept(one: int, other: int) -> None:
-    """As far as whole numbers allow: a weight is half of one off, at most."""
+    """As far as integers allow: a weight is off by at most 0.5."""
     first, second = (weight_of(Limits(cpu_shares=shares)) for shares in (one, other))
     assert first is not None
     assert second is not None
@@ -34,7 +34,7 @@ def test_ratio_of_two_weights_is_kept(one: int, other: int) -> None:
 
 
 @pytest.mark.parametrize(("shares", "weight"), [(2, 0), (262_144, 65_536)])
-def test_weights_beyond_what_xen_takes(shares: int, weight: int) -> None:
+def test_weights_beyond_xens_range_are_refused(shares: int, weight: int) -> None:
     with pytest.raises(CannotStart) as caught:
         weight_of(Limits(cpu_shares=shares))
     assert str(caught.value) == (
@@ -43,11 +43,11 @@ def test_weights_beyond_what_xen_takes(shares: int, weight: int) -> None:
 
 
 @pytest.mark.parametrize(("cpus", "cap"), [(0.5, 50), (1.0, 100), (2.5, 250), (0.01, 1)])
-def test_caps(cpus: float, cap: int) -> None:
+def test_cpus_become_a_cap(cpus: float, cap: int) -> None:
     assert cap_of(Limits(cpus=cpus)) == cap
 
 
-def test_no_limits() -> None:
+def test_without_limits_nothing_is_set() -> None:
     assert weight_of(Limits()) is None
     assert cap_of(Limits()) is None
 
@@ -76,7 +76,7 @@ def libvirt(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return made  # type: ignore[no-any-return]
 
 
-#: Of a real host with Xen 4.17, shortened: one whose processor helps has all three.
+#: From a real host with Xen 4.17, shortened: with hardware virtualisation it has all three.
 GUESTS = {
     "xenpv": "<guest><os_type>xen</os_type><arch name='x86_64'><machine>xenpv</machine>"
     "<domain type='xen'/></arch></guest>",
@@ -99,12 +99,14 @@ def host(libvirt: ModuleType, *machines: str) -> Any:
 
 
 @pytest.mark.parametrize("mode", ["pv", "pvh", "hvm"])
-def test_a_host_that_has_all(libvirt: ModuleType, mode: str) -> None:
+def test_a_host_with_all_modes_is_accepted(libvirt: ModuleType, mode: str) -> None:
     need_mode(host(libvirt, "xenpv", "xenpvh", "xenfv"), mode)
 
 
 @pytest.mark.parametrize("mode", ["pvh", "hvm"])
-def test_a_host_whose_processor_does_not_help(libvirt: ModuleType, mode: str) -> None:
+def test_modes_that_need_hardware_virtualisation_are_unavailable_without_it(
+    libvirt: ModuleType, mode: str
+) -> None:
     need_mode(host(libvirt, "xenpv"), "pv")
     with pytest.raises(Unavailable) as caught:
         need_mode(host(libvirt, "xenpv"), mode)
@@ -117,14 +119,16 @@ def test_a_host_whose_processor_does_not_help(libvirt: ModuleType, mode: str) ->
 
 @pytest.mark.parametrize("mode", ["pv", "hvm"])
 @pytest.mark.parametrize("machines", [(), ("q35",)])
-def test_no_xen_host(libvirt: ModuleType, mode: str, machines: tuple[str, ...]) -> None:
+def test_a_host_without_xen_is_unavailable(
+    libvirt: ModuleType, mode: str, machines: tuple[str, ...]
+) -> None:
     with pytest.raises(Unavailable) as caught:
         need_mode(host(libvirt, *machines), mode)
     assert caught.value.reason == "libvirt at xen+ssh://host/ is no Xen host"
     assert caught.value.remedy == "--vperf-lab=xen for an emulated one, or a host that runs Xen"
 
 
-def test_a_host_that_does_not_tell(libvirt: ModuleType) -> None:
+def test_unavailable_capabilities_are_an_error(libvirt: ModuleType) -> None:
     connection = host(libvirt)
 
     def refuse() -> str:
@@ -139,7 +143,7 @@ def test_a_host_that_does_not_tell(libvirt: ModuleType) -> None:
 
 
 class Scheduler:
-    """Xen's, which may have a mind of its own."""
+    """Xen's scheduler, which may set another value."""
 
     def __init__(self, libvirt: ModuleType, **found: int) -> None:
         from pytest_vperf.targets.libvirt.domain import Domain
@@ -176,13 +180,13 @@ def test_limits_that_were_not_requested_are_not_set(libvirt: ModuleType) -> None
     assert scheduler.asked == {"weight": 256}
 
 
-def test_a_host_that_has_another_limit(libvirt: ModuleType) -> None:
+def test_a_limit_that_differs_from_the_request_is_an_error(libvirt: ModuleType) -> None:
     with pytest.raises(CannotStart) as caught:
         set_limits(Scheduler(libvirt, cap=0).domain, Limits(cpus=0.5))
     assert str(caught.value) == "domu pv: asked for cap 50, the hypervisor has 0"
 
 
-def test_a_host_that_takes_no_limit(libvirt: ModuleType) -> None:
+def test_a_limit_that_the_host_refuses_is_an_error(libvirt: ModuleType) -> None:
     scheduler = Scheduler(libvirt)
 
     def refuse(_: dict[str, int]) -> None:
@@ -196,7 +200,7 @@ def test_a_host_that_takes_no_limit(libvirt: ModuleType) -> None:
     )
 
 
-def test_a_host_whose_description_is_no_xml(libvirt: ModuleType) -> None:
+def test_capabilities_that_are_not_xml_are_an_error(libvirt: ModuleType) -> None:
     connection = host(libvirt)
     connection.handle.getCapabilities = lambda: "<capabilities>"
     with pytest.raises(CannotStart) as caught:

@@ -1,4 +1,4 @@
-"""The pinning of machines on Xen, read back from what ``xl`` says."""
+"""The pinning of machines on Xen, read back from the output of ``xl``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 HEAD = "Name                                ID  VCPU   CPU State   Time(s) Affinity (Hard / Soft)\n"
-#: Of the lab's Xen 4.17, less the lines that say nothing of processors.
+#: From the lab's Xen 4.17, without lines that are not about processors.
 INFO = """\
 host                   : lab-xen
 nr_cpus                : 2
@@ -35,7 +35,7 @@ MACHINE = f"""{HEAD}\
 vperf-0123abcd-1                     1     0    0   -b-       4.1  0 / all
 vperf-0123abcd-1                     1     1    -   --p       0.0  0 / all
 {INFO}"""
-#: What an ordinary user is told there.
+#: The message that an ordinary user gets there.
 NOT_ROOT = """\
 xencall: error: Could not obtain handle on privileged command interface: Permission denied
 libxl: error: libxl.c:102:libxl_ctx_alloc: cannot open libxc handle: Permission denied
@@ -60,17 +60,17 @@ def machine(hard: str) -> str:
     ],
 )
 def test_output_of_xl_is_parsed(hard: str, cpus: set[int]) -> None:
-    """The second processor of the machine runs nowhere at the moment; what it is held to counts, too."""
+    """The machine's second vCPU is not running at the moment; its affinity counts, too."""
     assert affinity(machine(hard)) == {0: cpus, 1: cpus}
 
 
-def test_all_processors_are_those_up_to_the_last_number() -> None:
-    """With half of the threads off the numbers have gaps, and xl counts the gaps."""
+def test_all_means_processors_up_to_the_highest_number() -> None:
+    """With half of the threads offline the numbers have gaps, and xl counts the gaps."""
     gaps = machine("all").replace("max_cpu_id             : 1", "max_cpu_id             : 3")
     assert affinity(gaps)[0] == {0, 1, 2, 3}
 
 
-def test_a_long_name_and_a_long_life() -> None:
+def test_wide_columns_are_parsed() -> None:
     line = (
         f"{'5527fc1be2e31d7aeaed7d22c2e9766df0dc92d1'} 18     0    1   r--  123456.7  2-3 / all\n"
     )
@@ -88,7 +88,7 @@ def test_a_long_name_and_a_long_life() -> None:
         "Name  ID  VCPU   CPU State   Time(s) CPU Affinity\nd  1  0  0  -b-  1.0  any cpu\n",
     ],
 )
-def test_output_that_cannot_be_parsed(said: str) -> None:
+def test_unreadable_output_of_xl_is_refused(said: str) -> None:
     with pytest.raises(
         ValueError, match="the output of xl vcpu-list is not understood: "
     ) as caught:
@@ -97,7 +97,7 @@ def test_output_that_cannot_be_parsed(said: str) -> None:
 
 
 class XlHost:
-    """A host with ``xl``, and what it answers."""
+    """A host whose ``xl`` has a given answer."""
 
     name = "host (lab xen)"
 
@@ -113,7 +113,7 @@ class XlHost:
 
 
 class Place:
-    """A daemon on a host, to which it has a way or not."""
+    """A daemon on a host that can be reached or not."""
 
     def __init__(self, host: XlHost | None = None, error: Exception | None = None) -> None:
         self._host = host
@@ -142,11 +142,11 @@ def read_back(asked: str, answer: tuple[int, str, str], vcpus: int = 2) -> dict[
 @pytest.mark.parametrize(
     ("asked", "hard"), [("0", "0"), ("0-1", "all"), ("1,0", "all"), ("0-2", "0-2"), ("2,0", "0,2")]
 )
-def test_a_pinning_is_read_back(asked: str, hard: str) -> None:
+def test_the_pinning_is_read_back(asked: str, hard: str) -> None:
     assert read_back(asked, (0, machine(hard), "")) == {"cpuset": asked}
 
 
-def test_nothing_is_asked_where_nothing_was_asked_for() -> None:
+def test_without_pinning_xl_is_not_asked() -> None:
     host: Any = XlHost()
     limits = Limits(cpu_shares=512, cpus=0.5)
     assert reader(host, limits) is None
@@ -157,7 +157,9 @@ def test_nothing_is_asked_where_nothing_was_asked_for() -> None:
     ("asked", "hard", "has"),
     [("0", "1", "[1]"), ("0", "all", "[0, 1]"), ("0-7", "all", "[0, 1]"), ("0", "none", "[]")],
 )
-def test_a_host_that_has_another_pinning(asked: str, hard: str, has: str) -> None:
+def test_a_pinning_that_differs_from_the_request_is_an_error(
+    asked: str, hard: str, has: str
+) -> None:
     with pytest.raises(CannotStart) as caught:
         read_back(asked, (0, machine(hard), ""))
     assert str(caught.value) == (
@@ -166,7 +168,7 @@ def test_a_host_that_has_another_pinning(asked: str, hard: str, has: str) -> Non
     assert caught.value.target == "domu pv (lab xen)"
 
 
-def test_every_processor_of_the_machine_counts() -> None:
+def test_the_pinning_of_every_vcpu_is_checked() -> None:
     one = MACHINE.replace("0.0  0 / all", "0.0  all / all")
     with pytest.raises(CannotStart, match=r"the hypervisor has \[0, 1\] for vCPU 1$"):
         read_back("0", (0, one, ""))
@@ -174,7 +176,7 @@ def test_every_processor_of_the_machine_counts() -> None:
         read_back("0", (0, MACHINE, ""), vcpus=3)
 
 
-def test_a_machine_that_xl_does_not_find() -> None:
+def test_a_machine_unknown_to_xl_is_an_error() -> None:
     said = "vperf-0123abcd-1 is an invalid domain identifier (rc=-6)\n"
     with pytest.raises(CannotStart) as caught:
         read_back("0", (1, HEAD, said))
@@ -184,7 +186,7 @@ def test_a_machine_that_xl_does_not_find() -> None:
     )
 
 
-def test_a_machine_of_which_xl_says_something_else() -> None:
+def test_unreadable_output_about_a_machine_is_an_error() -> None:
     with pytest.raises(CannotStart) as caught:
         read_back("0", (0, "hello\n", ""))
     assert str(caught.value) == (
@@ -219,7 +221,9 @@ def test_a_machine_of_which_xl_says_something_else() -> None:
         ),
     ],
 )
-def test_a_host_that_does_not_tell(answer: tuple[int, str, str], reason: str, remedy: str) -> None:
+def test_a_failing_xl_makes_pinning_unavailable(
+    answer: tuple[int, str, str], reason: str, remedy: str
+) -> None:
     daemon: Any = Place(XlHost(answer))
     with pytest.raises(Unavailable) as caught:
         reader(daemon, Limits(cpuset="0"))
@@ -242,7 +246,9 @@ def test_a_host_that_does_not_tell(answer: tuple[int, str, str], reason: str, re
         ),
     ],
 )
-def test_a_host_that_is_not_reached(error: Exception, reason: str, remedy: str) -> None:
+def test_an_unreachable_host_makes_pinning_unavailable(
+    error: Exception, reason: str, remedy: str
+) -> None:
     daemon: Any = Place(error=error)
     with pytest.raises(Unavailable) as caught:
         reader(daemon, Limits(cpuset="0"))
