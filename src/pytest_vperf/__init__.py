@@ -1,8 +1,8 @@
 """Performance claims about containers and virtual machines, as pytest assertions.
 
-What `__all__` names is public; the modules below are private, whatever they are called, and change without notice.
-Importing the package costs nothing: a pytest plugin is loaded by every test run, also by those that make no claim, so
-each name is imported when it is first used (PEP 562).
+The names in `__all__` are public; the modules below are private, whatever they are called, and change without notice.
+Importing the package costs next to nothing, since every test run loads a pytest plugin, even one without claims: each
+name is imported on first use (PEP 562).
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ __all__ = [
     "stats",
 ]
 
-#: Where each name is defined, seen from here; `stats` is found as a package.
+#: The module that defines each name, relative to this package; `stats` is a subpackage.
 _DEFINED_IN = {
     "Claim": "claims.claim",
     "Quantity": "quantity",

@@ -1,4 +1,4 @@
-"""``python -m pytest_vperf``: the same as the command ``vperf``."""
+"""``python -m pytest_vperf``: the command ``vperf``."""
 
 from pytest_vperf.cli import main
 

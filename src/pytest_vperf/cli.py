@@ -1,4 +1,4 @@
-"""The command ``vperf``: what can be measured here and what was, what was left over, hosts to measure in, a schema.
+"""The command ``vperf``: what this machine can measure, earlier verdicts, leftovers, labs, and a schema.
 
 Running claims is pytest's business; this command is for before and after.
 """
@@ -18,8 +18,8 @@ from pytest_vperf.reporting.console import say, tell
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-INTERRUPTED = 130  # as a shell has it: 128 + SIGINT
-#: A disk or a quota is full, a file is as large as it may be, a disk does not answer.
+INTERRUPTED = 130  # as in a shell: 128 + SIGINT
+#: A full disk or quota, a file at its size limit, an I/O error.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -27,20 +27,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status.
 
     Args:
-        argv: the arguments, without the program's name; those of this process by default.
+        argv: the arguments, without the program's name; this process's own by default.
 
     Raises:
-        SystemExit: ``--help``, ``--version``, or arguments that are not understood (status 2).
+        SystemExit: ``--help``, ``--version``, or invalid arguments (status 2).
     """
     from pytest_vperf.machine.ending import ending_in_order
 
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # Tables have ≤ in them, and a locale may not.
+        # Tables contain ≤, which the locale's encoding may lack.
         sys.stdout.reconfigure(errors="backslashreplace")
     words, command = _split_command(sys.argv[1:] if argv is None else argv)
     arguments = _parser().parse_args(words)
     arguments.words = words
-    arguments.words_after = command  # no parser's business
+    arguments.words_after = command  # not parsed here
     try:
         with ending_in_order():
             status: int = arguments.command(arguments)
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         say("vperf", "interrupted")
         return INTERRUPTED
-    except PermissionError as error:  # such as the folder of the runs, which must be the user's own
+    except PermissionError as error:  # e.g. the folder of runs, which must belong to the user
         say("vperf", str(error))
         return 1
     except BrokenPipeError:
@@ -64,12 +64,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _close_stdout() -> None:
-    """What was printed and not written goes nowhere: Python must not complain again when it closes the stream."""
+    """Discard unwritten output, so that Python does not fail again when it closes the stream."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _split_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The words before a first ``--``, and those after it: a command to run, or words for pytest."""
+    """The words before the first ``--``, and those after it: a command to run, or arguments for pytest."""
     words = list(words)
     takes_command = words[:1] in (["doctor"], ["selfcheck"], ["calibrate"]) or words[:2] == [
         "lab",
@@ -107,17 +107,17 @@ def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "doctor",
         usage="%(prog)s [-h] [--json] [--guest-kernel FILE] [--container-runtime NAME[,NAME]] [NAME ...]\n"
         "       %(prog)s --tune [--apply] [--also NAME[,NAME]] [-- COMMAND ...]",
-        help="show what can be used here, why not, and the command that mends it",
-        description="Checks targets, accelerators, firmware and tools. Whether pods can start, and with "
-        "which accelerator, is found by starting some, which takes some seconds.",
+        help="show what is usable here, what is not and why, and the command that fixes it",
+        description="Checks targets, accelerators, firmware and tools. Some pods are started to find out "
+        "whether they work, and with which accelerator; this takes some seconds.",
         epilog="Exit status: with names, 0 if all of them are usable, else 1; without names, 0 if "
-        "containers or pods are usable, else 1; 2 for a name that is not known.",
+        "containers or pods are usable, else 1; 2 for an unknown name.",
     )
     parser.add_argument(
         "names",
         nargs="*",
         metavar="NAME",
-        help="check only these, such as: container pod kvm runsc sysbench",
+        help="check only these, e.g. container pod kvm runsc sysbench",
     )
     parser.add_argument("--json", action="store_true", help="print the answers as JSON")
     parser.add_argument(
@@ -130,7 +130,7 @@ def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--container-runtime",
         action="append",
         metavar="NAME[,NAME]",
-        help="OCI runtimes to check (default: runc and runsc); 'container' then stands for them",
+        help="OCI runtimes to check (default: runc and runsc); 'container' then means these",
     )
     tuning = parser.add_argument_group("to quieten this machine")
     tuning.add_argument(
@@ -141,15 +141,15 @@ def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     tuning.add_argument(
         "--apply",
         action="store_true",
-        help="change them (as root) while COMMAND runs, or until Ctrl-C, then set back what was there before; "
-        "exit status: COMMAND's, or 1 where a setting could not be changed or set back",
+        help="change them (as root) while COMMAND runs, or until Ctrl-C, then restore them; "
+        "exit status: COMMAND's, or 1 if a setting could not be changed or restored",
     )
     tuning.add_argument(
         "--also",
         action="append",
         metavar="NAME[,NAME]",
-        help="change also what does more than make noise: aslr (address space layout randomisation, which "
-        "protects from attacks), smt (takes the second thread of each core away)",
+        help="also change settings with other effects: aslr (address space layout randomisation, which "
+        "protects against attacks), smt (disables the second thread of each core)",
     )
     parser.set_defaults(command=_doctor, fail=parser.error)
 
@@ -161,47 +161,47 @@ def _add_selfcheck(commands: argparse._SubParsersAction[argparse.ArgumentParser]
         "                       [CLAIM ...] [-- PYTEST-ARGUMENT ...]\n"
         "       %(prog)s --forget [CLAIM ...]",
         help="check on real targets whether verdicts about a metric can be trusted here",
-        description="Compares what a claim's test measures with itself, which must stay undecided, and with itself "
-        "slowed down by twice the tolerance, which must be found, many times each. A metric with too many wrong "
-        "verdicts is marked: on this machine its claims end inconclusive, until a self-check finds it stable.",
-        epilog="pytest runs the tests: in tests/claims, or what PYTEST-ARGUMENTs name. Exit status: 0 if all metrics "
-        "are stable, 1 if one is unstable, too noisy, has too few decisions or could not be measured, 2 for a name "
-        "that is not known or not tested.",
+        description="Compares a claim's metric many times with itself, which must stay undecided, and with itself "
+        "slowed down by twice the tolerance, which must be detected. A metric with too many wrong "
+        "verdicts is marked: its claims are inconclusive on this machine until a self-check finds it stable.",
+        epilog="pytest runs the tests in tests/claims, or those named by PYTEST-ARGUMENTs. Exit status: 0 if all "
+        "metrics are stable, 1 if one is unstable, too noisy, has too few decisions or could not be measured, 2 "
+        "for a name that is unknown or not tested.",
     )
     parser.add_argument(
         "claims",
         nargs="*",
         metavar="CLAIM",
-        help="check only these: names, or patterns such as 'startup.*' (default: all that the tests judge)",
+        help="check only these: names, or patterns such as 'startup.*' (default: all claims of the tests)",
     )
     parser.add_argument(
         "--decisions",
         type=int,
         default=200,
         metavar="N",
-        help="A/A decisions for each metric; 30 %% as many are made about a slower one (default: 200)",
+        help="A/A decisions per metric; 30 %% as many are made about a slower one (default: 200)",
     )
     parser.add_argument(
         "--pairs",
         default="32",
         metavar="N",
-        help="greatest number of pairs of an A/A decision (default: 32); one about a slower metric may take what "
-        "its claim may",
+        help="most pairs per A/A decision (default: 32); a decision about a slower metric may take as many as "
+        "its claim",
     )
     parser.add_argument(
         "--tolerance",
         metavar="PERCENT",
-        help="the slower one is slower by twice this (default: the claim's own, else --claims-tolerance)",
+        help="the slower metric is slower by twice this (default: the claim's own, else --claims-tolerance)",
     )
     parser.add_argument(
         "--budget",
         default="5 min",
         metavar="TIME",
-        help="time for each metric; when it is over, what was decided counts (default: 5 min)",
+        help="time per metric; the decisions made by then count (default: 5 min)",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every decision to FILE")
     parser.add_argument(
-        "--forget", action="store_true", help="remove the marks of earlier self-checks, and end"
+        "--forget", action="store_true", help="remove the marks of earlier self-checks, and exit"
     )
     parser.set_defaults(command=_selfcheck, fail=parser.error)
 
@@ -213,8 +213,8 @@ def _add_lab(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "lab",
         help="whole hosts inside QEMU: a KVM host and a Xen host for any machine",
         description="Builds and starts whole hosts inside QEMU, a KVM host and a Xen host, each with libvirt and an "
-        "SSH server, on ports of 127.0.0.1. Where this machine's KVM does not work they are emulated: everything "
-        "runs, but times say nothing about this machine.",
+        "SSH server, on ports of 127.0.0.1. Without working KVM they are emulated: everything "
+        "runs, but the times mean nothing.",
     )
     command.add_parsers(parser)
 
@@ -222,15 +222,15 @@ def _add_lab(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 def _add_clean(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "clean",
-        help="remove what killed runs left over",
-        description="Finds processes, containers, mounts, control groups and folders of runs that were "
-        "killed, and labs that do not answer; shows them and removes them. Runs that are alive, and labs that are "
-        "up, are left alone.",
-        epilog="Exit status: 0 if nothing is left over any more, 1 if something could not be removed, "
-        "or an engine not be looked into.",
+        help="remove what killed runs left behind",
+        description="Shows and removes processes, containers, mounts, control groups and folders of killed "
+        "runs, and labs that do not answer. Live runs, and labs that are up, "
+        "are left alone.",
+        epilog="Exit status: 0 if nothing is left, 1 if something could not be removed, "
+        "or an engine could not be inspected.",
     )
     parser.add_argument("--dry-run", action="store_true", help="only show what would be removed")
-    parser.add_argument("--labs", action="store_true", help="end the labs that are up, too")
+    parser.add_argument("--labs", action="store_true", help="also end labs that are up")
     parser.set_defaults(command=_clean)
 
 
@@ -238,10 +238,10 @@ def _add_schema(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser = commands.add_parser(
         "schema",
         help="print the JSON Schema of threshold files, for editors",
-        description="Prints the JSON Schema of threshold files. An editor that knows it completes and "
-        "checks thresholds/*.yaml while they are written.",
+        description="Prints the JSON Schema of threshold files. With it, an editor completes and "
+        "checks thresholds/*.yaml as you type.",
     )
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write it to FILE instead")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write to FILE instead")
     parser.set_defaults(command=_schema)
 
 

@@ -1,7 +1,7 @@
 """The pytest plugin: options and hooks, wiring only.
 
-Every test run loads this module, also those that claim nothing, so it imports only what pytest has imported
-already and three small modules of ours; the rest is imported when the first claim needs it.
+Every test run loads this module, even without claims, so it imports only what pytest has already imported and a few
+small modules of ours; the rest is imported when the first claim needs it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from _pytest.terminal import TerminalReporter
 
-#: Modules of fixtures, by what they are about.
+#: Modules of fixtures.
 _FIXTURES = (
     core,
     tools,
@@ -40,14 +40,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_load_initial_conftests(
     early_config: pytest.Config, parser: pytest.Parser, args: list[str]
 ) -> Generator[None, object, object]:
-    """Refuse old names of options, once the conftest files have declared theirs."""
+    """Refuse renamed options, once the conftest files have declared their own."""
     result = yield
     options.refuse_old_names(early_config, parser, args)
     return result
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register markers and fixtures, and check what the command line, the ini file and the environment say."""
+    """Register markers and fixtures, and check the command line, the ini file and the environment."""
     for name, meaning in options.MARKERS:
         config.addinivalue_line("markers", f"{name}: {meaning}")
     for module in _FIXTURES:
@@ -62,27 +62,27 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Check what can be checked before collection: a named profile, and the place of the JSON file."""
+    """Check a named profile and the place of the JSON file before collection."""
     if options.given_on_command_line(session.config):
         claims_session(session.config).check_start()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """When anything claims: read the threshold files and choose the profile, before any target starts."""
+    """If any test claims: read the threshold files and choose the profile, before any target starts."""
     claiming = [item for item in session.items if core.asks_for_claim(item)]
     if claiming:
         claims_session(session.config).prepare(session, claiming)
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
-    """Say by what is judged."""
+    """Print header lines about the profile and the machine."""
     session = begun_session(config)
     return session.header() if session is not None else []
 
 
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """Run a test that claims, now and again where a claim is judged in several sessions."""
+    """Run a claiming test, and run it again if a claim is judged in several sessions."""
     claims = begun_session(item.config)
     if claims is None or claims.visits is None:
         return None
@@ -91,7 +91,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
-    """Know while a test's body runs: what is reported then is a subtest."""
+    """Note that a test's body is running: a report made meanwhile is a subtest's."""
     item.stash[RUNNING] = True
     yield
     item.stash[RUNNING] = False
@@ -101,8 +101,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, Any, None]:
-    """Make the verdicts the outcome of the phase that reached them; the records travel on its report."""
-    # Without a claim and without a target there is no verdict: nothing of ours is imported.
+    """Turn verdicts into the outcome of the phase that reached them, and attach the records to its report."""
+    # Without a claim or a target there is no verdict, so nothing of ours is imported.
     session = begun_session(item.config)
     claims = session is not None and session.claiming
     if not claims and "pytest_vperf.targets.base" not in sys.modules:
@@ -124,7 +124,7 @@ def pytest_runtest_makereport(
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_report_to_serializable(config: pytest.Config) -> Generator[None, Any, None]:
-    """One text that cannot be sent by a worker of pytest-xdist would end the run of all its claims."""
+    """Make reports safe to send: a single text that a pytest-xdist worker cannot send would end its whole run."""
     result = yield
     if begun_session(config) is not None and hasattr(config, "workerinput"):
         from pytest_vperf.reporting.terminal import sendable
@@ -136,9 +136,9 @@ def pytest_report_to_serializable(config: pytest.Config) -> Generator[None, Any,
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Collect what a worker of pytest-xdist measured; in this process it was recorded when it was measured.
+    """Collect the records of a pytest-xdist worker; those of this process are already stored.
 
-    Before the terminal tells of the test: what was told of is kept.
+    Runs before the terminal reports the test, so that whatever was reported has been stored.
     """
     carried = vars(report)
     if "node" in carried and not carried.keys().isdisjoint(("vperf_claims", "vperf_usage_error")):
@@ -147,7 +147,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker of pytest-xdist on this machine of the record, of which it keeps a part."""
+    """Tell a pytest-xdist worker on this machine where to keep its part of the record."""
     config = node.config
     given = options.given_on_command_line(config) or options.given_in_ini(config)
     if given and getattr(node.gateway.spec, "popen", False):
@@ -156,7 +156,7 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodeready(node: Any) -> None:
-    """Have a worker of pytest-xdist ended in order, where its tests may claim something."""
+    """Arrange for an orderly end of a pytest-xdist worker whose tests may make claims."""
     config: pytest.Config = node.config
     if begun_session(config) is not None or (config.rootpath / "thresholds").is_dir():
         claims_session(config).worker_ready(node)
@@ -164,14 +164,14 @@ def pytest_testnodeready(node: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Collect what a worker of pytest-xdist had measured of claims that it could not finish."""
+    """Collect what a pytest-xdist worker measured of claims that it could not finish."""
     if begun_session(node.config) is not None or hasattr(node, "workeroutput"):
         claims_session(node.config).worker_ended(node)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
-    """Call a test by its verdict."""
+    """Show a test's verdict as its status."""
     if not hasattr(report, "vperf_verdict"):
         return None
     from pytest_vperf.run import outcomes
@@ -181,10 +181,10 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] 
 
 @pytest.hookimpl(hookwrapper=True, trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, Any, None]:
-    """What the run as a whole adds to the record and to the exit status.
+    """Finish the record, and add the run's result to the exit status.
 
-    The record is written when fixtures of the session have ended, which may judge claims, and before the terminal's
-    summary, which tells of it: of the wrappers this is the innermost.
+    As the innermost wrapper it writes the record after session fixtures have ended, since these may judge claims, and
+    before the terminal's summary, which mentions it.
     """
     claims = begun_session(session.config)
     if claims is not None:
@@ -204,7 +204,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, Any, None]:
 def pytest_terminal_summary(
     terminalreporter: TerminalReporter, config: pytest.Config
 ) -> Generator[None, Any, None]:
-    """The claims of the run, and pytest's own sections with the refuted ones in them."""
+    """Print the claims of the run; refuted ones also appear in pytest's own sections."""
     session = begun_session(config)
     if session is None or not (session.has_claims or session.fillings or session.record_lost):
         yield
@@ -218,7 +218,7 @@ def pytest_terminal_summary(
         summary.write_summary(
             terminalreporter,
             session.run.claims,
-            # A controller of pytest-xdist does not collect, and had no header.
+            # A pytest-xdist controller does not collect tests, so it printed no header.
             header=session.header() if session.reports_of_workers else (),
             unmet=session.unmet,
             usage_error=session.usage_error,
@@ -228,7 +228,7 @@ def pytest_terminal_summary(
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Give the signals back."""
+    """Restore the signal handlers."""
     session = begun_session(config)
     if session is not None:
         session.close()

@@ -1,7 +1,7 @@
-"""A number with a unit: what every measurement is, and what every threshold is written in.
+"""A number with a unit: the form of every measurement and threshold.
 
-The arithmetic of units is pint's. What is added here is strictness: a quantity is finite, its text has one
-number and one unit, and nothing is ever converted between dimensions (design rules 4 and 6).
+pint does the unit arithmetic. This module adds strictness: a quantity is finite, its text has one number and at most
+one unit, and nothing is ever converted between dimensions (design rules 4 and 6).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class DimensionError(QuantityError):
 
 @functools.lru_cache(maxsize=1)
 def _registry() -> Any:
-    # Imported on first use: pint takes longer to import than all of a claimless test run may cost.
+    # Imported on first use: importing pint takes longer than the plugin may add to a run without claims.
     import pint
 
     registry: Any = pint.UnitRegistry(cache_folder=None)
@@ -92,7 +92,7 @@ def _exponent_of_bit(unit: object) -> float:
 
 @functools.lru_cache(maxsize=512)
 def conversion_factor(unit: str, to: str) -> float:
-    """How many ``to`` are one ``unit`` (``conversion_factor("s", "ms") == 1000.0``).
+    """The number of ``to`` in one ``unit`` (``conversion_factor("s", "ms") == 1000.0``).
 
     Raises:
         QuantityError: a unit is unknown, or has an offset (degC) and so no factor.
@@ -120,14 +120,14 @@ def conversion_factor(unit: str, to: str) -> float:
 
 @dataclass(frozen=True)
 class Series:
-    """Figures that were measured along with a sample and are not judged: kept in the record beside it.
+    """Figures measured along with a sample; recorded beside it, but not judged.
 
     Attributes:
-        values: one, such as a percentile of the sample's own run; or several, such as one of each target.
+        values: one, e.g. a percentile of the sample's own run; or several, e.g. one for each target.
         unit: of all of them; ``""`` is a plain number.
 
     Raises:
-        QuantityError: there is none, or one is NaN or infinite, or is not a number.
+        QuantityError: there are no values, or one is NaN or infinite, or is not a number.
     """
 
     values: tuple[float, ...]
@@ -146,12 +146,12 @@ class Quantity:
 
     Attributes:
         value: the number, finite.
-        unit: a unit known to pint, written as it was given (``ms``, ``GiB``, ``packet/s``, ``%``);
+        unit: a unit known to pint, spelled as given (``ms``, ``GiB``, ``packet/s``, ``%``);
             ``""`` is a plain number.
         breakdown: named addends of the value in its unit, e.g. the phases of a start; may be empty.
-        direction: the direction of the metric, where what measured it knows: ``lower`` or ``higher``. A claim whose
+        direction: ``lower`` or ``higher`` is better; empty if the source of the value does not know. A claim whose
             criterion has the other direction is refused.
-        extra: by name, what was measured along with it; units of their own.
+        extra: by name, other figures measured along with it, in units of their own.
 
     Raises:
         QuantityError: the value or a part is NaN or infinite, or is not a number.
@@ -197,7 +197,7 @@ class Quantity:
         )
 
     def with_extra(self, **series: Series | Quantity | None) -> Quantity:
-        """The same quantity with more extra figures; what is ``None`` was not measured, and is left out."""
+        """The same quantity with more extra figures; ``None``, a figure that was not measured, is left out."""
         added = tuple(
             (name, Series((each.value,), each.unit) if isinstance(each, Quantity) else each)
             for name, each in series.items()
@@ -226,7 +226,7 @@ def _check_finite(number: object) -> None:
 
 
 def format_number(value: float) -> str:
-    """A number as people read it: four significant digits, no exponent for ordinary sizes."""
+    """A number in readable form: four significant digits, an exponent only if very small or large."""
     if value == 0:
         return "0"
     magnitude = abs(value)
@@ -238,16 +238,16 @@ def format_number(value: float) -> str:
 
 
 def amount(name: str, value: object, unit: str, *, such_as: str) -> float:
-    """The value of a parameter that is a text with a unit.
+    """The value of a parameter given as text with a unit, such as ``"60 s"``.
 
     Args:
-        name: of the parameter, for the message.
-        value: what was given.
-        unit: which the number is wanted in.
+        name: the parameter's, for the message.
+        value: the argument, of any type.
+        unit: the unit of the result.
         such_as: an example, for the message.
 
     Raises:
-        QuantityError: it is no such text, or of another dimension; with the name and the value.
+        QuantityError: the value is not such a text, or has another dimension; names the parameter and the value.
     """
     try:
         if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""``vperf clean``: shows what killed runs and broken labs left over, and removes it."""
+"""``vperf clean``: shows and removes what killed runs and broken labs left behind."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from pytest_vperf.targets.libvirt import leftovers as leftover_machines
 if TYPE_CHECKING:
     from pytest_vperf.machine.leftovers import Leftover
 
-#: A process may start another one while it is looked at: what appears then is found by the next look.
+#: A process may start another one during a search; the next search finds it.
 LOOKS = 3
 
 
 def run(*, dry_run: bool = False) -> int:
-    """Show what is left over and remove it.
+    """Show leftovers and remove them.
 
     Args:
-        dry_run: show only.
+        dry_run: only show them.
 
     Returns:
-        1 where something could not be removed, or an engine or a libvirt daemon could not be looked into; else 0.
+        1 if something could not be removed, or an engine or a libvirt daemon could not be inspected; else 0.
     """
     shown: set[str] = set()
     errors: list[str] = []
@@ -34,7 +34,7 @@ def run(*, dry_run: bool = False) -> int:
         if problem and look == 0:
             errors.append(problem)
         machines: list[Leftover] = []
-        if look == 0:  # their notes go with the folders
+        if look == 0:  # removing the runs' folders removes the notes that name them
             machines, problems = leftover_machines.in_reach()
             errors += problems
         everything = [*containers, *machines, *leftovers.find(), *labs.find_leftovers()]
@@ -66,11 +66,11 @@ def end_labs() -> list[str]:
 
 
 def _containers() -> tuple[list[Leftover], str]:
-    """The containers left in the engine that answers, and why it could not be looked into."""
+    """The containers left in the engine that answers, and why it could not be inspected."""
     try:
         return engine.engines_in_reach(), ""
     except Unavailable:
-        return [], ""  # this user may not use the engine, so has no containers in it
+        return [], ""  # the user has no access to the engine, so has no containers in it
     except TargetError as error:
         return [], f"{error}, so containers were not looked for"
 

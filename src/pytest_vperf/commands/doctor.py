@@ -1,14 +1,10 @@
-"""``vperf doctor``: what can be used on this machine, why not, and the command that mends it.
+"""``vperf doctor``: what is usable on this machine, what is not and why, and the command that fixes it.
 
-Every answer comes from the part that would use the thing: a target's own check, never a guess of the
-doctor's. Only the checks that were asked for are made.
+Every answer comes from the code that would use the feature, such as a target's own check; the doctor never guesses.
+Only the requested checks are made.
 
-What ``vperf doctor`` says about containers: one is started with each runtime.
-
-That a runtime is installed proves little: one that does not like this host's control groups, say, refuses when it is
-to start something.
-
-What ``vperf doctor`` says about domUs: whether this machine is a Xen host with libvirt. Nothing is started.
+A container is started with each runtime, since an installed one may still fail to start anything, e.g. because of
+this host's control groups. For domUs it only checks that this machine is a Xen host with libvirt.
 """
 
 from __future__ import annotations
@@ -41,9 +37,9 @@ if TYPE_CHECKING:
 
 
 def check(runtimes: Sequence[str] = ("runc",)) -> list[Readiness]:
-    """Whether containers can be started here, and with which runtimes; where none answers, in a private engine.
+    """Check whether containers start here, and with which runtimes; if no engine answers, in a private one.
 
-    Waits for a measurement that goes on.
+    Waits for a measurement in progress.
 
     Returns:
         ``container`` for the engine, then ``container RUNTIME`` for each.
@@ -52,7 +48,7 @@ def check(runtimes: Sequence[str] = ("runc",)) -> list[Readiness]:
     if not quick[0].usable:
         return quick
     try:
-        # What is started here would disturb a measurement that goes on.
+        # Starting containers would disturb a measurement in progress.
         with measuring(), Run.begin() as run, engines.Engine.connect(run) as engine:
             rootfs = image.import_into(engine.client, image.default_rootfs())
             why = quick[0].why if engine.private else engine.description
@@ -66,7 +62,7 @@ def check(runtimes: Sequence[str] = ("runc",)) -> list[Readiness]:
 
 
 def _started(engine: Engine, run: Run, rootfs: str, quick: Readiness) -> Readiness:
-    """The answer for one runtime, whose quick check said ``quick``."""
+    """The answer for one runtime; ``quick`` is the result of its quick check."""
     if not quick.usable:
         return quick
     runtime = quick.name.removeprefix("container ")
@@ -90,7 +86,7 @@ NAME = "domu"
 
 
 def preflight_check() -> Readiness:
-    """Whether domUs can be started on this machine."""
+    """Check whether domUs can be started on this machine."""
     from pytest_vperf.targets.libvirt import connect
     from pytest_vperf.targets.libvirt.connection import Connection
 
@@ -110,10 +106,10 @@ def preflight_check() -> Readiness:
 
 
 USABLE, NOT_USABLE, USAGE_ERROR = 0, 1, 2
-#: The runtimes that are always asked about; others are where they are installed.
+#: Runtimes that are always checked; others only if installed.
 USUAL_RUNTIMES = ("runc", "runsc")
 DEFAULT_RUNTIME = "runc"
-#: The name under which the doctor tells what disturbs measurements; informative, never not usable.
+#: The name of the check for noise, which is informative: it never ends as "not usable".
 NOISE = "noise"
 POD_NAMES = (
     "pod",
@@ -131,9 +127,9 @@ class Check:
     """A check and the names it answers for.
 
     Attributes:
-        names: of the answers, known before the check is made.
-        make: makes it.
-        waiting: what to say on a terminal meanwhile; empty where it takes no time.
+        names: the names of the answers, known before the check runs.
+        make: runs the check.
+        waiting: shown on a terminal meanwhile; empty for a quick check.
     """
 
     names: tuple[str, ...]
@@ -151,16 +147,13 @@ def run(
     """Check, print the answers, and return the exit status.
 
     Args:
-        names: what to check, in full (``accelerator kvm``) or without the first word (``kvm``);
-            everything if empty.
+        names: the names to check, in full (``accelerator kvm``) or without the first word (``kvm``); all if empty.
         json: print JSON instead of a table.
-        guest_kernel: the kernel that pods boot; ``None`` takes the distribution's.
-        runtimes: OCI runtimes to check; if empty the usual ones. ``container`` asks for the engine and for
-            these, or for runc.
+        guest_kernel: the kernel that pods boot; ``None`` means the distribution's.
+        runtimes: OCI runtimes to check; if empty, the usual ones. ``container`` means the engine and these, or runc.
 
     Returns:
-        With names: 0 if all are usable. Without: 0 if containers or pods are. Else 1; 2 for a name that is
-        not known.
+        With names: 0 if all are usable. Without: 0 if containers or pods are. Else 1; 2 for an unknown name.
 
     Raises:
         PermissionError: the cache folder is not this user's.
@@ -174,7 +167,7 @@ def run(
             print(foreign_text.lines(_unknown(name, known)), file=sys.stderr)
             return USAGE_ERROR
         wanted += [full for full in meant if full not in wanted]
-    cache.root()  # where nothing can be kept, no check says anything that is of use
+    cache.root()  # no check is of use without a cache folder
     answers = ask(checks, wanted)
     usable = is_well(answers, wanted)
     if json:
@@ -206,7 +199,7 @@ def all_checks(guest_kernel: Path | None, runtimes: Sequence[str]) -> list[Check
 
 
 def _noise() -> Readiness:
-    """What makes this machine noisy; whatever it is, the machine is usable."""
+    """What makes this machine noisy; it stays usable."""
     from pytest_vperf.machine.noise_warnings import look
 
     found = look()
@@ -258,12 +251,12 @@ def _guests(guest_kernel: Path | None) -> list[Readiness]:
 
 
 def full_names(name: str, known: Sequence[str], runtimes: Sequence[str]) -> list[str]:
-    """What a name on the command line stands for; empty where it is not known.
+    """The full names that a name on the command line stands for; empty if it is unknown.
 
     Args:
         name: as given: a full name, its last word, or ``container``.
         known: every full name.
-        runtimes: with which ``container`` must be usable, beside the engine itself.
+        runtimes: the runtimes that ``container`` includes, besides the engine itself.
     """
     if name == "container":
         return ["container", *(f"container {runtime}" for runtime in runtimes)]
@@ -277,16 +270,16 @@ def _unknown(name: str, known: Sequence[str]) -> str:
     near = difflib.get_close_matches(name, [*short, *known], n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     lines = [
-        f"vperf doctor: {name!r} is not known.{hint} There are:",
+        f"vperf doctor: unknown name {name!r}.{hint} Known names:",
         f"  {', '.join(known)}",
-        "The first word of a name of two may be left out: kvm is 'accelerator kvm'. "
-        "Other runtimes are named with --container-runtime.",
+        "The first of two words may be left out: kvm is 'accelerator kvm'. "
+        "Name other runtimes with --container-runtime.",
     ]
     return "\n".join(lines)
 
 
 def ask(checks: Sequence[Check], wanted: Sequence[str]) -> list[Readiness]:
-    """The answers to what is wanted, in the order of the report; to everything if nothing is named."""
+    """The answers for the wanted names, in the order of the report; all answers if no name is given."""
     answers: list[Readiness] = []
     for check in checks:
         chosen = [name for name in check.names if name in wanted]
@@ -308,15 +301,13 @@ def _make(check: Check) -> list[Readiness]:
     with waiting_line(check.waiting):
         try:
             return check.make()
-        except (
-            Exception
-        ) as error:  # a doctor that falls ill over one patient is no help to the others
+        except Exception as error:  # a broken check must not hide the answers of the others
             words = " ".join(str(error).split()) or type(error).__name__
             return [Readiness(name, False, f"the check failed: {words}") for name in check.names]
 
 
 def is_well(answers: Sequence[Readiness], wanted: Sequence[str]) -> bool:
-    """What the exit status says: all that is wanted is usable; with no wishes, a container or a pod is."""
+    """Whether all wanted names are usable; without any, whether containers or pods are."""
     if wanted:
         return all(answer.usable for answer in answers)
     return any(

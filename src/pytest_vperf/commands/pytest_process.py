@@ -17,24 +17,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 USUAL_PLACE = "tests/claims"
-#: Exit statuses that say the run went as it should: all passed, some tests failed.
+#: Exit statuses of a complete run: all tests passed, or some failed.
 RAN = (0, 1)
 NOTHING_COLLECTED = 5
 
 
 def run_pytest(words: Sequence[str]) -> tuple[int, bool]:
-    """Run pytest; what it prints goes to standard error, so that the command's own table stands alone.
+    """Run pytest with its output on standard error, which leaves standard output to the command's own table.
 
     Args:
-        words: its arguments; where none of them is a path, the folder of claims comes too.
+        words: its arguments; if none of them is a path, the folder of claims is added.
 
     Returns:
-        its exit status, and whether it was interrupted.
+        the exit status, and whether it was interrupted.
     """
     interrupted = False
     command = [sys.executable, "-m", "pytest", *_with_place(words)]
-    # In a session of its own, so that a Ctrl-C at the terminal reaches it once, from us, as SIGTERM does. It ends in
-    # order then, and what it has measured is there.
+    # In a session of its own, so that Ctrl-C at the terminal reaches it only once, from us: it then ends in order,
+    # and keeps what it has measured.
     with subprocess.Popen(
         command, stdout=sys.stderr.fileno(), start_new_session=True, preexec_fn=_heeding_us()
     ) as process:
@@ -48,11 +48,11 @@ def run_pytest(words: Sequence[str]) -> tuple[int, bool]:
 
 
 def _heeding_us() -> Callable[[], None]:
-    """What the new process calls: it ends in order when we ask for it, and also when we were killed."""
+    """The new process's setup: it ends in order on our SIGINT, and also if we are killed."""
     at_our_death = at_parents_death(signal.SIGINT)
 
     def heed() -> None:
-        # A shell has its background jobs ignore it, and what they start ignores it, too.
+        # A shell's background jobs ignore SIGINT, and their children inherit that.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         at_our_death()
 
@@ -60,7 +60,7 @@ def _heeding_us() -> Callable[[], None]:
 
 
 def _with_place(words: Sequence[str]) -> list[str]:
-    # An expression may be a path by chance; os.path takes what is too long for a path for one that is not there.
+    # An expression may look like an existing path. os.path.exists is false for a name that is too long; Path raises.
     named = any(
         os.path.exists(word.partition("::")[0])  # noqa: PTH110
         for before, word in pairwise(["", *words])

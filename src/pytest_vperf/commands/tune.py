@@ -1,6 +1,6 @@
-"""``vperf doctor --tune``: the settings of this machine, which of them add noise, and the commands that change them.
+"""``vperf doctor --tune``: this machine's settings, those that add noise, and the commands that change them.
 
-With ``--apply`` they are changed, for as long as a command runs or somebody waits, and then restored.
+``--apply`` changes them while a command runs, or until it is interrupted, and then restores them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pytest_vperf.machine.tuning import Change
 
 OK, FAILED = 0, 1
-CANNOT_EXECUTE, NOT_FOUND = 126, 127  # as a shell has it
+CANNOT_EXECUTE, NOT_FOUND = 126, 127  # as in a shell
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -38,16 +38,16 @@ def run(
     command: Sequence[str] = (),
     root: Path = Path("/"),
 ) -> int:
-    """Show the settings, and change them for a while if asked to.
+    """Show the settings, and change them for a while if ``apply`` is set.
 
     Args:
         apply: change them.
-        also: of `tuning_knobs.ASKED`, what is to be changed too.
-        command: what to run meanwhile; without it, this waits for Ctrl-C, SIGTERM, or the end of standard input.
-        root: where ``sys`` and ``proc`` of the machine are.
+        also: settings of `tuning.ASKED` to change as well.
+        command: the command to run meanwhile; without it, waits for Ctrl-C, SIGTERM, or the end of standard input.
+        root: the folder with the machine's ``sys`` and ``proc``.
 
     Returns:
-        The status of the command, as a shell has it; 1 where something could not be changed or restored; else 0.
+        The command's status, as in a shell; 1 if something could not be changed or restored; else 0.
     """
     try:
         done = tuning.recover()
@@ -60,7 +60,7 @@ def run(
         say("vperf", f"{done}")
     settings = noise_settings.settings(root)
     planned = tuning.changes(root, settings, also)
-    # With a command its output is what is wanted.
+    # With a command, only its own output is shown.
     if not command:
         _show(settings, noise_warnings.look(root), planned, root)
         _show_asked(settings, also, root)
@@ -129,7 +129,7 @@ def _show(
 
 
 def _show_asked(settings: dict[str, str], also: Collection[str], root: Path) -> None:
-    """What could be changed too, but does more than make noise."""
+    """Show settings that are changed only on request, because they have other effects."""
     for knob in tuning.KNOBS:
         if not knob.asked or knob.key in also or settings[knob.key].startswith("unknown"):
             continue
@@ -141,9 +141,9 @@ def _show_asked(settings: dict[str, str], also: Collection[str], root: Path) -> 
 
 @contextlib.contextmanager
 def signals_deferred() -> Iterator[socket.socket]:
-    """Within the context SIGINT, SIGTERM and SIGHUP interrupt nothing; each makes the socket readable.
+    """Make SIGINT, SIGTERM and SIGHUP interrupt nothing inside the context; each makes the socket readable.
 
-    Raising an exception, as they else do, could leave settings half changed, or half restored.
+    An exception raised by a signal could leave settings half changed, or half restored.
     """
     reader, writer = socket.socketpair()
     writer.setblocking(False)
@@ -167,7 +167,7 @@ def signals_deferred() -> Iterator[socket.socket]:
 
 
 def _wait_for_end(ended: socket.socket) -> None:
-    """Wait for a signal, or for the end of standard input where that can end."""
+    """Wait for a signal, or for the end of standard input if it can end."""
     watched: list[socket.socket | int] = [ended]
     if _can_end(0):
         watched.append(0)
@@ -183,7 +183,7 @@ def _wait_for_end(ended: socket.socket) -> None:
 
 
 def _can_end(descriptor: int) -> bool:
-    """Whether a file is somebody's who can close it: no ``/dev/null``, nor a terminal of which others read."""
+    """Whether somebody can close a file: not ``/dev/null``, nor a terminal that we are not in the foreground of."""
     try:
         if os.isatty(descriptor):
             return os.tcgetpgrp(descriptor) == os.getpgrp()
@@ -193,7 +193,7 @@ def _can_end(descriptor: int) -> bool:
 
 
 def _run_command(command: Sequence[str]) -> int:
-    """Run a command to its end; signals are passed on to it."""
+    """Run a command to its end, and pass signals on to it."""
     try:
         process = subprocess.Popen(list(command))
     except OSError as error:
@@ -207,7 +207,7 @@ def _run_command(command: Sequence[str]) -> int:
 @contextlib.contextmanager
 def _passed_on(send: Callable[[int], None]) -> Iterator[None]:
     def pass_on(number: int, frame: FrameType | None) -> None:
-        # Ctrl-C in a terminal reaches all of its foreground group: the command has it already.
+        # Ctrl-C reaches the terminal's whole foreground group, so the command has it already.
         if number != signal.SIGINT or not _in_foreground():
             send(number)
 

@@ -42,7 +42,7 @@ def test_an_unknown_name_is_a_usage_error_that_lists_the_names(
     out, err = capsys.readouterr()
     assert out == ""
     lines = err.splitlines()
-    assert lines[0] == "vperf doctor: 'kvmm' is not known. Did you mean 'kvm'? There are:"
+    assert lines[0] == "vperf doctor: unknown name 'kvmm'. Did you mean 'kvm'? Known names:"
     assert "container runc" in lines[1]
     assert "accelerator kvm" in lines[1]
     assert "sysbench" in lines[1]

@@ -1,1 +1,1 @@
-"""A profile of this machine, from several runs of the tests on it."""
+"""``vperf calibrate``: a profile of this machine, from several runs of the tests on it."""

@@ -1,8 +1,7 @@
 """``vperf calibrate``: a profile of this machine, from several runs of its tests.
 
-pytest runs the tests, each time in a process of its own, with the plug-in `pytest_vperf.commands.calibrate.plugin`.
-
-Whether a run was made on the machine of now: limits of two machines are limits of none.
+Each run is a pytest process of its own, with the plug-in `pytest_vperf.commands.calibrate.plugin`. Runs of another
+machine are refused: limits from two machines would fit neither.
 """
 
 from __future__ import annotations
@@ -40,14 +39,13 @@ if TYPE_CHECKING:
     from pytest_vperf.thresholds.profile import HardwareProfile
 
 
-#: The kernel's memory is a little more or less with each kernel.
+#: The memory that Linux reports differs a little from kernel to kernel.
 MEMORY_TOLERANCE = 0.05
 
 
 def hardware(name: str, machine: Fingerprint) -> dict[str, Any]:
-    """The ``hardware`` of a new threshold file: the name, and the match of a machine.
-
-    The kernel is left out, as limits are to be held against new kernels.
+    """The ``hardware`` of a new threshold file: the name, and the match of a machine, without its kernel, since the
+    limits are meant for new kernels too.
     """
     match: dict[str, Any] = {}
     if machine.cpu_model != UNKNOWN:
@@ -68,11 +66,11 @@ def hardware(name: str, machine: Fingerprint) -> dict[str, Any]:
 
 
 def differences(document: Mapping[str, Any], machine: Fingerprint) -> str:
-    """What of the machine is not as it was in the record of a run; empty where it is the same."""
+    """How the machine differs from the one in a run's record; empty if it does not."""
     then = document["fingerprint"] or {}
     now = machine.as_dict()
     return "; ".join(
-        f"{key} was {then.get(key)!r}, and is {value!r}"
+        f"{key} was {then.get(key)!r}, is now {value!r}"
         for key, value in now.items()
         if then.get(key) != value
         and not (key == "memory" and _is_that_memory(then.get(key, ""), machine))
@@ -80,7 +78,7 @@ def differences(document: Mapping[str, Any], machine: Fingerprint) -> str:
 
 
 def _is_that_memory(then: str, machine: Fingerprint) -> bool:
-    """Whether it is the memory of now but for what a kernel takes of it at one start and not at another."""
+    """Whether the memory is the same, apart from what a kernel reserves, which varies from boot to boot."""
     try:
         before = Quantity.parse(then).to("GiB").value
     except QuantityError:
@@ -94,7 +92,7 @@ DONE, INCOMPLETE, MISUSED = 0, 1, 2
 
 
 class Misused(Exception):
-    """What was asked for makes no sense; nothing was measured."""
+    """The options are invalid for this machine or project; no limit was made."""
 
 
 class NotQuiet(Exception):
@@ -103,17 +101,17 @@ class NotQuiet(Exception):
 
 @dataclass(frozen=True)
 class Options:
-    """What the command was asked for.
+    """The options of the command.
 
     Attributes:
         profile: the name of the profile.
-        runs: how many, earlier ones of the folder among them.
+        runs: the number of runs, including those already in the folder.
         confidence: the probability that the next runs are within the limits.
-        next_runs: how many next runs that is said of.
-        apart: seconds from the beginning of a run to that of the next, at least.
-        noisy: whether a noisy machine will do.
+        next_runs: the number of next runs that this covers.
+        apart: least number of seconds between the starts of two runs.
+        noisy: whether to accept a noisy machine.
         records: the folder of the runs' records; ``None`` makes one in the cache.
-        words: for pytest.
+        words: arguments for pytest.
     """
 
     profile: str
@@ -130,7 +128,7 @@ def run(options: Options) -> int:
     """Measure, write the file, print the table, and return the exit status.
 
     Raises:
-        KeyboardInterrupt: it was interrupted; the file is as it was, and it was said where the records are.
+        KeyboardInterrupt: it was interrupted; the file is unchanged, and the place of the records was printed.
     """
     runs = Runs(options.records or _new_folder(options.profile), options.profile, options.words)
     machine = fingerprint.read()
@@ -160,7 +158,7 @@ def _new_folder(profile: str) -> Path:
 
 
 def _noise_before(options: Options, runs: Runs, machine: Fingerprint) -> list[str]:
-    """What makes the machine noisy, where that is allowed; nothing where no run is missing.
+    """What makes the machine noisy, if that is allowed; empty if no run is missing.
 
     Raises:
         Misused: the machine is emulated.
@@ -171,21 +169,21 @@ def _noise_before(options: Options, runs: Runs, machine: Fingerprint) -> list[st
             "this machine is emulated: its times say nothing, and no profile ever fits it"
         )
     if all(runs.path(number).exists() for number in range(1, options.runs + 1)):
-        return []  # they were made in the noise of their time
+        return []  # current noise did not disturb them
     noise = quiet.noise_at_start()
     if noise and not options.noisy:
         raise NotQuiet(
             f"this machine is noisy: {', '.join(noise)}. A limit measured now would hold only as long as that lasts. "
-            "`vperf doctor --tune` says what helps; --noisy calibrates all the same, and the file says so"
+            "`vperf doctor --tune` says what helps; --noisy calibrates anyway, and the file says so"
         )
     return noise
 
 
 def _place(options: Options, runs: Runs, machine: Fingerprint) -> Path:
-    """The file that is to be written, after everything that can be refused before a measurement.
+    """The file to write, after all checks that are possible before measuring.
 
     Raises:
-        Misused: it cannot be written, or should not be.
+        Misused: the file cannot be written, or must not be.
         RunsProblem: pytest refuses the options, the tests or a threshold file.
     """
     runs.collect()
@@ -212,7 +210,7 @@ def _place(options: Options, runs: Runs, machine: Fingerprint) -> Path:
 
 
 def _file(profile: str, project: Project) -> Path:
-    """The profile's calibrated file: beside what the project has of the profile, else in its first folder.
+    """The profile's calibrated file: beside the project's own files of the profile, else in its first folder.
 
     Raises:
         Misused: the profile came with pytest-vperf.
@@ -225,7 +223,7 @@ def _file(profile: str, project: Project) -> Path:
     if not mine and shipped is not None and (shipped / name).exists():
         raise Misused(
             f"{profile} is a published profile that came with pytest-vperf, and is never written: give this "
-            f"machine one of its own, such as --hw=my-{profile}"
+            f"machine a profile of its own, such as --hw=my-{profile}"
         )
     if not own:
         raise Misused(
@@ -235,7 +233,7 @@ def _file(profile: str, project: Project) -> Path:
 
 
 def _measure(options: Options, runs: Runs, machine: Fingerprint, noise_now: list[str]) -> list[str]:
-    """Make the runs that are missing; what disturbed them all, where that is allowed.
+    """Make the missing runs, and return what disturbed any of them, if that is allowed.
 
     Raises:
         Misused: an earlier run was made on another machine.
@@ -266,7 +264,7 @@ def _measure(options: Options, runs: Runs, machine: Fingerprint, noise_now: list
 
 
 def _wait(options: Options, runs: Runs, last: str) -> list[str]:
-    """Wait until the next run may begin; what makes the machine noisy now, where that is allowed.
+    """Wait until the next run may begin, and return what makes the machine noisy now, if that is allowed.
 
     Raises:
         NotQuiet: it has become noisy.
@@ -282,7 +280,7 @@ def _wait(options: Options, runs: Runs, last: str) -> list[str]:
     if noise and not options.noisy:
         raise NotQuiet(
             f"this machine has become noisy: {', '.join(noise)}. Once it is quiet, go on with "
-            f"--records={runs.folder}; --noisy calibrates all the same, and the file says so"
+            f"--records={runs.folder}; --noisy calibrates anyway, and the file says so"
         )
     return noise
 
@@ -298,7 +296,7 @@ def _write(
     limits = []
     own = _profile_now(path.parent, options.profile)
     for each in found.measured:
-        # Somebody may have written a figure since the runs began.
+        # A figure may have been written by hand since the runs began.
         threshold = own.find(each.name) if own else None
         if why := why_left_alone(threshold, options.profile, paired=False):
             found.left_alone[each.name] = why
@@ -319,7 +317,7 @@ def _write(
     )
     status = INCOMPLETE if found.refused else DONE
     problem: Exception | None = None
-    if limits:  # the file first: whoever reads the table may have gone
+    if limits:  # before the table, which fails if its reader (head, a pager) has gone
         entries = {each.name: each.entry(under) for each in limits}
         try:
             write(path, hardware(options.profile, machine), entries)
@@ -327,8 +325,8 @@ def _write(
             problem = error
     print_limits(documents, found, limits)
     if problem is not None:
-        _say(f"{shown_path(path)} is as it was: {problem}")
-        _say(f"once that is mended, repeat the command with --records={runs.folder}")
+        _say(f"{shown_path(path)} is unchanged: {problem}")
+        _say(f"once that is fixed, repeat the command with --records={runs.folder}")
         return INCOMPLETE
     written = f"written: {shown_path(path)}" if limits else "nothing to write"
     tell(f"{written}; records in {runs.folder}")
@@ -339,7 +337,7 @@ def _profile_now(folder: Path, name: str) -> HardwareProfile | None:
     try:
         return load_profiles([folder]).get(name)
     except ThresholdError:
-        return None  # a figure that somebody wrote counts before the calibration's in any case
+        return None  # a figure written by hand has precedence over a calibrated one anyway
 
 
 def _say(text: str) -> None:

@@ -1,8 +1,7 @@
-"""The limit of a claim as a threshold file has it: rounded away from the figures, with where it comes from.
+"""Calibrated limits: one figure per run for every claim measured in all runs, and the limit made from them.
 
-From the records of several runs to one figure of each run, for every claim that was measured in all of them.
-
-What ``vperf calibrate`` prints of its limits: a table, and a line for each claim that there is more to say of.
+A limit is rounded away from the figures, and keeps its source. ``vperf calibrate`` prints a table, and a line for
+each claim with a remark.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from pytest_vperf.stats.rule import Side
 
 
-#: Samples of a run below which its median is hardly more than one sample.
+#: With fewer samples the median of a run is hardly better than a single sample.
 LEAST_SAMPLES = 3
 _SIDES: Mapping[str, Side] = {
     DIRECTIONS["lower"]: "at_most",
@@ -52,10 +51,10 @@ class Measured:
         name: the claim's.
         side: of the limit.
         unit: of the figures.
-        figures: of each run the median of its samples.
-        samples: of each run how many.
-        step: the smallest difference between two samples; 0 where all are equal.
-        constant: whether they are.
+        figures: the median of each run's samples.
+        samples: the number of samples of each run.
+        step: the smallest difference between two samples; 0 if all are equal.
+        constant: whether all are equal.
     """
 
     name: str
@@ -69,12 +68,12 @@ class Measured:
 
 @dataclass(frozen=True)
 class Gathered:
-    """What the runs brought, each claim in one of the three, in the order of first appearance.
+    """The result of the runs: each claim is in one of the three, in the order of first appearance.
 
     Attributes:
         measured: claims that a limit can be made for.
-        left_alone: by claim, why it needs none.
-        refused: by claim, why none can be made.
+        left_alone: by claim, why it needs no limit.
+        refused: by claim, why no limit can be made.
     """
 
     measured: list[Measured] = field(default_factory=list)
@@ -125,7 +124,7 @@ def _measured(name: str, runs: Sequence[Sequence[Mapping[str, Any]]]) -> Measure
     for number, figure in enumerate(figures, 1):
         if figure <= 0:
             raise Refused(
-                f"run {number}: its median is {figure:g} {unit}, and a limit is more than 0"
+                f"run {number}: its median is {figure:g} {unit}, and a limit must be above 0"
             )
     values = sorted(set(itertools.chain(*samples)))
     steps = [high - low for low, high in itertools.pairwise(values)]
@@ -147,7 +146,7 @@ def _one(number: int, records: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]
     if len(records) > 1:
         tests = " and ".join(dict.fromkeys(each["nodeid"] for each in records))
         raise Refused(
-            f"measured {len(records)} times in run {number} ({tests}): one limit is for one thing; "
+            f"measured {len(records)} times in run {number} ({tests}): a limit is for one thing; "
             "give each a name of its own"
         )
     (record,) = records
@@ -156,7 +155,7 @@ def _one(number: int, records: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]
     if len(record["samples"]) < LEAST_SAMPLES:
         raise Refused(
             f"run {number} has {len(record['samples'])} samples in its {record['budget_s']:g} s, "
-            f"and {LEAST_SAMPLES} are the least: give it more time, `-- --claims-budget='5 min'`"
+            f"and needs at least {LEAST_SAMPLES}: give it more time, `-- --claims-budget='5 min'`"
         )
     return record
 
@@ -175,12 +174,12 @@ _COLUMNS = ("claim", "figures of the runs", "limit", "margin")
 def print_limits(
     documents: Sequence[dict[str, Any]], found: Gathered, limits: Sequence[Calibrated]
 ) -> None:
-    """Print the limits, and what became of the other claims.
+    """Print the limits, and why other claims have none.
 
     Args:
         documents: the records of the runs, at least two.
-        found: what they brought.
-        limits: what was made of it.
+        found: their result.
+        limits: the limits made from it.
     """
     if limits:
         print_table(_COLUMNS, [_row(each) for each in limits])
@@ -204,14 +203,14 @@ def _notes(found: Gathered) -> list[str]:
 
 
 def _close(documents: Sequence[dict[str, Any]]) -> list[str]:
-    """That the runs saw one mood of the machine, where they may have."""
+    """A warning, if two runs were so close that they may have seen the machine in a single state."""
     begun = sorted(datetime.fromisoformat(document["started"]) for document in documents)
     least = min((b - a).total_seconds() for a, b in pairwise(begun))
     if least >= SPAN:
         return []
     return [
-        f"two runs began only {least:.0f} s apart: the level of a machine moves between minutes, so these limits "
-        "may be too near"
+        f"two runs began only {least:.0f} s apart: a machine's level moves between minutes, so these limits "
+        "may be too tight"
     ]
 
 
@@ -225,15 +224,15 @@ _DIGITS = 4
 
 @dataclass(frozen=True)
 class Circumstance:
-    """Under what all limits of a calibration were made.
+    """The circumstances that all limits of a calibration share.
 
     Attributes:
-        date: of the last run, ISO 8601.
+        date: the day of the last run, ISO 8601.
         machine: its fingerprint.
-        noisy: what made it noisy; empty where it was quiet.
-        version: of pytest-vperf.
+        noisy: what made it noisy; empty if it was quiet.
+        version: pytest-vperf's.
         confidence: the probability that the figures of all of the next runs are within the limit.
-        next_runs: how many.
+        next_runs: their number.
     """
 
     date: str
@@ -252,11 +251,11 @@ class Calibrated:
         name: the claim's.
         side: ``at_most`` or ``at_least``.
         limit: with its unit.
-        figures: of each run, in the same unit.
-        samples: of each run how many.
-        spread: between the runs.
-        margin: between the limit and the centre of the figures.
-        floored: whether the margin is the least there is, and not from the spread.
+        figures: one for each run, in the same unit.
+        samples: the number of samples of each run.
+        spread: the spread between the runs.
+        margin: the distance of the limit from the centre of the figures.
+        floored: whether the margin is the least allowed one instead of one from the spread.
     """
 
     name: str
@@ -269,7 +268,7 @@ class Calibrated:
     floored: bool
 
     def entry(self, under: Circumstance) -> dict[str, Any]:
-        """The criterion and the source, as a threshold file has them."""
+        """The criterion and the source, in the form of a threshold file."""
         made: dict[str, Any] = {
             "date": under.date,
             "figures": [*self.figures],
@@ -319,7 +318,7 @@ def calibrated(measured: Measured, *, confidence: float, next_runs: int) -> Cali
 
 
 def rounded(limit: float, side: Side) -> str:
-    """A positive limit with four digits, rounded to the good side of what it stands for: ``at_most`` up."""
+    """A positive limit with four digits, rounded away from the figures: up for ``at_most``."""
     last = math.floor(math.log10(limit)) - _DIGITS + 1
     mode = ROUND_CEILING if side == "at_most" else ROUND_FLOOR
     number = Decimal(limit).quantize(Decimal(1).scaleb(last), rounding=mode)

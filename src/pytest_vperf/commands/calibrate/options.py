@@ -1,4 +1,4 @@
-"""The options of ``vperf calibrate``; read before anything that costs time is imported."""
+"""The options of ``vperf calibrate``, parsed before any slow import."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "                       [--records DIR] [-k EXPRESSION] [-m EXPRESSION] [PATH ...] [-- PYTEST-ARGUMENT ...]",
         help="write a profile of this machine: limits from several runs of the tests",
         description="Runs the tests several times, measures their claims about a limit without judging them, and "
-        "sets each limit so far from the figures that the next runs stay within it. Claims that compare are left "
-        "alone, and so is every limit that is published or written by hand.",
+        "sets each limit far enough from the figures for the next runs to stay within it. Comparisons are left "
+        "alone, and so are limits that are published or written by hand.",
         epilog="The file is NAME.calibrated.yaml in the project's folder of thresholds; NAME.yaml beside it is "
-        "yours, and a figure in it counts first. "
+        "yours, and its figures have precedence. "
         "Exit status: 0 if every claim has a limit or needs none, 1 if one could not be measured in every run, if "
-        "the machine is noisy, or the file could not be written, 2 for options that make no sense and a run of "
-        "pytest that did not begin.",
+        "the machine is noisy, or the file could not be written, 2 for invalid options, or if "
+        "pytest did not run the tests.",
     )
     parser.add_argument("paths", nargs="*", metavar="PATH", help="tests (default: tests/claims)")
     parser.add_argument("--hw", required=True, metavar="NAME", help="name of the profile")
@@ -37,7 +37,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         type=int,
         default=5,
         metavar="N",
-        help="how many runs; more of them give nearer limits (default: 5)",
+        help="number of runs; more runs give tighter limits (default: 5)",
     )
     parser.add_argument(
         "--confidence",
@@ -51,25 +51,25 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         type=int,
         default=20,
         metavar="N",
-        help="how many next runs that is said of (default: 20)",
+        help="number of next runs that this covers (default: 20)",
     )
     parser.add_argument(
         "--apart",
         default="60 s",
         metavar="TIME",
-        help="time from the beginning of a run to that of the next, at least: of runs that follow at once the spread "
-        "is too small, as the level of a machine moves between minutes (default: 60 s)",
+        help="least time between the starts of two runs: back to back, their spread "
+        "is too small, since a machine's level moves between minutes (default: 60 s)",
     )
     parser.add_argument(
         "--noisy",
         action="store_true",
-        help="calibrate although this machine is noisy; the file says what made it so",
+        help="calibrate even if this machine is noisy; the file says why it was",
     )
     parser.add_argument(
         "--records",
         type=Path,
         metavar="DIR",
-        help="keep the records of the runs in DIR, or go on with those that are there "
+        help="keep the records of the runs in DIR, or continue with those in it "
         "(default: a new folder in the cache)",
     )
     parser.add_argument("-k", dest="keyword", metavar="EXPRESSION", help="as pytest's -k")
@@ -84,7 +84,7 @@ def _calibrate(arguments: argparse.Namespace) -> int:
     if not LEAST_RUNS <= arguments.runs <= MOST_RUNS:
         arguments.fail(
             f"--runs: {arguments.runs} is not from {LEAST_RUNS} to {MOST_RUNS}: "
-            "of fewer runs the spread is not known"
+            "fewer runs do not show the spread"
         )
     if not 1 <= arguments.next_runs <= MOST_NEXT_RUNS:
         arguments.fail(f"--next: {arguments.next_runs} is not from 1 to {MOST_NEXT_RUNS}")

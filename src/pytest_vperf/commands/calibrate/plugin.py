@@ -1,7 +1,7 @@
-"""The pytest plug-in that ``vperf calibrate`` loads: in its runs, limits are measured and nothing is judged.
+"""The pytest plug-in that ``vperf calibrate`` loads: its runs measure limits and judge nothing.
 
-The command asks by a file, ``--calibrate-request``. Before any test runs, the plug-in writes beside it where this
-project's threshold files are; what is measured is in the record of the run, as ever.
+The command passes a file, ``--calibrate-request``. Before any test runs, the plug-in writes beside it where this
+project's threshold files are; the measurements are in the run's record, as usual.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _PROJECT = "project.json"
 
 @dataclass(frozen=True)
 class Project:
-    """What the command has to know of the project that pytest runs in.
+    """What the command needs to know about the project that pytest runs in.
 
     Attributes:
-        folders: of its threshold files, those that count first before the others; absolute, at least one.
-        on: the other machine that targets are started on; empty: this one.
+        folders: its folders of threshold files, in order of precedence; absolute, at least one.
+        on: the remote machine that targets are started on; empty for this one.
     """
 
     folders: list[str]
@@ -52,25 +52,25 @@ def write_request(folder: Path, profile: str) -> Path:
 
 
 def forget_project(folder: Path) -> None:
-    """Remove what the plug-in found for an earlier command."""
+    """Remove the answer that the plug-in gave to an earlier command."""
     (folder / _PROJECT).unlink(missing_ok=True)
 
 
 def read_project(folder: Path) -> Project | None:
-    """What the plug-in found; ``None`` where nothing claims."""
+    """The project as the plug-in found it; ``None`` if no test makes a claim."""
     path = folder / _PROJECT
     return Project(**json.loads(path.read_text("utf-8"))) if path.exists() else None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the one option; the command uses it, users need not."""
+    """Declare the option, which only the command uses."""
     parser.getgroup("vperf").addoption(
         "--calibrate-request", metavar="FILE", help="used by `vperf calibrate`"
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """From now on claims are measured."""
+    """Make the run measure claims instead of judging them."""
     request: str | None = config.getoption("--calibrate-request")
     if request is not None:
         path = Path(request)
@@ -81,7 +81,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class _ProfileHardware(RunHardware):
-    """The profile that is calibrated, which may not exist yet."""
+    """Chooses the profile that is calibrated, which may not exist yet."""
 
     def __init__(self, of: ClaimsSession, name: str) -> None:
         super().__init__(of)
@@ -106,7 +106,7 @@ class _Run:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Something claims: say where threshold files are."""
+        """If any test makes a claim, write where the threshold files are."""
         claims = begun_session(session.config)
         if claims is None or claims.is_worker or not claims.claiming:
             return

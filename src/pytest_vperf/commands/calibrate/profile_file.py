@@ -1,4 +1,4 @@
-"""The threshold file of a calibration, ``NAME.calibrated.yaml``; people write in ``NAME.yaml`` beside it."""
+"""A calibration's threshold file, ``NAME.calibrated.yaml``; hand-written limits go in ``NAME.yaml`` beside it."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ _HEAD = """\
 
 
 class FileProblem(Exception):
-    """A file that cannot be written as it should be; it is as it was."""
+    """The file cannot be written correctly; it is unchanged."""
 
 
 def write(path: Path, hardware: Mapping[str, Any], claims: Mapping[str, Mapping[str, Any]]) -> None:
-    """Set the limits of claims, whole or not at all; the limits of other claims stay.
+    """Set the limits of claims, all or none; the limits of other claims are kept.
 
     Args:
-        path: the file; made where there is none.
-        hardware: name and match of a new file.
-        claims: criterion and source by the claims' names, as the file has them.
+        path: the file; created if missing.
+        hardware: the name and match for a new file.
+        claims: the criterion and source by claim, in the form of the file.
 
     Raises:
-        FileProblem: the file that is there cannot be read, or what came out could not be.
+        FileProblem: the existing file or the new content is invalid.
         OSError: the file cannot be written.
     """
     try:
         before: dict[str, Any] = {}
         if path.exists():
-            load_profile(path)  # what it refuses cannot be added to
+            load_profile(path)  # an invalid file must not be extended
             before = read_yaml(path, str(path)).data
         data = {
             "hardware": dict(before.get("hardware", hardware)),
@@ -58,17 +58,17 @@ def write(path: Path, hardware: Mapping[str, Any], claims: Mapping[str, Mapping[
 
 
 def check(path: Path) -> None:
-    """Look, before anything is measured, whether a file can be written at all.
+    """Check, before anything is measured, that a file can be written.
 
     Raises:
-        FileProblem: it is a link that leads nowhere, or its folder cannot be written.
+        FileProblem: it is a broken link, or its folder is not writable.
     """
     if path.is_symlink() and not path.exists():
-        raise FileProblem("it is a link that leads nowhere")
-    goal = path.resolve()  # a link stays a link
+        raise FileProblem("it is a broken link")
+    goal = path.resolve()  # write the link's target, as `write_whole` does
     folder = next(each for each in goal.parents if each.exists())
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise FileProblem(f"the folder {folder} cannot be written")
+        raise FileProblem(f"the folder {folder} is not writable")
 
 
 def _check(draft: Path) -> None:
@@ -76,7 +76,7 @@ def _check(draft: Path) -> None:
         load_profile(draft)
     except ThresholdError as error:
         text = str(error).replace(str(draft), draft.name)
-        raise FileProblem(f"it would not be right: {text}") from None
+        raise FileProblem(f"its new content is invalid: {text}") from None
 
 
 def _dumped(data: Mapping[str, Any]) -> str:

@@ -1,11 +1,8 @@
 """The runs of a calibration: pytest several times, each with a record of its own, kept in a folder.
 
-Whether this machine is quiet enough for a limit of its own to be measured on it.
-
-A comparison shares the noise between its arms; a limit has no other side. One that is measured beside other load is
-wide, or holds only while that load is there.
-
-The record of one run of a calibration, checked: its folder is the user's, and may be older than this version.
+The machine has to be quiet. A comparison shares the noise between its arms; a limit has no other side. If measured
+beside other load it is too wide, or holds only under that load. Records are validated when read: their folder is the
+user's, and may come from another version.
 """
 
 from __future__ import annotations
@@ -30,19 +27,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-#: Seconds of sampling below which the kernel's ticks of 10 ms say too little of a share of 1 %.
+#: With fewer seconds of sampling, the kernel's ticks of 10 ms are too coarse for a share of 1 %.
 _LEAST_WINDOW = 5.0
 
 
 def noise_at_start() -> list[str]:
-    """What makes this machine noisy before anything was measured: what the header of a run would name."""
+    """What makes this machine noisy before any measurement, as in the header of a run."""
     return [warning.short for warning in noise_warnings.look()]
 
 
 def noise_between(seconds: float) -> list[str]:
-    """Wait between two runs; what others did with this machine meanwhile.
+    """Wait between two runs, and return the noise that others made meanwhile.
 
-    Its load does not count: that is an average over a minute, in which the run before is.
+    The load average is ignored: it covers a minute, and so the previous run.
     """
     then = noise.snapshot()
     time.sleep(seconds)
@@ -50,7 +47,7 @@ def noise_between(seconds: float) -> list[str]:
     if seen["window_s"] < _LEAST_WINDOW:
         return []
     seen.pop("load", None)
-    # Only what was seen: the settings were looked at before the first run.
+    # The settings were checked before the first run.
     known = {warning.short for warning in noise_warnings.warnings(noise_settings.settings())}
     found = noise_warnings.warnings(noise_settings.settings(), seen)
     return [each.short for each in found if each.short not in known]
@@ -59,7 +56,7 @@ def noise_between(seconds: float) -> list[str]:
 def noise_during(document: Mapping[str, Any]) -> list[str]:
     """What disturbed a run from outside.
 
-    Only what the run cannot have done itself: its own programs make load, and wait for processors and disks.
+    Only noise that the run cannot have made itself: its own programs make load, and wait for processors and disks.
 
     Args:
         document: the record of the run.
@@ -81,7 +78,7 @@ def _disturbances(sessions: list[dict[str, Any]]) -> Iterator[str]:
 
 
 class RunRecordProblem(Exception):
-    """A file is no record of a run that limits can be made from; the text says why, without the file's name."""
+    """A file is not a record that limits can be made from; the message says why, without the file's name."""
 
 
 class _Session(Part):
@@ -114,10 +111,11 @@ class _Run(Part):
 
 
 def read(path: Path) -> dict[str, Any]:
-    """What limits are made from, of the record in a file: a run of many claims has megabytes more.
+    """Read the parts of a record that limits are made from; the rest may be many megabytes.
+
 
     Raises:
-        RunRecordProblem: it cannot be read, is cut off, or says what no record of this version can.
+        RunRecordProblem: it cannot be read, is truncated, or is invalid in this version.
     """
     try:
         found = reading.read(
@@ -126,7 +124,7 @@ def read(path: Path) -> dict[str, Any]:
             lambda number, text: checked(_Claim, text, f"claims.{number}."),
         )
         if found.note:
-            raise RunRecordProblem("its run did not come to its end")
+            raise RunRecordProblem("its run did not finish")
         run = checked(_Run, {**found.head, "claims": found.head.get("claims", [])})
     except reading.RecordProblem as error:
         raise RunRecordProblem(f"it {error}") from None
@@ -144,7 +142,7 @@ _ASKED = "calibration.json"
 
 
 class RunsProblem(Exception):
-    """The runs cannot be made, or those of the folder not be gone on with."""
+    """The runs cannot be made, or those in the folder cannot be continued."""
 
 
 @dataclass(frozen=True)
@@ -152,9 +150,9 @@ class Runs:
     """The runs of one calibration.
 
     Attributes:
-        folder: where their records are kept.
+        folder: keeps their records.
         profile: the name of the profile.
-        words: for pytest.
+        words: arguments for pytest.
     """
 
     folder: Path
@@ -162,10 +160,11 @@ class Runs:
     words: Sequence[str]
 
     def begin(self) -> None:
-        """Make the folder, or go on with what is in it.
+        """Create the folder, or continue the runs in it.
+
 
         Raises:
-            RunsProblem: its records are of another profile or of other tests, or it cannot be written.
+            RunsProblem: its records are of another profile or of other tests, or it is not writable.
         """
         options = {"profile": self.profile, "words": list(self.words)}
         place = self.folder / _ASKED
@@ -176,40 +175,41 @@ class Runs:
                     words = " ".join(["pytest", *known["words"]])
                     raise RunsProblem(
                         f"{self.folder} has the runs of `{words}` for --hw={known['profile']}: "
-                        "give the same, or another folder"
+                        "use these options, or another folder"
                     )
                 return
             self.folder.mkdir(parents=True, exist_ok=True)
             if any(self.folder.iterdir()):
-                raise RunsProblem(f"{self.folder} has other files in it: name an empty folder")
+                raise RunsProblem(f"{self.folder} contains other files: name an empty folder")
             write_whole(place, json.dumps(options) + "\n")
         except (OSError, ValueError) as error:
             raise self._unusable(error) from None
         except (LookupError, TypeError):
-            raise RunsProblem(f"{place} is not what vperf calibrate writes") from None
+            raise RunsProblem(f"{place} was not written by vperf calibrate") from None
 
     def collect(self) -> None:
-        """Have pytest collect the tests, which finds every wrong option and file before anything is measured.
+        """Have pytest collect the tests, to find invalid options and files before anything is measured.
+
 
         Raises:
-            RunsProblem: it ended otherwise than well; it has said why.
+            RunsProblem: it failed, and has printed why.
             KeyboardInterrupt: it was interrupted.
         """
         try:
-            forget_project(self.folder)  # what an earlier command found there
+            forget_project(self.folder)  # of an earlier command
         except OSError as error:
             raise self._unusable(error) from None
         self._pytest(["--collect-only", "-q", "-q"])
 
     def done(self) -> int:
-        """How many runs, from the first on, came to their end."""
+        """The number of finished runs, counted from the first without a gap."""
         number = 0
         while self.path(number + 1).exists():
             number += 1
         return number
 
     def document(self, number: int) -> dict[str, Any]:
-        """The record of a run that came to its end.
+        """The record of a finished run.
 
         Raises:
             RunsProblem: it cannot be read, or limits cannot be made from it.
@@ -218,14 +218,15 @@ class Runs:
             return read(self.path(number))
         except RunRecordProblem as error:
             raise RunsProblem(
-                f"{self.path(number)} cannot be used: {error}. Remove it, and that run is made again"
+                f"{self.path(number)} cannot be used: {error}. Remove it to have that run made again"
             ) from None
 
     def noise_before(self, number: int) -> list[str]:
-        """What made the machine noisy when the command began that made a run.
+        """What made the machine noisy before a run.
+
 
         Raises:
-            RunsProblem: that was kept, and cannot be read.
+            RunsProblem: the file that keeps it cannot be read.
         """
         place = self.folder / _NOISE.format(number)
         try:
@@ -234,19 +235,19 @@ class Runs:
             raise RunsProblem(f"{place} cannot be read: {error}") from None
 
     def path(self, number: int) -> Path:
-        """Where the record of a run is."""
+        """The path of a run's record."""
         return self.folder / _DONE.format(number)
 
     def measure(self, number: int, noise: Sequence[str]) -> None:
-        """Make a run. Its record has its name when it has come to its end, and not before.
+        """Make a run. Its record gets its final name only once the run has finished.
 
         Args:
-            number: from 1 on.
-            noise: what makes the machine noisy, where that is allowed; kept beside the record.
+            number: counted from 1.
+            noise: what makes the machine noisy, if that is allowed; kept beside the record.
 
         Raises:
-            RunsProblem: pytest ended otherwise than after the tests, which it has said, or the folder is of no use.
-            KeyboardInterrupt: it was interrupted; what it measured is in an unfinished record, which does not count.
+            RunsProblem: pytest did not run the tests, and has printed why, or the folder is unusable.
+            KeyboardInterrupt: it was interrupted; the measurements are in an unfinished record, which does not count.
         """
         unfinished = self.folder / _UNFINISHED.format(number)
         try:

@@ -1,6 +1,6 @@
-"""What the ``claim`` fixture gives while ``vperf calibrate`` runs a test: limits are measured, none is judged.
+"""The claims of tests that ``vperf calibrate`` runs: those about a limit are measured, none is judged.
 
-Which claims a calibration makes limits for, and which it leaves alone.
+Also decides which claims get a limit, and which are left alone.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ def why_left_alone(
     swept: bool = False,
     model: Threshold | None = None,
 ) -> str:
-    """Why a claim gets no limit of this machine; empty where it gets one.
+    """Why a claim gets no limit for this machine; empty if it gets one.
 
-    A limit that is published, or that somebody wrote, is a promise: it is not moved to where the machine is. What a
-    calibration may set is what no file that judges here has a figure for, and what an earlier calibration has set.
+    A limit that is published or written by hand is a promise, and is not adapted to the machine. A calibration sets
+    only limits for which no file that judges here has a figure, and those of an earlier calibration.
 
     Args:
-        threshold: the claim's, of the profile or of ``any``; ``None`` where neither has one.
+        threshold: the claim's, from the profile or from ``any``; ``None`` if neither has one.
         profile: the name of the profile that is calibrated.
         paired: whether the test compares two targets.
-        swept: whether it lets a load grow.
-        model: the claim's threshold on other hardware, where ``threshold`` is ``None``; says what the claim means.
+        swept: whether it sweeps a load.
+        model: the claim's threshold on other hardware, used for its meaning if ``threshold`` is ``None``.
     """
     meant = threshold or model
     criterion = meant.criterion if meant else None
     if swept or (criterion and criterion.method == "saturates"):
-        return "a level where more load brings no more, which has two sides; a limit has one"
+        return "a level where more load no longer helps, which has two sides; a limit has one"
     if paired or (criterion and criterion.compares):
         return "a comparison needs no calibration: it holds on every machine or on none"
     if meant is None or criterion is None:
@@ -61,7 +61,7 @@ def why_left_alone(
     if criterion.is_absolute and not criterion.is_limit:
         return f"near a value, which has two sides; a limit has one ({where})"
     if criterion.statistic != "median":
-        return f"about {criterion.statistic}, and calibrated are medians ({where})"
+        return f"about {criterion.statistic}, but only medians are calibrated ({where})"
     if threshold is None:
         return ""
     if source is not None and source.calibration is not None:
@@ -71,23 +71,23 @@ def why_left_alone(
     if threshold.profile == profile and source is not None:
         return f"{'its figure is published' if criterion.is_limit else 'is published'} ({where})"
     if threshold.profile == profile and criterion.is_limit:
-        return f"has a limit that is not from a calibration ({where}); without it there the claim is calibrated"
+        return f"has a limit that is not from a calibration ({where}); remove it to have the claim calibrated"
     return ""
 
 
-#: What the record's ``criterion`` says of a claim that is not measured.
+#: The record's ``criterion`` of a claim that is not measured.
 LEFT_ALONE = "left alone"
-#: What it says of one that is, by the direction of its samples; ``none`` where they have none.
+#: The ``criterion`` of one that is, by the direction of its samples; ``none`` if they have none.
 DIRECTIONS = {"lower": "lower is better", "higher": "higher is better", "": "none"}
-#: The reason of one that is, if nothing went wrong.
+#: The record's ``reason`` of one that is, if nothing went wrong.
 MEASURED = "measured for a calibration"
 
 
 class Survey(Judgement):
-    """A claim about one target that is measured as a limit is, in sessions spread over the run."""
+    """A claim about one target that is measured like a limit, in sessions spread over the run."""
 
     def __init__(self, claim: SurveyedClaim, context: Circumstances, *, number: int) -> None:
-        """Prepare to measure; ``number`` says which claim of its test it is."""
+        """Prepare to measure; ``number`` is the claim's position in its test."""
         super().__init__(claim.name, claim.threshold, context, paired=False, number=number)
         model = claim.model.criterion if claim.model else None
         unit = model.unit if model else None
@@ -107,7 +107,7 @@ class Survey(Judgement):
         self._directions: set[str] = set()
 
     def visit(self, samplers: Mapping[Arm, Sampler], context: Circumstances) -> None:
-        """As `Judgement.visit`, and notes the direction of the samples."""
+        """As `Judgement.visit`, but also note the direction of the samples."""
         __tracebackhide__ = True
         super().visit({arm: self._noting(each) for arm, each in samplers.items()}, context)
 
@@ -118,7 +118,7 @@ class Survey(Judgement):
     def record(
         self, verdict: Verdict, reason: str, *, target: str = "", cause: str = ""
     ) -> ClaimRecord:
-        """As `Judgement.record`; its criterion is the direction."""
+        """As `Judgement.record`, with the direction as the criterion."""
         made = super().record(verdict, reason, target=target, cause=cause)
         known = self._directions - {""} or {self._direction}
         made["criterion"] = DIRECTIONS[known.pop()] if len(known) == 1 else "none"
@@ -136,15 +136,15 @@ class Survey(Judgement):
 
 
 class SurveyedClaim(Claim):
-    """Measures a claim that a limit can be made for, and leaves every other one alone.
+    """Measures a claim that can get a limit, and leaves every other one alone.
 
     Attributes:
-        model: the threshold that says what the claim is about, its unit and its side; of other hardware where this
-            one has none. ``None`` where no file knows the claim.
+        model: the threshold with the claim's unit and side; that of other hardware if this one has none. ``None`` if
+            no file has the claim.
     """
 
     def __init__(self, name: str, circumstances: Circumstances, *, profile: str) -> None:
-        """Look the claim up; a name that no file has is one to be calibrated for the first time.
+        """Look the claim up; a name that no file has is calibrated for the first time.
 
         Args:
             name: the claim's.
@@ -161,7 +161,7 @@ class SurveyedClaim(Claim):
         self.model = self.threshold or _elsewhere(name, circumstances.selection)
 
     def _check(self, method: str) -> None:
-        """Every method will do: what has another criterion is left alone."""
+        """Accept every method: claims with other criteria are left alone."""
 
     def _begin(
         self, *, paired: bool, number: int, any_programs: bool, sweep: Sweep | None

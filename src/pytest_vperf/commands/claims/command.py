@@ -1,4 +1,4 @@
-"""``vperf claims``: the parser, and the way from threshold files and records to a table."""
+"""``vperf claims``: its options, and the table made from threshold files and records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pytest_vperf.thresholds.profile import HardwareProfile
 
 DONE, DAMAGED, MISUSED = 0, 1, 2
-#: Where the tests of claims are, seen from the project's root; the first that is there.
+#: Folders of tests, relative to the project's root; the first existing one is used.
 USUAL_PLACES = ("tests/claims", "tests")
 
 
@@ -27,7 +27,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = commands.add_parser(
         "claims",
         help="show every claim with its test, its threshold and its last verdict",
-        description="Shows every claim of the threshold files, the project's and those that came with pytest-vperf, "
+        description="Shows every claim of the project's threshold files and of those shipped with pytest-vperf, "
         "with the test that proves it, and its last verdict in RECORDs of earlier runs. Nothing is measured, "
         "and no test is run.",
         epilog="Exit status: 0; 1 if a file in a folder is a damaged record, a file could not be written, or "
@@ -57,13 +57,13 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--rows",
         type=Path,
         metavar="FILE",
-        help="a YAML file that puts claims into rows; a table of rows and profiles comes first then",
+        help="a YAML file that groups claims into rows; adds a table of rows and profiles at the top",
     )
     parser.add_argument(
         "--keep",
         type=Path,
         metavar="FILE",
-        help="keep the last verdicts in FILE, without their samples; FILE is a RECORD, too, where it exists",
+        help="keep the last verdicts in FILE, without their samples; an existing FILE is read as a RECORD too",
     )
     parser.add_argument(
         "--tests",
@@ -97,7 +97,7 @@ def _claims(arguments: argparse.Namespace) -> int:
     except (ProjectError, ThresholdError) as error:
         return _wrong(str(error).splitlines())
     if not profiles:
-        return _wrong(["there are no threshold files; --thresholds=FOLDER names where they are"])
+        return _wrong(["there are no threshold files; name their folder with --thresholds=FOLDER"])
     if arguments.hw is not None and arguments.hw not in profiles:
         hint = "; 'auto' is for runs" if arguments.hw == AUTO else ""
         return _wrong([no_profile(arguments.hw, sorted(profiles), hint)])
@@ -137,12 +137,12 @@ def _table(
     if arguments.keep is not None and sound:
         sound = _write(arguments.keep, output.kept(every))
     if arguments.output is not None and not sound:
-        return DAMAGED  # half of it in a file would look like all of it
+        return DAMAGED  # an incomplete file would look complete
     return DONE if _show(arguments, every, profiles, rows) and sound else DAMAGED
 
 
 def _records(arguments: argparse.Namespace, project: Project) -> list[Path]:
-    """The files to read: what is kept first, so that of equal records it stays as it is."""
+    """The files to read, the kept one first, so that it wins over equal records."""
     kept = [arguments.keep] if arguments.keep is not None and arguments.keep.exists() else []
     if arguments.records or kept:
         return [*kept, *arguments.records]
@@ -155,7 +155,7 @@ def _show(
     profiles: dict[str, HardwareProfile],
     rows: Sequence[Row],
 ) -> bool:
-    """Print or write the table of what was asked for; whether that worked."""
+    """Print or write the requested table; return whether that worked."""
     import shlex
     from fnmatch import fnmatchcase
 

@@ -1,7 +1,4 @@
-"""The lines of the table: each claim of each profile, with its test, and its last verdicts.
-
-The last verdict of a claim, out of many runs.
-"""
+"""The lines of the table: each claim of each profile, with its tests, and its last verdicts out of many runs."""
 
 from __future__ import annotations
 
@@ -22,11 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Last:
-    """The last verdict of one claim on one machine, in one place there.
+    """The last verdict of one claim in one place on one machine.
 
     Attributes:
         measured: the record.
-        later: the newest of the runs after it that could not measure the claim there; ``None`` where none tried.
+        later: the newest later run that could not measure the claim there; ``None`` if there is none.
     """
 
     measured: Measured
@@ -34,18 +31,18 @@ class Last:
 
     @property
     def note(self) -> str:
-        """Why there is no newer one, where a later run tried; else empty."""
+        """Why a later run could not measure it; empty without such a run."""
         if self.later is None:
             return ""
         return f"not measured on {self.later.when.date()}: {self.later.reason}"
 
 
 def last_verdicts(records: Iterable[Measured], profile: str) -> list[Last]:
-    """The last verdicts of one claim, held against one profile: one for each machine and place, the newest first.
+    """The last verdicts of one claim for one profile: one for each machine and place, the newest first.
 
-    A machine and an emulated one in it are two places: a verdict in one says nothing about the other. In one place a
-    verdict by this profile counts before one by none, and anything measured before a run that could not; within that
-    the latest counts. A later run that could not measure adds its reason.
+    A machine and an emulated one inside it are two places, since a verdict in one says nothing about the other. In
+    each place a verdict by this profile has precedence over one by no profile, and a measurement over a failed
+    attempt; among equals the latest counts. A later failed attempt adds its reason.
     """
     by_machine = sorted(records, key=lambda each: each.machine.identity)
     found: list[Last] = []
@@ -65,7 +62,7 @@ def _of_machine(records: list[Measured], profile: str) -> list[Last]:
             (each for each in ran if each.places == places),
             key=lambda each: (each.profile == profile, each.when),
         )
-        # One that could not start does not always know where it would have been.
+        # A target that could not start may not know its place.
         later = [
             each for each in not_measured if each.when > best.when and each.places in (places, ())
         ]
@@ -79,11 +76,11 @@ class Line:
 
     Attributes:
         profile: the profile's name.
-        name: the claim's; that of the file, with ``*``, where no record has one that it stands for.
-        entry: the name in the threshold file; empty where none of the files has it.
-        threshold: of that entry; ``None`` likewise.
-        tests: the ids of its tests, without parameters; none where no test names the claim.
-        last: ``None`` where it was never measured.
+        name: the claim's; the entry's, with ``*``, if no record has a claim that it matches.
+        entry: the name in the threshold file; empty if no file has it.
+        threshold: the entry's; ``None`` without an entry.
+        tests: the IDs of its tests, without parameters; empty if no test names the claim.
+        last: ``None`` if it was never measured.
     """
 
     profile: str
@@ -95,14 +92,14 @@ class Line:
 
     @property
     def limit(self) -> str:
-        """What it asserts: ``≤ 400 ms``, ``p99 ≤ 2 ms``, ``near 0.75 ± 6 %``."""
+        """What the claim asserts: ``≤ 400 ms``, ``p99 ≤ 2 ms``, ``near 0.75 ± 6 %``."""
         if self.threshold is None:
             return self.last.measured.criterion if self.last else ""
         return limit(self.threshold)
 
     @property
     def source(self) -> str:
-        """Document and section, or the day of a calibration; empty where the file names neither."""
+        """The document and section, or the day of a calibration; empty if the file names neither."""
         source = self.threshold.source if self.threshold else None
         if source is None:
             return ""
@@ -112,7 +109,7 @@ class Line:
 
     @property
     def why(self) -> str:
-        """Why there is no verdict, or none that is about this limit; empty where there is one."""
+        """Why there is no verdict, or none about this limit; empty if there is one."""
         if self.last is None:
             return "never measured" if self.tests else "never measured: no test names it"
         record = self.last.measured
@@ -129,7 +126,7 @@ class Line:
 
 
 def limit(threshold: Threshold) -> str:
-    """What a threshold asserts, as the record of a run has it."""
+    """What a threshold asserts, in the form of a run's record."""
     tolerance = threshold.judge.get("tolerance")
     criterion = threshold.criterion.settled(tolerance.value if tolerance else None)
     return (
@@ -142,7 +139,7 @@ def lines(
     records: Iterable[Measured],
     tests: Sequence[NamingTest],
 ) -> list[Line]:
-    """All lines: profile by profile, ``any`` last, as the files have the claims; then what no file has."""
+    """All lines: by profile, ``any`` last, in the order of the files; then claims that no file has."""
     taken: dict[tuple[str, str], dict[str, list[Measured]]] = defaultdict(lambda: defaultdict(list))
     homeless: dict[tuple[str, str], list[Measured]] = defaultdict(list)
     for each in records:
@@ -178,7 +175,7 @@ def _lines(
     known = {each.test for each in tests}
     found = []
     for each in last_verdicts(records, profile):
-        # A test that was renamed since is not the one to look for.
+        # The recorded test may have been renamed since.
         ran = (each.measured.test,)
         own = written if written and each.measured.test not in known else ran
         found.append(Line(profile, name, entry, threshold, own, each))
@@ -186,18 +183,18 @@ def _lines(
 
 
 def _homes(record: Measured, profiles: Mapping[str, HardwareProfile]) -> list[str]:
-    """The profiles that a record is about."""
+    """The profiles under which a record is listed."""
     judged_by = record.profile
     holders = [name for name, profile in profiles.items() if profile.entry(record.name)]
     if judged_by:
         return [judged_by] if judged_by in holders else []
-    # Nothing was held against anything: it ended before, or none of the run's profiles has the claim.
+    # It was not judged: it ended before, or none of the run's profiles has the claim.
     of_run = record.run.profile.names if record.run.profile else []
     chosen = [name for name in of_run if name in holders]
     return chosen[:1] or holders
 
 
 def _same(then: str, now: str) -> bool:
-    """Whether a record's criterion is that of the threshold; a tolerance that the file leaves open may be any."""
+    """Whether a record's criterion is the threshold's; if the file sets no tolerance, any tolerance will do."""
     now = now.partition(" ")[2] if now.startswith("p") else now
     return then == now or then.startswith((f"{now} ± ", f"{now} by more than "))

@@ -1,4 +1,4 @@
-"""A claim's record as the table needs it: what was measured, by what it was judged, when, and on what."""
+"""A claim's record in the form of the table: what was measured, what judged it, when, and on what."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ NOT_MEASURED = "not measured"
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine, as far as a verdict of it stands beside that of another.
+    """A machine, as far as its verdicts are kept apart from those of others.
 
-    A new kernel or a new engine makes no other machine: a later verdict there takes the place of an earlier one.
+    With a new kernel or engine it stays the same machine: a later verdict replaces an earlier one.
 
     Attributes:
-        name: in one line.
-        identity: what tells it from others: processor, how many, memory in whole GiB, hypervisor, where it is.
+        name: a description in one line.
+        identity: what distinguishes it: processor and their number, memory in whole GiB, hypervisor, place.
     """
 
     name: str
@@ -41,9 +41,9 @@ class Measured:
 
     Attributes:
         claim: its record.
-        run: the run it is of.
-        machine: where that was.
-        places: what the targets were on, beside the machine: ``lab xen``, ``emulated``; sorted.
+        run: the run that measured it.
+        machine: the machine of that run.
+        places: where on the machine the targets ran: ``lab xen``, ``emulated``; sorted.
     """
 
     claim: ClaimPart
@@ -58,12 +58,12 @@ class Measured:
 
     @property
     def profile(self) -> str:
-        """The profile that judged it; empty where none did."""
+        """The profile that judged it; empty if none did."""
         return short(self.claim.hardware.profile)
 
     @property
     def criterion(self) -> str:
-        """What it was held against."""
+        """The criterion that it was judged by."""
         return short(self.claim.criterion)
 
     @property
@@ -73,18 +73,18 @@ class Measured:
 
     @property
     def was_measured(self) -> bool:
-        """Whether there is anything but a reason."""
+        """Whether anything was measured."""
         return self.claim.verdict != NOT_MEASURED
 
     @property
     def figures(self) -> str:
-        """``376.2 ms [370.1, 382.4]``; ``-`` where nothing was measured."""
+        """``376.2 ms [370.1, 382.4]``; ``-`` if nothing was measured."""
         record: Mapping[str, Any] = self.claim.model_dump()
         return short(words.measured(cast("ClaimRecord", record)))
 
     @property
     def on(self) -> str:
-        """``guest kvm (lab kvm) / host (lab kvm), emulated``; of two kernels which ones."""
+        """``guest kvm (lab kvm) / host (lab kvm), emulated``; names the kernels if there are several."""
         target = short(self.claim.target)
         kernels = {each.details.get("guest_kernel", "") for each in self.claim.targets}
         words = [target, *(each for each in self.places if each not in target)]
@@ -94,12 +94,12 @@ class Measured:
 
     @property
     def test(self) -> str:
-        """The test, ``FILE::NAME``, without the parameters of this once."""
+        """The test, ``FILE::NAME``, without parameters."""
         return short(self.claim.nodeid.partition("[")[0])
 
     @property
     def reason(self) -> str:
-        """Why it is so, in a line; of an error its first line. Empty where it holds."""
+        """The first line of the verdict's reason; empty if the claim holds."""
         if self.claim.verdict == "holds":
             return ""
         return short(self.claim.reason.partition("\n")[0])
@@ -117,7 +117,7 @@ def _machine(facts: Mapping[str, str]) -> Machine:
     memory = facts.get("memory", "").partition(".")[0]
     keys = ("cpu_model", "logical_cpus", "hypervisor", "architecture", "emulated")
     identity = (*(facts.get(key, "") for key in keys), memory, where)
-    name = short(machine_line(facts)) or "a machine that the record does not tell of"
+    name = short(machine_line(facts)) or "a machine that the record does not describe"
     return Machine(f"{name}, {where}" if where else name, identity)
 
 

@@ -1,12 +1,7 @@
-"""The table on a terminal, as Markdown and as JSON. Texts of records come from anywhere, and must stay texts.
+"""The table on a terminal, as Markdown and as JSON. Texts of records are foreign, and are shown literally.
 
-The machines of a table's verdicts, and their numbers in it.
-
-The table on a terminal: nothing is cut, however narrow it is.
-
-Row by row and profile by profile: what was measured, on what and with which verdicts, and why the rest was not.
-
-The table as data for programs, and the small file in which last verdicts are kept.
+On a terminal nothing is cut, however narrow it is. With rows, there is also a table by row and profile: what was
+measured, on what and with which verdicts, and why the rest was not. The last verdicts can be kept in a small file.
 """
 
 from __future__ import annotations
@@ -48,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class Machines:
-    """Numbers machines, the first of the table first.
+    """Numbers the machines in the order of the table.
 
     Args:
         lines: of the table.
@@ -62,17 +57,17 @@ class Machines:
                 self._names.setdefault(machine.identity, machine.name)
 
     def label(self, machine: Machine) -> str:
-        """``M2``; empty where there is one machine only, and nothing to tell apart."""
+        """``M2``; empty if there is only one machine."""
         if len(self._names) < 2:
             return ""
         return f"M{1 + list(self._names).index(machine.identity)}"
 
     def on(self, record: Measured) -> str:
-        """What a record was measured on: ``M2, pod tcg qboot``; empty where it does not say."""
+        """What a record was measured on: ``M2, pod tcg qboot``; empty if unknown."""
         return ", ".join(filter(None, [self.label(record.machine), record.on]))
 
     def described(self) -> list[str]:
-        """A line for each: ``M2: Intel(R) Xeon(R) Processor, 2 CPUs, …``; of one machine without its number."""
+        """A line for each: ``M2: Intel(R) Xeon(R) Processor, 2 CPUs, …``; a single machine has no number."""
         several = len(self._names) > 1
         return [
             f"M{number}: {name}" if several else name
@@ -84,7 +79,7 @@ _STYLES = {"holds": "green", "refuted": "bold red"}
 
 
 def print_lines(lines: Sequence[Line]) -> None:
-    """Print a table for each profile, and the machines that the verdicts are of."""
+    """Print a table for each profile, and the machines of the verdicts."""
     machines = Machines(lines)
     for profile in dict.fromkeys(line.profile for line in lines):
         tell(f"{profile or 'no profile'}:\n")
@@ -115,7 +110,7 @@ def print_parts(parts: Sequence[Part]) -> None:
 
 
 def counts(lines: Sequence[Line]) -> str:
-    """``claims: 120, of which 17 were measured: 5 holds, 2 refuted``; a verdict of each machine and place counts."""
+    """``claims: 120, of which 17 were measured: 5 holds, 2 refuted``; counts a verdict for each machine and place."""
     names = {(line.profile, line.name) for line in lines}
     ran = [line for line in lines if line.last and line.last.measured.was_measured]
     verdicts = [line.last.measured.claim.verdict for line in ran if line.last]
@@ -125,7 +120,8 @@ def counts(lines: Sequence[Line]) -> str:
 
 
 def _row(line: Line, machines: Machines) -> tuple[Text, Text]:
-    """The verdict, and all else below one another: side by side, names and reasons would be columns of scraps."""
+    """The verdict, and everything else on lines of its own, since columns would be too narrow for names and
+    reasons."""
     pattern = f" (of {one_line(line.entry)})" if line.entry and line.entry != line.name else ""
     told = Text.assemble((one_line(line.name), "bold"), f"{pattern}  {one_line(line.limit)}")
     verdict = Text("never measured", "yellow")
@@ -152,10 +148,10 @@ class Part:
     Attributes:
         row: the row.
         profile: the profile's name.
-        claims: how many claims, one with ``*`` counting once where no record has one that it stands for.
-        measured: how many of them were measured.
-        on: on what, with the verdicts there: ``domu pv (lab xen), emulated: 2 holds, 1 refuted``.
-        missing: why others were not: ``no test names it: 12``.
+        claims: the number of claims; a name with ``*`` counts once if no record has a claim that it matches.
+        measured: the number of them that were measured.
+        on: what they were measured on, with the verdicts: ``domu pv (lab xen), emulated: 2 holds, 1 refuted``.
+        missing: why others were not measured: ``no test names it: 12``.
     """
 
     row: Row
@@ -167,7 +163,7 @@ class Part:
 
 
 def parts(rows: Sequence[Row], lines: Iterable[Line]) -> list[Part]:
-    """The parts that have claims, in the order of the rows and then of the lines."""
+    """The parts that have claims, in the order of the rows, then of the lines."""
     every = list(lines)
     machines = Machines(every)
     profiles = list(dict.fromkeys(line.profile for line in every))
@@ -237,13 +233,13 @@ def markdown_page(
     profiles: Mapping[str, HardwareProfile],
     command: str,
 ) -> str:
-    """The page.
+    """The Markdown page.
 
     Args:
         lines: of the table.
-        parts: of rows and profiles; empty leaves that table out.
-        profiles: by name.
-        command: by which the page is made, as a shell has it.
+        parts: by row and profile; if empty, their table is left out.
+        profiles: the profiles by name.
+        command: the command that makes the page, quoted for a shell.
     """
     machines = Machines(lines)
     text = ["# Claims, tests, thresholds, last verdicts", ""]
@@ -319,13 +315,13 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def document(lines: Iterable[Line]) -> str:
-    """The table as JSON; what is not known is ``null`` or empty, never 0."""
+    """The table as JSON; unknown values are ``null`` or empty, never 0."""
     content = {"format": FORMAT, "vperf": __version__, "table": [_line(line) for line in lines]}
     return to_json(content, indent=1) + "\n"
 
 
 def kept(lines: Iterable[Line]) -> str:
-    """The runs of the last verdicts with these alone, which can be read again as a record."""
+    """The runs of the last verdicts, with only these; readable as a record."""
     claims: dict[int, tuple[RunPart, list[Measured]]] = {}
     for line in lines:
         for each in (line.last.measured, line.last.later) if line.last else ():
@@ -339,7 +335,7 @@ def kept(lines: Iterable[Line]) -> str:
 
 
 def _shortened(records: Sequence[Measured]) -> list[Any]:
-    """The claims in the order of time; of an error its first line, for the rest is about one run's console."""
+    """The claims in order of time; errors are cut to their first line, since the rest is one run's console output."""
     return [
         each.claim.model_copy(update={"reason": short(each.claim.reason.partition("\n")[0])})
         for each in sorted(records, key=lambda each: each.when)

@@ -1,8 +1,7 @@
-"""Records of earlier runs, from files that may be broken, or something else altogether.
+"""Records of earlier runs, from files that may be damaged or not be records at all.
 
-What the table reads of a record, and what ``--keep`` writes of it: everything but the samples and their noise.
-
-Keys that are not named here are left alone: a record has many more.
+The table reads, and ``--keep`` writes, the parts of a record named here, without samples and noise. Other keys are
+ignored: a record has many more.
 """
 
 from __future__ import annotations
@@ -20,20 +19,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-#: The details of a target that say where it was, and of two machines of one kind what tells them apart.
+#: The details of a target that say where it was, and that distinguish two machines of one kind.
 _WHERE = ("lab", "emulated", "on", "guest_kernel")
 Verdict = Literal["holds", "refuted", "inconclusive", "not comparable", "not measured"]
 
 
-#: Of one claim; the greatest number that a document publishes is 1,023.
+#: The most targets of one claim; the greatest published number is 1,023.
 MOST_TARGETS = 2000
-#: Of longer texts the beginning is kept: a table shows less of each, and a file may have very many.
+#: Longer texts are cut: a table shows less, and a file may have very many.
 LONGEST = 4000
 Words = Annotated[str, AfterValidator(lambda text: text[:LONGEST])]
 
 
 class TargetPart(Part):
-    """What a target was; of its details those that say where it was."""
+    """A target, with those of its details that say where it was."""
 
     kind: Words
     name: Words
@@ -46,7 +45,7 @@ class TargetPart(Part):
 
 
 class HardwarePart(Part):
-    """By which profile it was judged, and whether the machine is that of the profile named."""
+    """The profile that judged the claim, and whether the machine fits the profile named for the run."""
 
     profile: Words
     matches: bool
@@ -54,7 +53,7 @@ class HardwarePart(Part):
 
 
 class ClaimPart(Part):
-    """A claim; of its samples the first where there is no estimate, for which it stands then."""
+    """A claim; without an estimate, its first sample is kept in place of one."""
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
     verdict: Verdict
@@ -95,7 +94,7 @@ class RunPart(Part):
 
 
 class Kept(Part):
-    """What ``--keep`` writes: the runs that the last verdicts are of, with these claims only."""
+    """What ``--keep`` writes: the runs of the last verdicts, with only these claims."""
 
     format: Literal[1] = 1
     vperf: str
@@ -103,25 +102,25 @@ class Kept(Part):
 
 
 _PROBLEMS_SHOWN = 3
-#: Of all claims of a file.
+#: The most targets of all claims of a file.
 _MOST_TARGETS = 200_000
 
 
 class RecordError(Exception):
-    """A file is no record that can be read; the text names it, and says what is wrong."""
+    """A record cannot be read; the message names the file, and says what is wrong."""
 
 
 class NoRecord(RecordError):
-    """A file is sound JSON, or no JSON, and something else than a record of vperf's."""
+    """A file, JSON or not, is not a record of vperf."""
 
 
 @dataclass
 class Read:
-    """What one file has.
+    """The content of one file.
 
     Attributes:
-        runs: in its order.
-        note: what is to be said of it although it is sound; else empty.
+        runs: its runs, in their order.
+        note: a remark on a valid file; may be empty.
     """
 
     runs: list[RunPart]
@@ -129,10 +128,10 @@ class Read:
 
 
 def read(path: Path) -> Read:
-    """The runs of a file: one of ``--claims-json`` or its journal, or those that ``--keep`` wrote.
+    """Read the runs of a file: the one of ``--claims-json`` or its journal, or those that ``--keep`` wrote.
 
     Raises:
-        RecordError: it cannot be read, is cut off, or says what no record can; ``NoRecord`` where it never was one.
+        RecordError: it cannot be read, is truncated or invalid; ``NoRecord`` if it is something else.
     """
 
     def check(head: dict[str, Any]) -> None:
@@ -147,7 +146,7 @@ def read(path: Path) -> Read:
         part = checked(ClaimPart, text, f"claims.{number}.", most=_PROBLEMS_SHOWN)
         targets += len(part.targets) + len(part.hardware.mismatches)
         if targets > _MOST_TARGETS:
-            raise RecordError(f"{path}: has more than {_MOST_TARGETS} targets; no record has")
+            raise RecordError(f"{path}: has more than {_MOST_TARGETS} targets, as no record does")
         return part
 
     try:
@@ -168,14 +167,14 @@ def read(path: Path) -> Read:
 
 @dataclass
 class Found:
-    """What files and folders have.
+    """The content of files and folders.
 
     Attributes:
-        runs: of all sound records.
-        wrong: what is wrong with files that were named; a line for each, with its name.
-        damaged: likewise of files in folders.
-        left_out: likewise of those in folders that are no records at all.
-        notes: what is to be said of sound ones.
+        runs: the runs of all valid records.
+        wrong: problems with named files, one line each, with the name.
+        damaged: likewise, with files in folders.
+        left_out: likewise, with files in folders that are not records.
+        notes: remarks on valid files.
     """
 
     runs: list[RunPart] = field(default_factory=list)
@@ -186,7 +185,7 @@ class Found:
 
 
 def read_all(paths: Iterable[Path]) -> Found:
-    """The runs of files, and of all ``*.json`` in folders."""
+    """Read the runs of files, and of all ``*.json`` in folders."""
     found = Found()
     for path in paths:
         inside = path.is_dir()

@@ -1,4 +1,4 @@
-"""The rows of a table of published claims: which names of claims belong to which row."""
+"""The rows of a table of published claims, and the claims that belong to each."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _KEYS = {"claim", "names"}
 
 @dataclass(frozen=True)
 class Row:
-    """One row.
+    """One row of the table.
 
     Attributes:
         name: such as ``S1``.
-        claim: what is claimed, in words.
-        names: of its claims; ``*`` stands for any text.
+        claim: the claim in words.
+        names: the names of its claims; ``*`` matches any text.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Row:
     names: tuple[str, ...]
 
     def has(self, claim: str) -> bool:
-        """Whether a claim belongs to it; one of a threshold file with ``*`` as it is written there."""
+        """Whether a claim belongs to it; a ``*`` in a threshold file's name is taken literally."""
         return any(fnmatchcase(claim, name) for name in self.names)
 
 
@@ -39,7 +39,7 @@ def read_rows(path: Path) -> list[Row]:
     """Read the rows of a file: ``S1: {claim: …, names: [startup.pod.*]}`` for each.
 
     Raises:
-        ThresholdError: it cannot be read, or is wrong; a line for each problem.
+        ThresholdError: the file cannot be read or is invalid; one line for each problem.
     """
     source = read_yaml(path, str(path))
     problems = list(source.problems)
@@ -58,7 +58,7 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def misplaced(rows: Sequence[Row], names: Iterable[str]) -> list[str]:
-    """What is wrong between rows and claims: a claim in several rows or in none, a row without one."""
+    """Mismatches of rows and claims: a claim in several rows or in none, a row without claims."""
     names = list(dict.fromkeys(names))
     wrong = []
     for name in names:

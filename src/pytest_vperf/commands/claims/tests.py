@@ -1,12 +1,9 @@
-"""Which test proves a claim, read off the tests' text: ``claim(f"startup.pod.{pods.accelerator}.{firmware}")``.
+"""The tests that prove a claim, found in their source: ``claim(f"startup.pod.{pods.accelerator}.{firmware}")``.
 
-The name is complete only when the test runs. What stands in the text is a form of it, and a claim whose name has this
-form is the test's. Nothing is imported or run for that, so it costs nothing and changes nothing. A name that a test
-gets from elsewhere is not seen: `Measured.test` of a record knows such a test.
-
-What pytest would make of this folder: its root, its threshold files, where its records go.
-
-pytest itself is asked, with the plugin's own reading of options and ini settings, and ends before it collects a test:
+The name is complete only when the test runs. The source has its form, and a claim whose name has this form belongs to
+the test. Nothing is imported or run, so this is fast and has no side effects. A name that a test gets from elsewhere
+is not found; `Measured.test` of a record has such a test. The project's root, threshold files and record come from
+pytest itself, with the plugin's own reading of options and ini settings; it stops before collecting tests. So
 whatever decides where a run finds its thresholds (rootdir, ini files, ``PYTEST_ADDOPTS``) decides it here too.
 """
 
@@ -33,17 +30,17 @@ if TYPE_CHECKING:
 
 
 class ProjectError(Exception):
-    """pytest does not start here; it has said why on standard error."""
+    """pytest does not start here; it has printed why to standard error."""
 
 
 @dataclass(frozen=True)
 class Project:
-    """Where things are.
+    """The places of a project's files.
 
     Attributes:
-        root: what the ids of tests are seen from.
-        folders: of threshold files; of two files of one name the one in the earlier folder counts.
-        json: where runs leave their record, by the project's settings; ``None`` where they leave none.
+        root: the folder that test IDs are relative to.
+        folders: the folders of threshold files; of two files with one name, the one in the earlier folder counts.
+        json: the record of runs, by the project's settings; ``None`` if they write none.
     """
 
     root: Path
@@ -60,23 +57,23 @@ class _Question:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cmdline_main(self, config: pytest.Config) -> int:
-        """Read, and end."""
+        """Read the settings, and end pytest."""
         self.root = config.rootpath
         self.settings = read_settings(config)
         return 0
 
 
 def ask(thresholds: Sequence[str] = ()) -> Project:
-    """Find out.
+    """Find the places by asking pytest.
 
     Args:
-        thresholds: folders of threshold files, instead of those that the project names.
+        thresholds: folders of threshold files, instead of the project's.
 
     Raises:
         ProjectError: pytest, or the plugin, does not understand the project's settings or these folders.
     """
     question = _Question()
-    words = ["-p", "no:cacheprovider", "--capture=no"]  # a question leaves no traces
+    words = ["-p", "no:cacheprovider", "--capture=no"]  # leave no traces
     words += [f"--claims-thresholds={folder}" for folder in thresholds]
     with _silent_stdout():
         status = pytest.main(words, plugins=[question])
@@ -88,7 +85,7 @@ def ask(thresholds: Sequence[str] = ()) -> Project:
 
 @contextlib.contextmanager
 def _silent_stdout() -> Iterator[None]:
-    """What a conftest prints, or starts, is no part of a table: it goes to standard error."""
+    """Send output of conftest files, and of processes they start, to standard error, away from the table."""
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)
@@ -107,18 +104,18 @@ _FIXTURE = "claim"
 
 @dataclass(frozen=True)
 class NamingTest:
-    """A test, and the form of a claim's name in it.
+    """A test, and the form of a claim's name in its source.
 
     Attributes:
-        test: its id without parameters: ``tests/claims/test_startup.py::test_pod_starts_in_time``.
-        form: the name, ``{}`` standing for what is filled in when it runs.
+        test: its ID without parameters: ``tests/claims/test_startup.py::test_pod_starts_in_time``.
+        form: the name, with ``{}`` for the parts filled in when the test runs.
     """
 
     test: str
     form: str
 
     def names(self, claim: str) -> bool:
-        """Whether a name has the form. That of a threshold file may have one ``*``, which stands for one word."""
+        """Whether a name has the form. A name in a threshold file may have one ``*``, which stands for one word."""
         words = (re.escape(part) for part in self.form.split("{}"))
         if re.fullmatch(".+".join(words), claim):
             return True
@@ -126,14 +123,14 @@ class NamingTest:
 
 
 def naming_tests(place: Path, root: Path) -> tuple[list[NamingTest], list[str]]:
-    """The tests of a file, or of all files of a folder that pytest takes for tests by their usual names.
+    """The naming tests of a file, or of all files in a folder that have pytest's usual names of test files.
 
     Args:
-        place: file or folder.
-        root: what ids are seen from.
+        place: the file or folder.
+        root: the folder that IDs are relative to.
 
     Returns:
-        the tests in their order; and what could not be read, with the file's name.
+        the tests in their order, and a line for each file that could not be read.
     """
     files = (
         [place]
@@ -172,7 +169,7 @@ def _forms(test: ast.AST) -> Iterator[str]:
         if node.func.id != _FIXTURE or not node.args:
             continue
         form = _form(node.args[0])
-        if form.replace("{}", "").strip("."):  # else it would be the form of every name
+        if form.replace("{}", "").strip("."):  # otherwise every name would have the form
             yield form
 
 

@@ -1,7 +1,7 @@
-"""The self-check of one metric: its sampler against itself, and against a slower self, decision after decision.
+"""The self-check of one metric: many decisions about its sampler against itself, and against a slower self.
 
-Every decision is a claim's own way, `Sampling` and `PairRule`, with a coin of its own and on samples that no other
-decision has seen. Only the first one has a warm-up.
+Every decision is made like a claim's, with `Sampling` and `PairRule`, a coin of its own, and samples that no other
+decision uses. Only the first one has a warm-up.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What is asked of every metric.
+    """The parameters of the check of every metric.
 
     Attributes:
-        decisions: A/A decisions.
+        decisions: the number of A/A decisions.
         pairs: greatest number of pairs of each of them.
-        tolerance: the slower self is slower by twice this; ``None``: the claim's own.
-        usual_tolerance: of claims that have none.
-        budget: seconds for one metric, the wait for other measurements not counted.
+        tolerance: the slower self is slower by twice this; ``None`` means the claim's own.
+        usual_tolerance: the tolerance of claims that have none.
+        budget: seconds per metric, not counting the wait for other measurements.
     """
 
     decisions: int
@@ -49,14 +49,14 @@ class Request:
 
 @dataclasses.dataclass(frozen=True)
 class Metric:
-    """What is checked.
+    """The metric to check.
 
     Attributes:
-        claim: its name.
+        claim: the claim's name.
         sample: takes one sample.
-        slower: takes one with more work; ``None``: samples are scaled instead.
-        side: ``at_least`` where higher is better.
-        tolerance: of the decisions about a slower self.
+        slower: takes one with more work; if ``None``, samples are scaled instead.
+        side: ``at_least`` if higher is better.
+        tolerance: the tolerance of decisions about a slower self.
         pairs: greatest number of pairs of each of them.
     """
 
@@ -69,14 +69,14 @@ class Metric:
 
 
 class _TimeOver(Exception):
-    """The budget of the metric is used up; what the decision under way has sampled is no decision."""
+    """The budget of the metric is spent; the decision in progress is discarded."""
 
 
 class SelfCheck:
     """The self-check of one metric.
 
     Attributes:
-        result: what is known so far; it is filled decision by decision.
+        result: the result so far; filled decision by decision.
     """
 
     def __init__(
@@ -99,10 +99,10 @@ class SelfCheck:
         self._began: float | None = None
 
     def run(self) -> None:
-        """Decide until all is decided or the time is over.
+        """Make all decisions, or as many as the budget allows.
 
         Raises:
-            lock.LockTimeout: another measurement did not end.
+            lock.LockTimeout: another measurement held the machine for too long.
             whatever `Sampling.run` raises.
         """
         __tracebackhide__ = True
@@ -131,7 +131,7 @@ class SelfCheck:
             paired=True,
             unit=self._unit,
             against="the samples before it",
-            budget=math.inf,  # the rule decides by its pairs; the time of all decisions is watched by `_timely`
+            budget=math.inf,  # the rule is limited by its pairs; `_timely` limits the time of all decisions
             planned=1,
             progress=_CheckProgress(self._progress, number, self._request, self),
         )
@@ -170,7 +170,7 @@ class SelfCheck:
 
     @property
     def spent(self) -> float:
-        """Seconds since the first sample was taken: making ready is no sampling."""
+        """Seconds since the first sample was taken, so that preparations do not count."""
         return 0.0 if self._began is None else time.monotonic() - self._began
 
     def _timely(self, sample: Sampler) -> Sampler:
@@ -186,7 +186,7 @@ class SelfCheck:
         return timely
 
     def _slower(self) -> Quantity:
-        """A sample that is worse by twice the tolerance: by real work where the test has it, else by arithmetic."""
+        """A sample that is worse by twice the tolerance: by real work if the test supports it, else by arithmetic."""
         __tracebackhide__ = True
         metric, more = self._metric, 2 * self._metric.tolerance
         if metric.slower is not None:
@@ -200,7 +200,7 @@ class SelfCheck:
 
 
 class _CheckProgress:
-    """Shows how a decision goes as a part of the whole check."""
+    """Shows the progress of a decision as a part of the whole check."""
 
     def __init__(self, shown: Progress, number: int, request: Request, check: SelfCheck) -> None:
         self._shown = shown

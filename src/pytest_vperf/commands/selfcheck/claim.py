@@ -1,4 +1,4 @@
-"""What the ``claim`` fixture gives while ``vperf selfcheck`` runs a test: a claim's face, and nothing is judged."""
+"""The claims of tests that ``vperf selfcheck`` runs: their metrics are checked, and nothing is judged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def chosen(name: str, patterns: Iterable[str]) -> bool:
-    """Whether a claim is among those asked for: names, or patterns as a shell has them; none asks for all."""
+    """Whether a claim is requested, by name or shell-style pattern; no patterns request all claims."""
     asked = list(patterns)
     return not asked or any(fnmatchcase(name, each) for each in asked)
 
@@ -49,9 +49,9 @@ class CheckedClaim(Claim):
         Args:
             name: the claim's.
             circumstances: of the test.
-            request: what is asked of every metric.
-            patterns: which claims to check.
-            keep: takes the result of each one.
+            request: the parameters of every check.
+            patterns: the claims to check.
+            keep: receives each result.
 
         Raises:
             UnknownClaim: no threshold file has this name.
@@ -71,17 +71,17 @@ class CheckedClaim(Claim):
         any_programs: bool = False,
         sweep: Sweep | None = None,
     ) -> ClaimRecord:
-        """Check the metric that the first sampler takes.
+        """Check the metric of the first sampler.
 
         Returns:
-            a record that says so, for a test that looks at what it gets; it is kept nowhere.
+            a record of the check, for tests that use the return value; it is not stored.
         """
         __tracebackhide__ = True
         judgement = Judgement(
             self.name, self.threshold, self._circumstances, paired=paired, sweep=sweep
         )
         if sweep is not None:
-            # Of a sweep the metric is what comes through at its last point.
+            # The metric of a sweep is its throughput at the last point.
             samplers = {"a": sweep.take_last}
         text = "not checked: not among the claims that were asked for"
         if self._asked:
@@ -92,7 +92,7 @@ class CheckedClaim(Claim):
         __tracebackhide__ = True
         context, request, plan = self._circumstances, self._request, judgement.plan
         tolerance = request.tolerance or plan.tolerance or request.usual_tolerance
-        # Where nothing says which direction is the bad one, more is taken for worse.
+        # If the direction is unknown, lower is better.
         side = (judgement.criterion.side if judgement.criterion else None) or "at_most"
         result = Result(
             claim=self.name,
@@ -138,7 +138,7 @@ class CheckedClaim(Claim):
 
 
 def _suspicion(result: Result) -> str:
-    """What to say where all samples of a metric against itself are one value."""
+    """A warning, if all samples of a metric against itself are equal."""
     values = [
         value for each in result["decided"] if each["about"] == "A/A" for value in each["values"]
     ]

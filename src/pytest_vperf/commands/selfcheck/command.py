@@ -1,6 +1,6 @@
 """``vperf selfcheck``: whether verdicts about a metric can be trusted on this machine.
 
-The sampler of a claim is in the body of a test, so pytest runs the tests, in a process of its own, with the plug-in
+A claim's sampler is in the body of a test, so pytest runs the tests in a process of its own, with the plug-in
 `pytest_vperf.commands.selfcheck.plugin`.
 """
 
@@ -33,12 +33,12 @@ def run(options: Options, words: Sequence[str], json_file: Path | None) -> int:
     """Run the tests, print the table, and return the exit status.
 
     Args:
-        options: what of which claims.
-        words: for pytest.
-        json_file: where everything goes as JSON, each sample included; ``None`` for nowhere.
+        options: the options of the command.
+        words: arguments for pytest.
+        json_file: receives every decision and sample as JSON; ``None`` for no file.
 
     Raises:
-        KeyboardInterrupt: the run was interrupted; the table of what there is was printed.
+        KeyboardInterrupt: the run was interrupted; the table of the results so far was printed.
     """
     with tempfile.TemporaryDirectory(prefix="vperf-selfcheck-") as name:
         folder = Path(name)
@@ -69,7 +69,7 @@ def run(options: Options, words: Sequence[str], json_file: Path | None) -> int:
 
 
 def forget(patterns: Sequence[str]) -> int:
-    """Remove what earlier self-checks found; says of which claims."""
+    """Remove the findings of earlier self-checks, and print their claims."""
     from pytest_vperf.claims import marks
 
     gone = marks.forget(patterns)
@@ -118,7 +118,7 @@ def _row(result: Result) -> list[str]:
 
 
 def _notes(results: Sequence[Result]) -> list[str]:
-    """What the table has no room for."""
+    """Remarks below the table."""
     lines = [f"{result['claim']}: {result['reason']}" for result in results]
     if any(result["injected"] == "scaled" for result in results):
         lines.append(
@@ -129,7 +129,7 @@ def _notes(results: Sequence[Result]) -> list[str]:
 
 
 def _missing(names: Sequence[str], results: Sequence[Result], seen: set[str]) -> list[str]:
-    """What was asked for and not checked."""
+    """A line for each requested claim that was not checked."""
     if not names and not results:
         return ["no test that ran judges a claim"]
     lines = []

@@ -1,7 +1,7 @@
-"""The pytest plug-in that ``vperf selfcheck`` loads: in its run, claims are checked instead of judged.
+"""The pytest plug-in that ``vperf selfcheck`` loads: its run checks claims instead of judging them.
 
-The command asks by a file, ``--selfcheck-request``, and finds what came out in the same folder: one file for each
-metric, written when it is done, so that a run that ends early loses none.
+The command passes a file, ``--selfcheck-request``, and finds the results in its folder: one file for each metric,
+written when it is done, so that a run that ends early loses none.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PATTERN = re.compile(r"[*?\[]")
 
 @dataclass(frozen=True)
 class Options:
-    """What the command was asked for; see `pytest_vperf.commands.selfcheck.check.Request`."""
+    """The options of the command; see `pytest_vperf.commands.selfcheck.check.Request`."""
 
     claims: list[str]
     decisions: int
@@ -50,14 +50,14 @@ def is_pattern(name: str) -> bool:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the one option; the command uses it, users need not."""
+    """Declare the option, which only the command uses."""
     parser.getgroup("vperf").addoption(
         "--selfcheck-request", metavar="FILE", help="used by `vperf selfcheck`"
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """From now on claims are checked."""
+    """Make the run check claims instead of judging them."""
     request: str | None = config.getoption("--selfcheck-request")
     if request is not None:
         path = Path(request)
@@ -117,7 +117,7 @@ class _Run:
         return made
 
     def _keep(self, result: Result) -> None:
-        """Write a result for the command, and keep what it says of this machine."""
+        """Write a result for the command, and keep its finding for this machine."""
         from pytest_vperf.claims import marks
 
         self._write("result", result)

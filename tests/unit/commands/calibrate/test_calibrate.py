@@ -40,7 +40,7 @@ def test_a_profile_is_made_and_judges_later_runs(vperf: Vperf, project: Path) ->
     )
     records = project.parent / "cache" / "calibrate"
     assert f"written: thresholds/desk.calibrated.yaml; records in {records}/desk-" in done.stdout
-    assert "s apart: the level of a machine moves between minutes" in done.stdout
+    assert "s apart: a machine's level moves between minutes" in done.stdout
     assert done.returncode == 0
 
     profile = load_profile(Path("thresholds/desk.calibrated.yaml"))
@@ -82,7 +82,7 @@ claims:
     assert (
         "left alone: start.shell: its figure is published (thresholds/desk.yaml:7)\n"
         "left alone: copy.seconds: has a limit that is not from a calibration (thresholds/desk.yaml:8); "
-        "without it there the claim is calibrated\n" in done.stdout
+        "remove it to have the claim calibrated\n" in done.stdout
     )
     assert path.read_text() == before
     calibrated = project / "thresholds" / "desk.calibrated.yaml"
@@ -109,15 +109,13 @@ def test_claims_that_cannot_be_calibrated_are_named_and_the_rest_is_written(
         "tests/claims/test_it.py::test_wrong_direction and tests/claims/test_it.py::test_seconds"
     )
     assert {line for line in lines if line.startswith("refused: ")} == {
-        f"refused: copy.seconds: measured 2 times in run 1 ({tests}): one limit is for one thing; give each a "
+        f"refused: copy.seconds: measured 2 times in run 1 ({tests}): a limit is for one thing; give each a "
         "name of its own",
         "refused: start.aimless: its samples have no direction: return Quantity(…, direction='lower'), or 'higher'",
         "refused: start.gone: run 1: not measured: no such machine here (to mend it: buy one)",
         "refused: start.sometimes: not measured in run 2",
     }
-    tail = (
-        "left alone: copy.tail: about p95, and calibrated are medians (thresholds/elsewhere.yaml:5)"
-    )
+    tail = "left alone: copy.tail: about p95, but only medians are calibrated (thresholds/elsewhere.yaml:5)"
     assert tail in lines
     assert list(load_profile(Path("thresholds/desk.calibrated.yaml")).claims) == [
         "start.shell",

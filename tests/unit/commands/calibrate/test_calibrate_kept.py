@@ -109,7 +109,7 @@ def test_an_unusable_record_is_named_with_the_reason(changes: dict[str, object],
     with pytest.raises(RunsProblem) as error:
         RUNS.document(2)
     assert str(error.value) == (
-        f"kept/run-2.json cannot be used: {says}. Remove it, and that run is made again"
+        f"kept/run-2.json cannot be used: {says}. Remove it to have that run made again"
     )
 
 
@@ -124,7 +124,7 @@ def test_an_unusable_record_is_named_with_the_reason(changes: dict[str, object],
             "kept/run-2.json cannot be used: it is not a record of `pytest --claims-json`",
         ),
         ("run-2.noise.json", "3", "kept/run-2.noise.json cannot be read: "),
-        ("calibration.json", "[]", "kept/calibration.json is not what vperf calibrate writes"),
+        ("calibration.json", "[]", "kept/calibration.json was not written by vperf calibrate"),
     ],
 )
 @pytest.mark.usefixtures("project")
@@ -210,7 +210,7 @@ def test_a_machine_that_becomes_noisy_between_two_runs_is_refused(
     assert done.returncode == 1
     assert done.stderr.endswith(
         "vperf calibrate: this machine has become noisy: cpu pressure 40 %. Once it is quiet, go on with "
-        "--records=kept; --noisy calibrates all the same, and the file says so\n"
+        "--records=kept; --noisy calibrates anyway, and the file says so\n"
     )
     assert not Path("kept/run-2.json").exists()
     assert vperf(*KEPT, "--apart=1 h", "--noisy").returncode == 0

@@ -37,7 +37,7 @@ def test_records_of_other_tests_are_not_continued(vperf: Vperf) -> None:
     done = vperf("--hw=desk", "--runs=4", "-k", "shell", "--records=kept")
     assert done.returncode == 2
     assert done.stderr == (
-        "vperf calibrate: kept has the runs of `pytest -k rate` for --hw=desk: give the same, or another folder\n"
+        "vperf calibrate: kept has the runs of `pytest -k rate` for --hw=desk: use these options, or another folder\n"
     )
     assert vperf("--hw=desk", "--runs=4", "-k", "rate", "--records=kept").returncode == 0
     assert Path("runs").read_text() == "xxxx"
@@ -46,7 +46,7 @@ def test_records_of_other_tests_are_not_continued(vperf: Vperf) -> None:
     Path("kept/run-2.json").write_text(json.dumps(kept))
     done = vperf("--hw=desk", "--runs=4", "-k", "rate", "--records=kept")
     assert done.returncode == 2
-    assert "kept/run-2.json is from another machine: kernel was '1.0', and is " in done.stderr
+    assert "kept/run-2.json is from another machine: kernel was '1.0', is now " in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

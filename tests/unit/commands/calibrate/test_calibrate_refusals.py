@@ -29,7 +29,7 @@ def test_a_noisy_machine_is_refused_unless_allowed(
         1,
         "",
         "vperf calibrate: this machine is noisy: steal 5 %, load 9 on 2 processors. A limit measured now would hold "
-        "only as long as that lasts. `vperf doctor --tune` says what helps; --noisy calibrates all the same, and the "
+        "only as long as that lasts. `vperf doctor --tune` says what helps; --noisy calibrates anyway, and the "
         "file says so\n",
     )
     assert not (project / "runs").exists()
@@ -70,7 +70,7 @@ def test_a_disturbed_run_ends_the_calibration(
         ),
         (
             ["--hw=desk", "--records=tests"],
-            "vperf calibrate: tests has other files in it: name an empty folder\n",
+            "vperf calibrate: tests contains other files: name an empty folder\n",
         ),
     ],
 )
@@ -116,8 +116,8 @@ def test_a_published_profile_is_never_written(
     done = vperf("--hw=elsewhere", "-k", "rate")
     assert done.returncode == 2
     assert (
-        "elsewhere is a published profile that came with pytest-vperf, and is never written: give this machine one "
-        "of its own, such as --hw=my-elsewhere" in done.stderr
+        "elsewhere is a published profile that came with pytest-vperf, and is never written: give this machine a "
+        "profile of its own, such as --hw=my-elsewhere" in done.stderr
     )
     done = vperf("--hw=desk", "-k", "rate", "--", f"--claims-thresholds={shipped}")
     assert done.returncode == 2
@@ -140,9 +140,9 @@ def test_a_file_that_became_unfit_meanwhile_is_kept_and_so_are_the_records(
     done = vperf("--hw=desk", "--runs=3", "-k", "rate", "--records=kept")
     assert done.returncode == 1
     assert done.stderr.endswith(
-        "vperf calibrate: thresholds/desk.calibrated.yaml is as it was: "
+        "vperf calibrate: thresholds/desk.calibrated.yaml is unchanged: "
         "thresholds/desk.calibrated.yaml:2:1: this is not YAML: expected the node content, but found "
-        "'<stream end>'\nvperf calibrate: once that is mended, repeat the command with --records=kept\n"
+        "'<stream end>'\nvperf calibrate: once that is fixed, repeat the command with --records=kept\n"
     )
 
 
@@ -157,7 +157,7 @@ def test_a_file_that_became_unfit_meanwhile_is_kept_and_so_are_the_records(
         (["--hw=../x"], "--hw: '../x' is not a profile's name: lower-case letters, digits and '-'"),
         (
             ["--hw=a", "--runs=2"],
-            "--runs: 2 is not from 3 to 100: of fewer runs the spread is not known",
+            "--runs: 2 is not from 3 to 100: fewer runs do not show the spread",
         ),
         (["--hw=a", "--next=0"], "--next: 0 is not from 1 to 10000"),
         (

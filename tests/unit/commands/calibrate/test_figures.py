@@ -53,7 +53,7 @@ def test_claims_that_need_no_limit() -> None:
         ([], "not measured in run 3"),
         (
             [record(), record(nodeid="test_it.py::test_other")],
-            "measured 2 times in run 3 (test_it.py::test_it and test_it.py::test_other): one limit is for one "
+            "measured 2 times in run 3 (test_it.py::test_it and test_it.py::test_other): a limit is for one "
             "thing; give each a name of its own",
         ),
         (
@@ -62,10 +62,10 @@ def test_claims_that_need_no_limit() -> None:
         ),
         (
             [record(1, 2)],
-            "run 3 has 2 samples in its 60 s, and 3 are the least: give it more time, "
+            "run 3 has 2 samples in its 60 s, and needs at least 3: give it more time, "
             "`-- --claims-budget='5 min'`",
         ),
-        ([record(0, 0, 0)], "run 3: its median is 0 ms, and a limit is more than 0"),
+        ([record(0, 0, 0)], "run 3: its median is 0 ms, and a limit must be above 0"),
         (
             [record(criterion="higher is better")],
             "the direction of its samples changes from run to run",
