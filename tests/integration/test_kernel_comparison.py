@@ -146,4 +146,6 @@ def test_without_a_kernel_nothing_is_started_or_passed(run: Any) -> None:
     assert claim["observations"] == []
     strict, _ = run(STARTS, "--claims-strict")
     assert strict.ret == pytest.ExitCode.TESTS_FAILED
-    strict.stdout.fnmatch_lines(["*was not shown to hold: not measured: no kernel to compare was named*"])
+    strict.stdout.fnmatch_lines(
+        ["*was not shown to hold: not measured: no kernel to compare was named*"]
+    )
