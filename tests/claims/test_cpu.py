@@ -39,7 +39,7 @@ def test_dhrystone_in_a_pod(claim, pods, dhrystone):
     proven.holds(lambda: dhrystone.run(pod, **SHORT).dmips)
 
 
-def test_a_container_has_no_dhrystone_overhead(claim, native, containers, dhrystone):
+def test_a_container_costs_no_dhrystones(claim, native, containers, dhrystone):
     proven = claim(f"cpu.dhrystone.container_over_host.{containers.runtime}")
     container = containers.start()
     proven.compares(
@@ -75,7 +75,7 @@ def test_whetstone_in_a_pod(claim, pods, whetstone):
     proven.holds(lambda: whetstone.run(pod, **SHORT).mflops)
 
 
-def test_a_container_has_no_whetstone_overhead(claim, native, containers, whetstone):
+def test_a_container_costs_no_whetstones(claim, native, containers, whetstone):
     proven = claim(f"cpu.whetstone.container_over_host.{containers.runtime}")
     container = containers.start()
     proven.compares(

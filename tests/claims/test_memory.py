@@ -36,7 +36,7 @@ def test_stream_in_a_pod(claim, pods, stream, kernel):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_a_container_has_no_bandwidth_overhead(claim, native, containers, stream, kernel):
+def test_a_container_costs_no_bandwidth(claim, native, containers, stream, kernel):
     proven = claim(f"memory.stream.{kernel}.container_over_host.{containers.runtime}")
     container = containers.start()
     proven.compares(
