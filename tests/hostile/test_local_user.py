@@ -127,6 +127,32 @@ def test_the_remote_lock_does_not_expose_a_file_of_root(holder, precious, plant)
     assert "held" not in said
 
 
+@pytest.mark.parametrize("mode", [0o644, 0o600])
+def test_the_remote_lock_does_not_write_to_a_file_with_content(holder, mode):
+    path, hold = holder
+    path.write_text("precious")
+    path.chmod(mode)
+    with hold() as process:
+        assert [process.stdout.readline().split()[0] for _ in range(2)] == ["folder", "held"]
+        process.communicate(timeout=60)
+    assert path.read_text() == "precious"
+
+
+def test_a_remote_lock_that_others_may_not_open_names_its_owner(holder):
+    path, hold = holder
+    as_stranger(lambda: path.touch(mode=0o600))
+
+    def measure() -> None:
+        with hold() as process:
+            said = process.communicate(timeout=60)
+        assert said[1] == (
+            f"the measuring lock {path} lets nobody else open it: it is of UNKNOWN (user {STRANGER}, mode 600);"
+            " have them, or root, remove it\n"
+        )
+
+    as_stranger(measure, BYSTANDER)
+
+
 def test_nothing_is_run_from_a_cache_of_another_user(open_folder, monkeypatch):
     place = open_folder / "cache"
 

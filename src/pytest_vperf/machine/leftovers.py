@@ -29,6 +29,7 @@ from pytest_vperf.machine.runs import (
     OWNER,
     default_folder,
     is_alive,
+    is_ours,
     remove_tree,
     runs_folder,
 )
@@ -171,9 +172,10 @@ def _is_run(folder: Path) -> bool:
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         return False
-    if folder.name.startswith("."):  # a draft: its owner file may not have been made yet
-        return time.time() - status.st_mtime > _GRACE
-    return stat.S_ISREG((folder / OWNER).lstat().st_mode)
+    if folder.name.startswith("."):  # a draft: its owner file may not have been written yet
+        names = {path.name for path in folder.iterdir()}
+        return names <= {OWNER} and time.time() - status.st_mtime > _GRACE
+    return is_ours(folder)
 
 
 def _of_this_user() -> Iterator[psutil.Process]:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _POLL_SECONDS = 0.05
+#: The mode of the lock's file: every user has to be able to lock it.
+_MODE = 0o666
 #: After this many seconds of waiting, the holder is considered stuck.
 WAIT_LIMIT = 3600.0
 
@@ -99,14 +101,14 @@ def measuring(
         descriptor = _open(lock_path())
         try:
             waited = _acquire(descriptor, on_wait, limit)
-            _write_holder(descriptor)
+            command = " ".join([Path(sys.argv[0] or "python").name, *sys.argv[1:]])[:120]
+            _note(descriptor, f"process {os.getpid()} of user {os.getuid()}: {command}")
             _depth = 1
             try:
                 yield waited
             finally:
                 _depth = 0
-                with contextlib.suppress(OSError):  # as below
-                    os.ftruncate(descriptor, 0)
+                _note(descriptor, "")
         finally:
             os.close(descriptor)
 
@@ -115,7 +117,7 @@ def _open(path: Path) -> int:
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     # Never O_CREAT on an existing file: in a sticky folder the kernel then refuses another user's file.
     with contextlib.suppress(FileExistsError):
-        os.close(os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666))
+        os.close(os.open(path, flags | os.O_CREAT | os.O_EXCL, _MODE))
     try:
         descriptor = os.open(path, flags)
     except PermissionError as error:
@@ -133,9 +135,14 @@ def _open(path: Path) -> int:
         if status.st_nlink != 1:
             # Somebody may have made a hard link, to have us change the mode of our file or empty it.
             raise _unusable(path, f"it has {status.st_nlink} names")
-        if status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) != 0o666:
+        if status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) != _MODE:
+            if status.st_size:
+                raise OSError(
+                    f"the measuring lock {path} is not available: it is a file with content, and no lock; have"
+                    " VPERF_LOCK name another file, the same for everybody who measures here"
+                )
             # The umask removed permissions that other users need. Not for others: the content; only the lock matters.
-            os.fchmod(descriptor, 0o666)  # nosec B103
+            os.fchmod(descriptor, _MODE)  # nosec B103
     except BaseException:
         os.close(descriptor)
         raise
@@ -177,10 +184,10 @@ def _holder(descriptor: int) -> str:
     return foreign_text.line(text) or "not yet known"
 
 
-def _write_holder(descriptor: int) -> None:
-    command = " ".join([Path(sys.argv[0] or "python").name, *sys.argv[1:]])[:120]
-    line = f"process {os.getpid()} of user {os.getuid()}: {command}"
+def _note(descriptor: int, text: str) -> None:
+    """Write who holds the lock, if the file is open to everybody, as a lock is: any other may be somebody's data."""
     # Another user's file may be lockable but not writable, and a full disk must not prevent measuring.
     with contextlib.suppress(OSError):
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, line.encode("utf-8", "replace"), 0)
+        if stat.S_IMODE(os.fstat(descriptor).st_mode) == _MODE:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, text.encode("utf-8", "replace"), 0)

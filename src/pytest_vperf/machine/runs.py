@@ -15,6 +15,7 @@ import os
 import secrets
 import shutil
 import socket
+import stat
 import sys
 import time
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_vperf.machine.lock import try_lock
-from pytest_vperf.machine.ownership import require_own
+from pytest_vperf.machine.ownership import require_own, stranger_above
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +40,8 @@ LABEL_PLACE = "pytest-vperf.place"
 LABEL_FOLDER = "pytest-vperf.folder"
 #: The file in a run's folder that is locked, and that identifies the folder as a run's.
 OWNER = "owner"
+#: Bytes of it that are read; four words of a command line have at most 128 KiB each (execve(2)).
+_LARGEST_OWNER = 1 << 20
 #: The file in a run's folder that lists the libvirt daemons it used, in which leftovers are searched for.
 NOTE = "libvirt-uris"
 #: The default place for the folder of a user's runs.
@@ -57,11 +60,15 @@ def runs_folder() -> Path:
     be large; and it survives a reboot, so that leftovers of a crash are found.
 
     Raises:
-        PermissionError: the folder belongs to somebody else, is a link or, if named, is writable for others, who
-        could put there what we would take for a dead run's.
+        PermissionError: the folder belongs to somebody else, is a link or, if named, is writable for others or in
+            another user's folder. They could replace what is executed there, or add what looks like a dead run's.
     """
     named = os.environ.get("VPERF_RUNS_DIR")
     folder = Path(named).absolute() if named else default_folder()
+    if named and (stranger := stranger_above(folder)):
+        raise PermissionError(
+            f"{stranger}, and so who may replace {folder}; set VPERF_RUNS_DIR to a folder of yours"
+        )
     if not folder.is_symlink():  # even a dangling one
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if folder.is_symlink():
@@ -115,6 +122,7 @@ class Run:
             raise BlockingIOError(f"{draft / OWNER} is locked by another process")
         owner = {"pid": os.getpid(), "command": sys.argv[:4], "began": time.time()}
         os.write(lock, json.dumps(owner).encode())
+        os.fsync(lock)  # the folder is recognised by it, after a power cut too
         draft.rename(folder)
         return cls(identity, folder, lock)
 
@@ -162,6 +170,24 @@ class Run:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def is_ours(folder: Path) -> bool:
+    """Whether we made a folder for a run: decided by the file in it, as ``$VPERF_RUNS_DIR`` may hold other things.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    file = os.open(folder / OWNER, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(file, "rb") as stream:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid():
+            return False
+        try:
+            known = json.loads(stream.read(_LARGEST_OWNER))
+        except (ValueError, RecursionError):
+            return False
+    return isinstance(known, dict) and {"pid", "command", "began"} <= known.keys()
 
 
 def is_alive(folder: Path) -> bool:

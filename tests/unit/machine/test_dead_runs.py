@@ -158,6 +158,41 @@ def test_a_folder_without_an_owner_file_is_not_ours(home: Path) -> None:
     assert leftovers.find() == []
 
 
+@pytest.mark.parametrize(
+    "content",
+    ["", "Ada", "[1]", '{"pid": 1}', "[" * 100_000, "\0" * 100],
+    ids=["empty", "text", "list", "another", "nested", "binary"],
+)
+def test_a_folder_with_another_owner_file_is_not_ours(home: Path, content: str) -> None:
+    (home / "run-01234567").mkdir(parents=True)
+    (home / "run-01234567" / "owner").write_text(content)
+    assert leftovers.find() == []
+
+
+def test_a_hidden_folder_with_anything_else_in_it_is_not_ours(home: Path) -> None:
+    draft = home / ".run-01234567"
+    draft.mkdir(parents=True)
+    (draft / "thesis.txt").touch()
+    os.utime(draft, (time.time() - 3600,) * 2)
+    assert leftovers.find() == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+@pytest.mark.parametrize("there", [True, False])
+def test_runs_in_another_users_folder_are_refused(home: Path, there: bool) -> None:
+    """That user could replace it at any moment."""
+    above = home.parent / "above"
+    (above / "runs" if there else above).mkdir(parents=True, mode=0o700)
+    os.chown(above, 54321, -1)
+    os.environ["VPERF_RUNS_DIR"] = str(above / "runs")  # the fixture `home` restores it
+    with pytest.raises(PermissionError) as caught:
+        runs_folder()
+    assert str(caught.value) == (
+        f"{above} belongs to user 54321, and so who may replace {above}/runs; set VPERF_RUNS_DIR to a folder of yours"
+    )
+    assert (above / "runs").exists() == there
+
+
 def test_a_link_is_not_ours(home: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     kept.mkdir()
@@ -171,7 +206,7 @@ def test_a_link_is_not_ours(home: Path, tmp_path: Path) -> None:
 def test_a_folder_of_another_user_is_not_ours(home: Path) -> None:
     folder = home / "run-01234567"
     folder.mkdir(parents=True)
-    (folder / "owner").touch()
+    (folder / "owner").write_text('{"pid": 1, "command": [], "began": 0}')
     assert [leftover.run for leftover in leftovers.find()] == ["01234567"]
     os.chown(folder, 65534, -1)
     assert leftovers.find() == []

@@ -135,6 +135,29 @@ def test_other_kinds_of_files_are_refused(path: Path) -> None:
         pass
 
 
+def test_a_file_with_content_is_not_taken_for_a_lock(path: Path) -> None:
+    """As with ``VPERF_LOCK=results.json``."""
+    path.write_text("precious")
+    path.chmod(0o644)
+    with pytest.raises(OSError) as caught, lock.measuring():
+        pass
+    assert str(caught.value) == (
+        f"the measuring lock {path} is not available: it is a file with content, and no lock; have VPERF_LOCK name"
+        " another file, the same for everybody who measures here"
+    )
+    assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("precious", 0o644)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_root_does_not_write_to_the_file_of_another_user(path: Path) -> None:
+    path.write_text("precious")
+    path.chmod(0o644)
+    os.chown(path, 54321, -1)
+    with lock.measuring():
+        assert path.read_text() == "precious"
+    assert path.read_text() == "precious"
+
+
 def test_an_error_frees_the_lock(path: Path) -> None:
     with pytest.raises(KeyError), lock.measuring():
         raise KeyError

@@ -65,7 +65,7 @@ def labels(home: Path, run: str = DEAD) -> dict[str, str]:
 def folder_of_a_dead_run(home: Path) -> Path:
     folder = home / f"run-{DEAD}"
     folder.mkdir(parents=True)
-    (folder / OWNER).touch()
+    (folder / OWNER).write_text('{"pid": 1, "command": [], "began": 0}')
     return folder
 
 

@@ -56,7 +56,8 @@ def find() -> Path:
 
 def _fetch(draft: Path) -> None:
     """Unpack the package without installing it, which needs no root."""
-    with tempfile.TemporaryDirectory() as temporary:
+    # Not in $TMPDIR, which may be in another user's folder (`sudo -E`).
+    with tempfile.TemporaryDirectory(prefix=".", dir=draft) as temporary:
         folder = Path(temporary)
         try:
             for package in apt.fetch(["busybox-static"], folder):

@@ -262,7 +262,8 @@ def _unpacked(package: str, version: str) -> Path:
         packages = [f"{package}={version}"]
         if extra != package and f"Package: {extra}" in _apt("apt-cache", "show", extra):
             packages.append(extra)
-        with tempfile.TemporaryDirectory() as downloads:
+        # Not in $TMPDIR, which may be in another user's folder (`sudo -E`).
+        with tempfile.TemporaryDirectory(prefix=".", dir=folder) as downloads:
             for archive in apt.fetch(packages, Path(downloads)):
                 apt.unpack(archive, folder)
 

@@ -45,6 +45,12 @@ if [ "$1" = yes ]; then
   lock=${VPERF_LOCK:-$place/vperf-measuring.lock}
   [ -e "$lock" ] || [ -L "$lock" ] || (umask 0; set -C; : >"$lock")
   { [ -f "$lock" ] && [ ! -L "$lock" ]; } || { echo "$lock is not a regular file" >&2; exit 1; }
+  # The shell ends if it cannot open a file for exec.
+  [ -r "$lock" ] || {
+    echo "the measuring lock $lock lets nobody else open it: it is of $(stat -c '%U (user %u, mode %a)' "$lock"); have" \
+      "them, or root, remove it" >&2
+    exit 1
+  }
   exec 9<"$lock"
   # Anyone who may write to the lock's folder can replace it with a link at any moment. So the opened file is checked:
   # it is the file of that name, and has no other; from now on it is only written to through the descriptor.
@@ -62,7 +68,10 @@ if [ "$1" = yes ]; then
     sleep 1
   done
   held=yes
-  { echo "$3" >"$ours"; } 2>/dev/null # another user's lock can be locked, but not written
+  # Any other mode is not a lock's, and the file may be somebody's data. Another user's lock can be locked, but not
+  # written.
+  [ "$(stat -L -c %a "$ours")" = 666 ] || held=
+  [ ! "$held" ] || { echo "$3" >"$ours"; } 2>/dev/null
 fi
 echo held
 wait "$watch"

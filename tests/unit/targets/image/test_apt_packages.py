@@ -7,6 +7,7 @@ import os
 import shutil
 import stat
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,20 @@ def test_packages_planted_beside_the_kernel_are_not_unpacked(source, meanwhile, 
     tree = kernel.image.parent.parent
     assert not list(tree.rglob("owned"))
     assert stat.S_IMODE(int((tmp_path / "mode").read_text(), 8)) == 0o700
+
+
+def test_packages_are_not_fetched_into_the_folder_for_temporary_files(
+    source, meanwhile, tmp_path, monkeypatch
+):
+    """With `sudo -E`, that may be another user's, who could replace what is fetched there."""
+    (tmp_path / "theirs").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "theirs"))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    meanwhile(f"pwd >> {tmp_path}/places")
+    guest_kernel.distribution_kernel()
+    places = (tmp_path / "places").read_text().splitlines()
+    assert places
+    assert all(Path(each).is_relative_to(os.environ["VPERF_CACHE_DIR"]) for each in places)
 
 
 def test_a_package_that_was_changed_is_refused(source, meanwhile):

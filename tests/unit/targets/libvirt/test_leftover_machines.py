@@ -27,7 +27,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def dead(home: Path, name: str, text: str | bytes) -> None:
     folder = home / name
     folder.mkdir()
-    (folder / OWNER).touch()
+    (folder / OWNER).write_text('{"pid": 1, "command": [], "began": 0}')
     (folder / NOTE).write_bytes(text if isinstance(text, bytes) else text.encode())
 
 
