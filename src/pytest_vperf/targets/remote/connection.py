@@ -25,6 +25,7 @@ from importlib import resources
 from typing import IO, TYPE_CHECKING, BinaryIO
 from urllib.parse import urlsplit
 
+from pytest_vperf import foreign_text
 from pytest_vperf.machine.ending import end_by_input
 from pytest_vperf.machine.preflight import find_program
 from pytest_vperf.targets.base import (
@@ -48,18 +49,22 @@ _CONNECT_TIMEOUT = 15
 FAILED = 255
 #: A hint for sockets that cannot be forwarded.
 FORWARDING = "its sshd has to forward Unix sockets: AllowStreamLocalForwarding yes, sshd_config(5)"
-#: Options that switch off features (ssh_config(5)): root there could use the agent to log in elsewhere as the user,
-#: and the display to read the keyboard. A ``LocalCommand`` is meant for interactive logins.
-KEEPS_TO_ITSELF = tuple(
-    word
-    for option in (
-        "ForwardAgent=no",
-        "ForwardX11=no",
-        "ClearAllForwardings=yes",
-        "Tunnel=no",
-        "PermitLocalCommand=no",
-    )
-    for word in ("-o", option)
+#: Options that switch off features (ssh(1), ssh_config(5)): root there could use the agent, or Kerberos's credentials
+#: (``-k``, which every build of ssh knows), to log in elsewhere as the user, and the display to read the keyboard. A
+#: ``LocalCommand`` is meant for interactive logins.
+KEEPS_TO_ITSELF = (
+    "-k",
+    *(
+        word
+        for option in (
+            "ForwardAgent=no",
+            "ForwardX11=no",
+            "ClearAllForwardings=yes",
+            "Tunnel=no",
+            "PermitLocalCommand=no",
+        )
+        for word in ("-o", option)
+    ),
 )
 _numbers = itertools.count(1)
 
@@ -262,6 +267,8 @@ WAIT = 3600
 _ANSWER = 60.0
 #: Seconds to wait for further output of a failed command.
 _LAST_WORDS = 2.0
+#: Most bytes of a line of the machine's, and of its last words, which may never end.
+_MOST_WORDS = 1 << 16
 
 
 class Hold:
@@ -319,14 +326,16 @@ class Hold:
             elif word == "held":
                 return folder
         assert self._process.stderr is not None
-        said = _last_words(self._process.stderr).strip() or "no answer"
+        said = foreign_text.short(_last_words(self._process.stderr)) or "no answer"
         raise CannotStart(
             f"{self._where}: cannot create a folder or take the measuring lock there: {said}",
             target=self._where,
         )
 
     def _lines(self) -> Iterator[str]:
-        """The command's output, line by line, until it ends or is silent for longer than the limit."""
+        """The command's output, line by line, until it ends, is silent for longer than the limit, or has a line that
+        is too long.
+        """
         assert self._process.stdout is not None
         descriptor, left = self._process.stdout.fileno(), b""
         while True:
@@ -338,6 +347,8 @@ class Hold:
             *lines, left = left.split(b"\n")
             for line in lines:
                 yield line.decode("utf-8", "replace")
+            if len(left) > _MOST_WORDS:
+                return
 
     def check(self) -> None:
         """Make sure that the lock and the folder are still held.
@@ -372,9 +383,9 @@ def _line(*words: str) -> str:
 
 
 def _last_words(stream: IO[bytes]) -> str:
-    """The output until the stream ends or is silent for a moment, since ``ssh`` may keep it open."""
+    """The output until the stream ends, is silent for a moment, since ``ssh`` may keep it open, or is too long."""
     said = b""
-    while ready([stream], [], _LAST_WORDS)[0]:
+    while len(said) < _MOST_WORDS and ready([stream], [], _LAST_WORDS)[0]:
         data = os.read(stream.fileno(), 4096)
         if not data:
             break

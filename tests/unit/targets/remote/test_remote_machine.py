@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
+from attacks import ROOM, ends_within, grows_less_than
 
 from pytest_vperf.machine import fingerprint, lock
 from pytest_vperf.machine.runs import Run
@@ -175,6 +176,19 @@ def test_a_folder_that_cannot_be_created_is_reported(
         match=r"^there: cannot create a folder or take the measuring lock there: mktemp: no space left$",
     ):
         hold(run, said)
+
+
+def test_endless_words_of_the_machine_are_cut(
+    run: Run, said: list[str], ssh_in_place: Path
+) -> None:
+    endless = "tr '\\0' x </dev/zero & tr '\\0' x </dev/zero >&2 & read -r word; kill $!"
+    text = ssh_in_place.read_text()
+    connection = SshConnection("ssh://there", run, name="there")
+    ssh_in_place.write_text(text.replace('sh -c "$last"', f'sh -c "{endless}"'))
+    with ends_within(60), grows_less_than(ROOM), pytest.raises(CannotStart) as caught:
+        Hold(connection, lock=True, say=said.append)
+    assert str(caught.value).startswith("there: cannot create a folder or take the measuring lock")
+    assert len(str(caught.value)) < 1000
 
 
 def test_a_lock_that_is_no_file_is_refused_at_once(

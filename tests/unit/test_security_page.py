@@ -1,4 +1,4 @@
-"""The page about threats names tests; they are there."""
+"""The page about security names tests; they are there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-NAMED = sorted(set(re.findall(r"`(tests/[^`]*::\w+)`", (ROOT / "docs/threats.md").read_text())))
+NAMED = sorted(set(re.findall(r"`(tests/[^`]*::\w+)`", (ROOT / "docs/security.md").read_text())))
 
 
 def test_the_page_names_tests() -> None:
