@@ -26,7 +26,7 @@ from pytest_vperf.targets.base import TargetError, Unavailable
 from pytest_vperf.targets.host import Host
 from pytest_vperf.targets.image.debian import tools_rootfs
 from pytest_vperf.workloads import programs
-from pytest_vperf.workloads.base import TOKEN, Output, ParseError, Reader, Unsupported, check_whole
+from pytest_vperf.workloads.base import WORD, Output, ParseError, Reader, Unsupported, check_whole
 from pytest_vperf.workloads.stream import KERNELS, StreamResult, VperfStream
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class LmbenchStream:
             # Add was called sum before the third version.
             name = "(?:add|sum)" if kernel == "add" else kernel
             match = reader.need(
-                rf"^STREAM {name} bandwidth: ({TOKEN}) MB/sec[ \t]*$", f"bandwidth of {kernel}"
+                rf"^STREAM {name} bandwidth: ({WORD}) MB/sec[ \t]*$", f"bandwidth of {kernel}"
             )
             return match[1]
 

@@ -21,6 +21,18 @@ _IMPORTS = (
     "import sys; sys.path.insert(0, 'src');"
     "from importlinter.cli import lint_imports_command; lint_imports_command()"
 )
+#: bandit, which must say nothing at all: of itself, it only warns of a `nosec` that excuses nothing.
+_BANDIT = """
+import subprocess, sys
+said = subprocess.run(
+    [sys.executable, "-m", "bandit", "-q", "-c", "pyproject.toml", "-r", *sys.argv[1:]],
+    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+)
+print(said.stdout, end="")
+sys.exit(said.returncode or bool(said.stdout))
+"""
+#: Scripts in Python whose names do not end with .py.
+_SCRIPTS = ("script/check_privileges", "script/mutants")
 _BY_FOLDER = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
 
 
@@ -74,6 +86,8 @@ def steps(work: Path) -> Sequence[Step]:
                 ("-m", "ruff", "format", "--check", "."),
                 ("-c", _IMPORTS, "--no-logo", "--no-cache"),
                 ("script/check_privileges",),
+                # What runs as root; scripts without a suffix have to be named.
+                ("-c", _BANDIT, "src", "script", *_SCRIPTS, "conftest.py"),
             ),
             120,
         ),

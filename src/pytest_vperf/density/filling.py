@@ -195,7 +195,7 @@ class Filling:
         self.targets = tuple(pids)
         self.count = len(self.targets)
         self._order = list(self.targets)
-        random.Random(seed).shuffle(self._order)  # noqa: S311 - an order, no secret # nosec B311
+        random.Random(seed).shuffle(self._order)  # nosec B311 # an order, not a secret
         self._closed = False
 
     def capacity(self, at_least: Quantity | None = None) -> Quantity:

@@ -69,7 +69,9 @@ def lock_path() -> Path:
         shared = bool(folder.stat().st_mode & stat.S_IWOTH)
     except OSError:
         shared = False
-    return (folder if shared else Path("/tmp")) / "vperf-measuring.lock"  # noqa: S108 - checked in _open # nosec B108
+    if not shared:
+        folder = Path("/tmp")  # nosec B108 # what others put there is refused by _open
+    return folder / "vperf-measuring.lock"
 
 
 @contextlib.contextmanager
@@ -142,7 +144,7 @@ def _open(path: Path) -> int:
                     " VPERF_LOCK name another file, the same for everybody who measures here"
                 )
             # The umask removed permissions that other users need. Not for others: the content; only the lock matters.
-            os.fchmod(descriptor, _MODE)  # nosec B103
+            os.fchmod(descriptor, _MODE)
     except BaseException:
         os.close(descriptor)
         raise

@@ -45,7 +45,7 @@ _LARGEST_OWNER = 1 << 20
 #: The file in a run's folder that lists the libvirt daemons it used, in which leftovers are searched for.
 NOTE = "libvirt-uris"
 #: The default place for the folder of a user's runs.
-DEFAULT_PLACE = Path("/var/tmp")  # noqa: S108 - the folder in it is private, and checked # nosec B108
+DEFAULT_PLACE = Path("/var/tmp")  # nosec B108 # the folder in it is private, and checked
 
 
 def default_folder() -> Path:

@@ -114,7 +114,7 @@ class PairedSamples:
         self.pairs: list[Pair] = []
         self._warm_up = check_whole("warm_up", warm_up)
         self._sign = -1.0 if mirrored else 1.0
-        self._random = random.Random(check_whole("seed", seed))  # noqa: S311 - an order of samples, not a secret # nosec B311
+        self._random = random.Random(check_whole("seed", seed))  # nosec B311 # an order, not a secret
         self._first: float | None = None
         self._a_second = self._toss()
 

@@ -296,7 +296,7 @@ class PlateauRule(Ending):
         self._alpha, self._beta = check_error("alpha", alpha), check_error("beta", beta)
         self._sessions = check_whole("sessions", sessions, 1)
         self._each = -(-check_whole("rounds", rounds, 1) // self._sessions)
-        self._order = random.Random(seed)  # noqa: S311 - an order, not a secret # nosec B311
+        self._order = random.Random(seed)  # nosec B311 # an order, not a secret
         self._left: list[int] = []
         self._rounds = 0
         self._session = 1

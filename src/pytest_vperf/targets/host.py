@@ -12,6 +12,7 @@ import itertools
 import os
 import shutil
 import stat
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -231,7 +232,7 @@ class Host(RunsCommands):
     @property
     def scratch(self) -> str:
         """A folder for files of commands: the run's, removed with it."""
-        return str(self._owner.folder) if self._owner else "/tmp"  # noqa: S108 - only where no run owns it # nosec B108
+        return str(self._owner.folder) if self._owner else tempfile.gettempdir()
 
     def usage(self) -> Usage:
         """CPU time of the commands run so far, including their waited-for children; no memory."""

@@ -180,7 +180,7 @@ class Workload(Protocol[R_co]):
 NUMBER = r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?"
 
 #: The text in the place of a number: matched as a whole, so that ``1,5`` and ``12x`` are rejected.
-TOKEN = r"\S+"  # noqa: S105 - no password # nosec B105
+WORD = r"\S+"
 
 _NUMBER = re.compile(NUMBER)
 _SIGNED = re.compile(rf"-{NUMBER}|-?(?:inf|infinity|nan)", re.IGNORECASE)

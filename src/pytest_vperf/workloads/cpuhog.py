@@ -225,7 +225,7 @@ class CpuHog:
         work = StressCpu(workers, longest)
         program = target.program(work.tool)
         arguments = work.argv(self._bench.version(target, program, work))
-        log = f"/tmp/vperf-load-{secrets.token_hex(8)}"  # noqa: S108 - the target's folder # nosec B108
+        log = f"/tmp/vperf-load-{secrets.token_hex(8)}"  # nosec B108 # a name that nobody can guess
         started = target.run(
             ["sh", "-c", _START, "sh", log, *program.argv, *arguments],
             env=ENVIRONMENT,

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, ClassVar
 from pytest_vperf.quantity import Quantity, amount
 from pytest_vperf.results.record import Load
 from pytest_vperf.workloads.base import (
-    TOKEN,
+    WORD,
     Output,
     ParseError,
     Reader,
@@ -53,18 +53,18 @@ __all__ = [
 
 
 _STREAM = r"^\[ *([0-9]+)\] "
-_INTERVAL = rf" *0[.,]0+ *- *({TOKEN}) sec +"
-_SENT = rf"{_STREAM}Sent ({TOKEN}) datagrams$"
+_INTERVAL = rf" *0[.,]0+ *- *({WORD}) sec +"
+_SENT = rf"{_STREAM}Sent ({WORD}) datagrams$"
 #: Since 2.2 time-outs follow writes and errors.
 _ENHANCED = r"(?: +[0-9]+/[0-9]+(?:/[0-9]+)? +[0-9]+ pps.*)?"
-_SENDING = rf"{_STREAM}{_INTERVAL}({TOKEN}) [KMGT]?Bytes +({TOKEN}) ([KMGT]?)bits/sec{_ENHANCED} *$"
+_SENDING = rf"{_STREAM}{_INTERVAL}({WORD}) [KMGT]?Bytes +({WORD}) ([KMGT]?)bits/sec{_ENHANCED} *$"
 _ARRIVED = (
-    rf"{_STREAM}{_INTERVAL}({TOKEN}) [KMGT]?Bytes +({TOKEN}) ([KMGT]?)bits/sec +({TOKEN}) ms +"
-    rf"({TOKEN})/ *({TOKEN}) \(({TOKEN})%\)"
+    rf"{_STREAM}{_INTERVAL}({WORD}) [KMGT]?Bytes +({WORD}) ([KMGT]?)bits/sec +({WORD}) ms +"
+    rf"({WORD})/ *({WORD}) \(({WORD})%\)"
 )
 #: Only the client's: a server prints how much it would accept.
-_LENGTH = rf"^Sending ({TOKEN}) byte datagrams"
-_LATE = rf"{_STREAM}{_INTERVAL}({TOKEN}) datagrams received out-of-order$"
+_LENGTH = rf"^Sending ({WORD}) byte datagrams"
+_LATE = rf"{_STREAM}{_INTERVAL}({WORD}) datagrams received out-of-order$"
 
 _PREFIXES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 #: Tolerance between the printed rate, which has three digits and may be in steps of 1024, and that of the packets.

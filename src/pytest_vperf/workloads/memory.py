@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pytest_vperf.quantity import Quantity, amount
 from pytest_vperf.targets.base import TargetError, Unavailable
-from pytest_vperf.workloads.base import TOKEN, Output, ParseError, Reader
+from pytest_vperf.workloads.base import WORD, Output, ParseError, Reader
 from pytest_vperf.workloads.bench import ENVIRONMENT
 from pytest_vperf.workloads.processors import coreutils_version
 
@@ -210,7 +210,7 @@ class Free:
             if sizes.get(name, 0) > sizes["total"]:
                 raise reader.error(f"{name} memory is more than all of it")
         second = reader.find(
-            rf"^-/\+ buffers(?:/cache)?:[ \t]+({TOKEN})[ \t]+({TOKEN})[ \t]*$", "second line"
+            rf"^-/\+ buffers(?:/cache)?:[ \t]+({WORD})[ \t]+({WORD})[ \t]*$", "second line"
         )
         # The second line may only be missing if available memory is printed; else the output was cut off. BusyBox
         # until 1.17 has a line of totals instead.
@@ -290,7 +290,7 @@ class Meminfo:
             return reader.whole(match[1], name, positive=name == "MemTotal")
 
         def line(name: str) -> str:
-            return rf"^{name}:[ \t]+({TOKEN}) kB$"
+            return rf"^{name}:[ \t]+({WORD}) kB$"
 
         names = ("MemTotal", "MemFree", "Buffers", "Cached")
         total, free, buffers, cached = (size(name, reader.need(line(name), name)) for name in names)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pytest_vperf.quantity import Quantity
 from pytest_vperf.workloads.base import (
-    TOKEN,
+    WORD,
     Output,
     Reader,
     Unsupported,
@@ -157,7 +157,7 @@ class TcpRr:
 
     def _omni(self, reader: Reader) -> RoundTrips:
         def value(name: str) -> str:
-            return reader.need(rf"^{name}=({TOKEN})$", name)[1]
+            return reader.need(rf"^{name}=({WORD})$", name)[1]
 
         def latency(name: str) -> Quantity | None:
             text = value(f"{name}_LATENCY")
@@ -185,7 +185,7 @@ class TcpRr:
         # Sizes of the sockets, of request and response, seconds, transactions per second; with -c and -C also four
         # figures of CPU use.
         row = reader.need(
-            rf"^({TOKEN}) +({TOKEN}) +({TOKEN}) +({TOKEN}) +([0-9.,]+) +({TOKEN})(?:(?: +-?[0-9.]+){{4}})? *$",
+            rf"^({WORD}) +({WORD}) +({WORD}) +({WORD}) +([0-9.,]+) +({WORD})(?:(?: +-?[0-9.]+){{4}})? *$",
             "row of a TCP_RR table",
         )
         self._check(reader, row[3], row[4], row[5])

@@ -33,6 +33,8 @@ _STATES = {"tcp": "0A", "udp": "07"}
 #: Seconds within which a server must have bound its port; emulated machines are slow.
 READY_WITHIN = 20.0
 _TRIES = 4
+#: The folder of a server's log, in a target that has no `scratch`.
+_FOLDER = "/tmp"  # nosec B108 # the log has a name that nobody can guess
 
 _START = r"""
 log=$1 kind=$2 port=$3 state=$4 tries=$5
@@ -137,10 +139,10 @@ def serving(
         CannotStart: the server ended, or bound no port in time; with its output.
     """
     link = link_of(target)
-    folder = getattr(target, "scratch", "/tmp")  # noqa: S108 - in a target of our own # nosec B108
+    folder = getattr(target, "scratch", _FOLDER)
     for attempt in range(_TRIES):
         port = _choose(link, _taken(target))
-        log = f"{folder}/vperf-{program.name}-{secrets.token_hex(4)}.log"
+        log = f"{folder}/vperf-{program.name}-{secrets.token_hex(8)}.log"
         words = [word.format(address=link.listen, port=port) for word in arguments]
         tries = str(round(READY_WITHIN / 0.05))
         shell = ["sh", "-c", _START, "sh", log, transport, f"{port:04X}", _STATES[transport], tries]

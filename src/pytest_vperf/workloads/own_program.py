@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from pytest_vperf.quantity import Quantity
-from pytest_vperf.workloads.base import TOKEN, Output, ParseError
+from pytest_vperf.workloads.base import WORD, Output, ParseError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ def figure(reader: Reader, label: str) -> float:
     Raises:
         ParseError: it is missing, or not a number.
     """
-    match = reader.need(rf"^{re.escape(label)}: ({TOKEN})$", label)
+    match = reader.need(rf"^{re.escape(label)}: ({WORD})$", label)
     return reader.number(match[1], label, positive=True)
 
 

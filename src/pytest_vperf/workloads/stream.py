@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pytest_vperf.workloads import own_program
-from pytest_vperf.workloads.base import TOKEN, Output, Reader, check_whole
+from pytest_vperf.workloads.base import WORD, Output, Reader, check_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -111,7 +111,7 @@ class VperfStream:
 
         def text(kernel: str) -> str:
             match = reader.need(
-                rf"^{kernel}: ({TOKEN}) MB/s best, ({TOKEN}) MB/s median, ({TOKEN}) MB/s worst$",
+                rf"^{kernel}: ({WORD}) MB/s best, ({WORD}) MB/s median, ({WORD}) MB/s worst$",
                 kernel,
             )
             rates = [

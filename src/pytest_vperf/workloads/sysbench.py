@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pytest_vperf.quantity import Quantity, amount
-from pytest_vperf.workloads.base import TOKEN, Output, ParseError, Reader, Unsupported, check_whole
+from pytest_vperf.workloads.base import WORD, Output, ParseError, Reader, Unsupported, check_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -165,13 +165,13 @@ class Run:
 
 def general(reader: Reader, threads: int) -> Run:
     """What follows "General statistics:" (0.4: "Test execution summary:"), in every test."""
-    said = reader.need(rf"^Number of threads:[ \t]*({TOKEN})[ \t]*$", "number of threads")
+    said = reader.need(rf"^Number of threads:[ \t]*({WORD})[ \t]*$", "number of threads")
     if reader.whole(said[1], "the number of threads") != threads:
         raise reader.error(f"it ran {said[1]} threads, not {threads}")
     # 1.1 says "time elapsed" under "Throughput:".
     elapsed = reader.need(r"^[ \t]+(?:total time|time elapsed):[ \t]*(\S+?)s[ \t]*$", "total time")
     events = reader.need(
-        rf"^[ \t]+total number of events:[ \t]*({TOKEN})[ \t]*$", "total number of events"
+        rf"^[ \t]+total number of events:[ \t]*({WORD})[ \t]*$", "total number of events"
     )
     run = Run(
         "work",
@@ -314,7 +314,7 @@ class SysbenchCpu:
         reader = Reader(self.tool, output)
         # 0.4: "Maximum prime number checked in CPU test: N"; 0.5: "Primer numbers limit: N" at first; then "Prime …".
         limit = reader.find(
-            rf"^(?:Maximum prime number checked in CPU test|Primer? numbers limit):[ \t]*({TOKEN})[ \t]*$",
+            rf"^(?:Maximum prime number checked in CPU test|Primer? numbers limit):[ \t]*({WORD})[ \t]*$",
             "prime numbers limit",
         )
         if limit and reader.whole(limit[1], "the prime numbers limit") != self.max_prime:
@@ -327,7 +327,7 @@ class SysbenchCpu:
             raise reader.error(f"it did {run.events} events, not {wanted}")
         # 1.0: "events per second:"; 1.1 also has "events/s (eps):", with more digits.
         printed = reader.find(
-            rf"^[ \t]+events per second:[ \t]*({TOKEN})[ \t]*$", "events per second"
+            rf"^[ \t]+events per second:[ \t]*({WORD})[ \t]*$", "events per second"
         )
         rate = (
             reader.number(printed[1], "events per second", positive=True)
@@ -440,18 +440,18 @@ class SysbenchMemory:
         for what, wanted in (("operation", self.operation), ("scope", self.scope)):
             # 0.4: "Memory operations type: write", "Memory scope type: local"; 1.0: "  operation: write".
             said = reader.find(
-                rf"^(?:Memory {what}s? type|[ \t]+{what}):[ \t]*({TOKEN})[ \t]*$", what
+                rf"^(?:Memory {what}s? type|[ \t]+{what}):[ \t]*({WORD})[ \t]*$", what
             )
             if said and said[1] != wanted:
                 raise reader.error(f"its {what} was {said[1]!r}, not {wanted!r}")
         # 0.4 and 0.5: "Operations performed: N (R ops/sec)"; 1.0: "Total operations: N (R per second)".
         operations = reader.need(
-            rf"^(?:Operations performed|Total operations):[ \t]*({TOKEN})[ \t]+"
+            rf"^(?:Operations performed|Total operations):[ \t]*({WORD})[ \t]+"
             r"\([ \t]*(\S+?)[ \t]*(?:ops/sec|per second)\)[ \t]*$",
             "number of operations",
         )
         moved = reader.need(
-            rf"^({TOKEN})[ \t]+(Mi?B) transferred \([ \t]*(\S+?)[ \t]*\2/sec\)[ \t]*$",
+            rf"^({WORD})[ \t]+(Mi?B) transferred \([ \t]*(\S+?)[ \t]*\2/sec\)[ \t]*$",
             "amount that was transferred",
         )
         run = general(reader, self.threads)

@@ -34,11 +34,28 @@ OPEN = "open-to-others: mode 0777 lets every user write"
         ("folder.mkdir(mode=0o777, parents=True)\n", f"1: {OPEN}"),
         ("RUN = 'cd /x && chmod -R 777 .'\n", f"1: {OPEN}"),
         ("RUN = '''\nmkdir -p -m 777 /x\n'''\n", f"2: {OPEN}"),
+        ("ALL = 0o777\nfolder.mkdir(mode=ALL)\n", f"2: {OPEN}"),
+        (
+            "folder.chmod(folder.stat().st_mode | stat.S_IWOTH)\n",
+            "1: open-to-others: mode 0002 lets every user write",
+        ),
+        (
+            "os.umask(0)\n",
+            "1: open-to-others: umask 0000 lets every user write to what is made",
+        ),
+        (
+            "RUN = '(umask 000; : >\"$lock\")'\n",
+            "1: open-to-others: umask 0000 lets every user write to what is made",
+        ),
         ("RUN = 'chmod a+rwX /x'\n", "1: open-to-others: a+rwX lets every user write"),
         # The disk of an image was once mounted so: a stranger's, for every user to see.
         (
             'RUN = \'mkdir -p "$2" && { mount -o loop,ro "$1" "$2" || exit 1; }\'\n',
             '1: mount: without nosuid and nodev: mount -o loop,ro "$1" "$2"',
+        ),
+        (
+            "RUN = 'nsenter -t 1 -m mount -o loop a b'\n",
+            "1: mount: without nosuid and nodev: mount -o loop a b",
         ),
         (
             'call("mount", "-t", kind, device, str(point))\n',
@@ -65,6 +82,8 @@ def test_world_accessible_folders_are_found(tmp_path: Path, code: str, words: st
     [
         "folder.chmod(0o755)\nfolder.mkdir(mode=0o700)\n",
         "folder.chmod(0o1777)\n",  # sticky, as /tmp is
+        "old = os.umask(0o077)\nos.umask(old)\nRUN = 'umask 077; umask'\n",
+        "MODE = MODE\nfolder.chmod(MODE)\n",
         '"""mount -o loop is said here only, and chmod 777."""\n',
         "packages = ('util-linux', 'mount', 'e2fsprogs')\n",
         'call("umount", "-l", point)\n',
@@ -93,5 +112,15 @@ def test_shell_files_are_looked_at(tmp_path: Path) -> None:
     )
 
 
+def test_scripts_are_known_by_their_first_lines(tmp_path: Path) -> None:
+    for name, text in {
+        "shell": "#!/usr/bin/env bash\nchmod 777 x\n",
+        "snake": "#!/usr/bin/env python3\nos.mkdir('x', 0o777)\n",
+        "prose": "chmod 777 x\n",
+    }.items():
+        (tmp_path / name).write_text(text)
+    assert check(tmp_path) == (1, [f"{tmp_path}/shell:2: {OPEN}", f"{tmp_path}/snake:2: {OPEN}"])
+
+
 def test_our_own_code_makes_no_folder_world_accessible() -> None:
-    assert check(ROOT / "src")[0] == 0
+    assert check() == (0, ["no folder and no mount lets others in"])

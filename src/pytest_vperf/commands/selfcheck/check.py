@@ -124,7 +124,7 @@ class SelfCheck:
 
     def _decide(self, number: int, about_slower: bool) -> Decided:
         __tracebackhide__ = True
-        seed = random.Random(f"{self._seed} {self._metric.claim} {number}").getrandbits(32)  # noqa: S311 - an order, no secret # nosec B311
+        seed = random.Random(f"{self._seed} {self._metric.claim} {number}").getrandbits(32)  # nosec B311 # an order, not a secret
         sampling = Sampling(
             self._metric.claim,
             self._rule(seed, about_slower, warm_up=int(number == 1)),

@@ -66,8 +66,7 @@ def described(xml: str, target: str) -> ElementTree.Element:
         CannotStart: it is not well-formed XML.
     """
     try:
-        # Entities that grow without end are refused by expat itself (2.4.1 and later).
-        return ElementTree.fromstring(xml)  # noqa: S314 - libvirt's own # nosec B314
+        return ElementTree.fromstring(xml)  # nosec B314 # expat (2.4.1 and later) limits what entities grow to
     except (ElementTree.ParseError, ValueError) as error:  # also of a surrogate
         raise CannotStart(
             f"{target}: libvirt's description of it is not XML: {error}", target=target

@@ -12,6 +12,7 @@ held=
 watch=
 
 end() {
+  trap '' HUP INT TERM PIPE # a second reason to end must not cut this short
   printf '%s\n' "$(cat /proc/mounts)" | while read -r _ point _; do
     case $point in "$folder"/*) umount -l "$point" ;; esac
   done
@@ -43,6 +44,7 @@ if [ "$1" = yes ]; then
   place=/tmp
   [ -z "$(find /run/lock -maxdepth 0 -perm -o+w 2>/dev/null)" ] || place=/run/lock
   lock=${VPERF_LOCK:-$place/vperf-measuring.lock}
+  # Not for others: the content; every user has to be able to lock it.
   [ -e "$lock" ] || [ -L "$lock" ] || (umask 0; set -C; : >"$lock")
   { [ -f "$lock" ] && [ ! -L "$lock" ]; } || { echo "$lock is not a regular file" >&2; exit 1; }
   # The shell ends if it cannot open a file for exec.
