@@ -144,8 +144,9 @@ def test_a_remote_lock_that_others_may_not_open_names_its_owner(holder):
 
     def measure() -> None:
         with hold() as process:
-            said = process.communicate(timeout=60)
-        assert said[1] == (
+            error = process.stderr.readline()
+            process.communicate(timeout=60)
+        assert error == (
             f"the measuring lock {path} lets nobody else open it: it is of UNKNOWN (user {STRANGER}, mode 600);"
             " have them, or root, remove it\n"
         )

@@ -40,7 +40,9 @@ def sshd(
 ) -> Iterator[tuple[int, Path]]:
     """The port of a server for this user, and a configuration for clients."""
     require("host", sshd_here.check())
-    with sshd_here.serve(short_folder / "ssh") as server:
+    # It would forward a display, too, if it were asked.
+    display = "X11Forwarding yes\nXAuthLocation /usr/bin/xauth"
+    with sshd_here.serve(short_folder / "ssh", settings=display) as server:
         yield server.port, server.config
 
 

@@ -96,12 +96,15 @@ def entry(kind: str, key: str, build: Callable[[Path], None]) -> Path:
         build: fills an empty folder; called outside any measured time.
 
     Raises:
+        PermissionError: as `root`; or somebody else made the entry.
         whatever ``build`` raises; nothing is then left in the cache.
     """
     from filelock import FileLock
 
     home = root()
     folder = home / kind / key
+    for made in (folder.parent, folder):  # perhaps before the cache was given to this user
+        require_own(made, "VPERF_CACHE_DIR", named=False)
     if folder.is_dir():
         return folder
     home.mkdir(mode=0o700, parents=True, exist_ok=True)

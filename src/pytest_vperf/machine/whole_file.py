@@ -2,8 +2,7 @@
 
 In a folder that others can write to, such as ``/tmp``, somebody may have placed a link under the name that leads to a
 file of ours. So the kernel's rules for such folders (``protected_symlinks``, ``protected_fifos``,
-``protected_regular``, proc_sys_fs(5)) apply here whatever the machine's settings are, and the folder that was checked
-is the one written to: everything is done relative to its descriptor.
+`X
 """
 
 from __future__ import annotations
@@ -251,8 +250,9 @@ def _check(folder: int, found: os.stat_result) -> None:
         OSError: it belongs to an untrusted user.
     """
     around = os.fstat(folder)
-    shared = around.st_mode & stat.S_ISVTX and around.st_mode & (stat.S_IWOTH | stat.S_IWGRP)
-    if shared and not stat.S_ISDIR(found.st_mode):
+    sticky = around.st_mode & stat.S_ISVTX and around.st_mode & (stat.S_IWOTH | stat.S_IWGRP)
+    linked = around.st_mode & stat.S_IWOTH and stat.S_ISLNK(found.st_mode)
+    if linked or (sticky and not stat.S_ISDIR(found.st_mode)):
         if found.st_uid in (os.geteuid(), around.st_uid):
             return
         try:

@@ -27,6 +27,7 @@ def test_it_waits_for_a_measurement_and_says_if_that_does_not_end(
     quick = [Readiness("container", True, "there"), Readiness("container runc", True, "1.1")]
     monkeypatch.setattr(engines, "check", lambda runtimes: quick)
     with path.open("w+") as held:
+        path.chmod(0o666)  # as a lock is
         held.write("process 7 of user 0: pytest")
         held.flush()
         fcntl.flock(held, fcntl.LOCK_EX)

@@ -57,6 +57,21 @@ def test_a_cache_that_others_may_write_to_is_refused(place: Path) -> None:
 
 
 @root_only
+@pytest.mark.parametrize("theirs", ["kind", "kind/key"])
+def test_an_entry_of_another_user_in_our_cache_is_refused(place: Path, theirs: str) -> None:
+    """As after a `chown` of the cache that was not recursive."""
+    entry = cache.entry("kind", "key", lambda draft: (draft / "program").touch())
+    os.chown(place / theirs, STRANGER, -1)
+    with pytest.raises(PermissionError) as caught:
+        cache.entry("kind", "key", lambda draft: None)
+    assert str(caught.value) == (
+        f"{place / theirs} belongs to another user (user {STRANGER}); set VPERF_CACHE_DIR to a folder of yours"
+    )
+    os.chown(place / theirs, 0, -1)
+    assert cache.entry("kind", "key", lambda draft: None) == entry
+
+
+@root_only
 @pytest.mark.parametrize("there", [True, False])
 def test_a_cache_in_another_users_folder_is_refused(place: Path, there: bool) -> None:
     """That user could replace it at any moment."""

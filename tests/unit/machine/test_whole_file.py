@@ -150,6 +150,19 @@ def test_files_of_others_in_a_shared_folder_are_not_written_to(shared: Path, kin
 
 
 @as_root
+def test_a_link_is_not_followed_where_everybody_may_write(tmp_path: Path, shared: Path) -> None:
+    """The kernel protects sticky folders alone."""
+    shared.chmod(0o777)
+    (tmp_path / "ours").write_text("ours")
+    link = shared / "out.json"
+    link.symlink_to(tmp_path / "ours")
+    os.chown(link, NOBODY, NOBODY, follow_symlinks=False)
+    with pytest.raises(OSError, match="is a link of nobody, in a folder that others can write to"):
+        write_whole(link, "text")
+    assert (tmp_path / "ours").read_text() == "ours"
+
+
+@as_root
 def test_a_link_of_the_folders_owner_is_followed(tmp_path: Path, shared: Path) -> None:
     os.chown(shared, NOBODY, NOBODY)
     link = shared / "out.json"
