@@ -205,48 +205,77 @@ def test_a_tar_file_stands_for_an_image(engine: Engine, tmp_path: Path) -> None:
         image.export(engine.client, str(path))
 
 
-#: Starts and stops an engine where another one has left its bridge and chains, and prints what existed meanwhile.
+#: Starts a container in an engine where another one has left its bridge, chains and routes, and prints what existed
+#: before, meanwhile and after.
 BESIDE_ANOTHER = """
-import json, subprocess
+import json, os, subprocess, sys
 from pathlib import Path
 from pytest_vperf.machine.runs import Run
-from pytest_vperf.targets.container.private_engine import PrivateEngine
+from pytest_vperf.targets.container.containers import Containers
+from pytest_vperf.targets.container.engine import Engine
+from pytest_vperf.targets.image import rootfs
+from pytest_vperf.targets.scope import Scope
 
-forward = Path("/proc/sys/net/ipv4/ip_forward")
+conf, ours = Path("/proc/sys/net"), os.environ["VPERF_RUNS_DIR"]
 
 def said(*words):
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     return [line for line in done.stdout.splitlines() if not line.startswith("#")]
 
+def rules(program):
+    # Without the packets that were counted.
+    return [line.partition("[")[0] for line in said(program)]
+
 def network():
     return {
         "links": said("ip", "-o", "link"),
         "addresses": said("ip", "-o", "address"),
-        "rules": said("iptables-save"),
-        "forward": forward.read_text(),
+        "routes": said("ip", "-o", "route", "show", "table", "all"),
+        "rules": [*rules("iptables-save"), *rules("ip6tables-save"), *said("ip", "rule")],
+        "namespaces": [
+            str(each) for name in ("netns", "docker/netns") for each in Path("/run", name).glob("*")
+        ],
+        "mounts": [line for line in said("findmnt", "-rno", "TARGET") if not line.startswith(ours)],
+        "settings": {
+            str(path): path.read_text()
+            for family in ("ipv4", "ipv6", "bridge")
+            for path in sorted((conf / family).rglob("*forward*"))
+        },
+        "files": [each for each in sys.argv[2:] if Path(each).exists()],
     }
 
-forward.write_text("0")
+for path in ("ipv4/ip_forward", "ipv6/conf/all/forwarding"):
+    (conf / path).write_text("0")
 said("ip", "link", "add", "docker0", "type", "bridge")
 said("ip", "address", "add", "172.17.0.1/16", "dev", "docker0")
+said("ip", "link", "set", "docker0", "addrgenmode", "none")  # the kernel would take a second to make an address
+said("ip", "link", "set", "docker0", "up")
+said("ip", "route", "add", "192.0.2.0/24", "dev", "docker0")
 said("iptables", "-N", "DOCKER")
+said("ip6tables", "-N", "DOCKER")
 seen = [network()]
-with Run.begin() as run:
-    engine = PrivateEngine.start(run)
-    try:
-        seen.append(network())
-    finally:
-        engine.stop()
+with Run.begin() as run, Engine.connect(run) as engine:
+    assert engine.private
+    scope = Scope()
+    image = rootfs.import_into(engine.client, rootfs.default_rootfs())
+    made = Containers(lambda: engine, run, scope, runtime=sys.argv[1], rootfs=lambda _: image)
+    made.start()
     seen.append(network())
+    scope.close_since()
+seen.append(network())
 print(json.dumps(seen))
 """
+#: What an installed engine has outside the network, and a private one must not make.
+FOREIGN = ("/etc/docker/key.json", "/var/lib/docker", "/run/docker.sock")
 
 
-@pytest.mark.usefixtures("root", "runs_dir")
-def test_a_private_engine_leaves_the_hosts_network_alone() -> None:
+@pytest.mark.usefixtures("root", "runs_dir", "rootfs")
+@pytest.mark.parametrize("runtime", ["runc", "runsc"])
+def test_a_private_engine_leaves_the_hosts_network_alone(runtime: str) -> None:
+    """Where another engine is out of reach: stopped, restarting with its containers alive, or elsewhere."""
     # In a namespace of its own, where nothing else adds or removes anything meanwhile.
     done = subprocess.run(
-        ["unshare", "--net", sys.executable, "-c", BESIDE_ANOTHER],
+        ["unshare", "--net", sys.executable, "-c", BESIDE_ANOTHER, runtime, *FOREIGN],
         capture_output=True,
         text=True,
         check=False,
