@@ -14,10 +14,12 @@ import pytest
 from attacks import CONTROL, ROOM, ends_within, grows_less_than
 from engine_here import require
 
-from pytest_vperf.machine import cache
+from pytest_vperf.machine import cache, mounts
 from pytest_vperf.targets.base import TargetError
 from pytest_vperf.targets.container.containers import Containers
 from pytest_vperf.targets.container.engine import check
+from pytest_vperf.targets.disks import Disks, Here
+from pytest_vperf.targets.host import Host
 from pytest_vperf.targets.image import rootfs
 from pytest_vperf.targets.image.rootfs import Rootfs
 from pytest_vperf.targets.scope import Scope
@@ -95,11 +97,11 @@ def start(engine, enemy, session_run):
     identity = rootfs.import_into(engine.client, enemy)
     scope = Scope()
 
-    def start(runtime: str):
+    def start(runtime: str, **options):
         require("container", check([runtime])[1])
         return Containers(
             lambda: engine, session_run, scope, runtime=runtime, rootfs=lambda _: identity
-        ).start()
+        ).start(**options)
 
     yield start
     scope.close_since()
@@ -155,6 +157,32 @@ def test_a_link_at_the_destination_is_not_followed(container, tmp_path):
     assert (tmp_path / "got").read_bytes() == b"content"
 
 
+def test_the_host_follows_no_link_that_a_container_has_made_on_its_disk(
+    start, session_run, tmp_path
+):
+    """As fio would, which makes its files by names that are known before."""
+    precious = tmp_path / "precious"
+    precious.write_text("ours")
+    scope = Scope()
+    disk = Disks(Here(session_run), scope).make("8 MiB", format="ext4")
+    host = scope.own(Host(session_run))
+    try:
+        container = start("runc", disks=[disk])
+        plant = f'ln -s {precious} "$1/link"; echo theirs > "$1/file"'
+        container.run(["sh", "-c", plant, "sh", disk.where(container)], timeout=LONG)
+        there = disk.where(host)
+        assert host.run(["cat", f"{there}/file"]).text == "theirs\n"
+        done = host.run(["sh", "-c", 'echo theirs > "$1/link"', "sh", there], check=False)
+        inside = container.run(["readlink", f"{disk.where(container)}/link"], timeout=LONG)
+        container.close()
+    finally:
+        scope.close_since()
+    assert precious.read_text() == "ours"
+    assert b"Too many levels of symbolic links" in done.stderr
+    assert inside.text == f"{precious}\n", "the container may use links"
+    assert mounts.below(Path(there).parent) == []
+
+
 def test_endless_output_is_cut(container):
     with (
         ends_within(LONG),
@@ -176,8 +204,9 @@ def test_endless_forks_are_limited(start):
 
 def test_output_of_a_container_does_not_fill_the_disk(container, engine):
     """The engine keeps what a container's first process prints, and everybody in it may write there."""
+    flood = "yes $(head -c 4000 /dev/zero | tr '\\0' y) | head -c 20000000 > /proc/1/fd/1"
     with ends_within(LONG):
-        container.run(["sh", "-c", "yes | head -c 20000000 > /proc/1/fd/1"], timeout=LONG)
+        container.run(["sh", "-c", flood], timeout=LONG)
     for each in engine.client.api.containers(all=True):
         log = Path(engine.client.api.inspect_container(each["Id"])["LogPath"] or "/dev/null")
         assert sum(part.stat().st_size for part in log.parent.glob(f"{log.name}*")) < 8 << 20

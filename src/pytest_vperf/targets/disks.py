@@ -184,7 +184,7 @@ class Disk:
                 raise TargetError(
                     f"{self.name} is on {host.name}, and not on {target.name}", target=target.name
                 )
-            return str(self.mounted()) if self.format else self.device
+            return str(self.mounted(follow=False)) if self.format else self.device
         if self not in attached:
             raise TargetError(
                 f"{self.name} is not attached to {target.name}: start it with disks=[disk]",
@@ -192,8 +192,13 @@ class Disk:
             )
         return self.inside
 
-    def mounted(self) -> PurePath:
+    def mounted(self, *, follow: bool = True) -> PurePath:
         """Where its file system is mounted on the host; mounted on the first call.
+
+        Args:
+            follow: whether links in it are followed: for containers, which see only their own files. A program on the
+                host would follow what a container has planted to the host's files; kernels before 5.10 let it
+                (mount(8), ``nosymfollow``).
 
         Raises:
             CannotStart: it has no file system; or a virtual machine uses it, whose kernel would not notice our
@@ -206,7 +211,7 @@ class Disk:
             raise CannotStart(
                 f"{self.name} is in {self._used_by_machine}: it cannot be mounted {there} too"
             )
-        return self._place.mount(self._folder, self.device, self.format)
+        return self._place.mount(self._folder, self.device, self.format, follow=follow)
 
     def lend(self, machine: str) -> None:
         """Reserve it for one virtual machine, until `give_back`.
@@ -329,6 +334,10 @@ class Disks:
         return disk
 
 
+#: Where a disk is mounted in its folder: for containers; and for the host, which follows no link in it.
+_POINTS = {True: "mounted", False: "own"}
+
+
 class Here:
     """Makes disks on this machine, each in its own folder."""
 
@@ -371,30 +380,37 @@ class Here:
 
     def is_mounted(self, folder: str) -> bool:
         """Whether the disk with this folder is mounted on the machine."""
-        return os.path.ismount(f"{folder}/mounted")
+        return any(os.path.ismount(f"{folder}/{name}") for name in _POINTS.values())
 
-    def mount(self, folder: str, device: str, format: str) -> PurePath:
+    def mount(self, folder: str, device: str, format: str, *, follow: bool) -> PurePath:
         """Mount a disk unless it is mounted; return the mount point."""
-        point = Path(folder, "mounted")
-        if not self.is_mounted(folder):
+        point = Path(folder, _POINTS[follow])
+        if not point.is_mount():
             point.mkdir(exist_ok=True)
             # A machine that had the disk may have put set-user-ID programs and devices on it.
-            call("mount", "-o", "nosuid,nodev", "-t", format, device, str(point))
+            what = ("-t", format, device, str(point))
+            if not follow:
+                with contextlib.suppress(
+                    CannotStart
+                ):  # of a mount(8) that does not know the option
+                    call("mount", "-o", "nosuid,nodev,nosymfollow", *what)
+                    return point
+            call("mount", "-o", "nosuid,nodev", *what)
         return point
 
     def remove(self, folder: str, device: str) -> None:
         """Unmount a disk, detach its loop device, and remove its file. Safe to repeat."""
-        point = Path(folder, "mounted")
         deadline = time.monotonic() + 5
-        while self.is_mounted(folder):
-            # A container that has just ended may still use it; then it is unmounted lazily.
-            try:
-                call("umount", str(point))
-            except (CannotStart, Unavailable, OSError):
-                if time.monotonic() > deadline:
-                    mounts.unmount(point)
-                    break
-                time.sleep(0.05)
+        for point in (Path(folder, name) for name in _POINTS.values()):
+            while point.is_mount():
+                # A container that has just ended may still use it; then it is unmounted lazily.
+                try:
+                    call("umount", str(point))
+                except (CannotStart, Unavailable, OSError):
+                    if time.monotonic() > deadline:
+                        mounts.unmount(point)
+                        break
+                    time.sleep(0.05)
         if mounts.loop_backing(device) == f"{folder}/image":
             mounts.detach_loop(device)
         _remove(Path(folder))
@@ -438,11 +454,19 @@ stat --file-system --format=%T "$1"
 trap - EXIT
 """
 _REMOVE_THERE = """
-umount "$1/mounted" 2>/dev/null || umount -l "$1/mounted" 2>/dev/null
+for point in "$1"/mounted "$1"/own; do
+  umount "$point" 2>/dev/null || umount -l "$point" 2>/dev/null
+done
 losetup --detach "$2" 2>/dev/null
 rm -rf -- "$1"
 """
-_MOUNT_THERE = 'mkdir -p "$1" && mount -o nosuid,nodev -t "$2" "$3" "$1"'
+#: Arguments: mount point, file system, device, and ``nosymfollow`` or nothing.
+_MOUNT_THERE = """
+mkdir -p "$1" && {
+  [ "$4" ] && mount -o nosuid,nodev,"$4" -t "$2" "$3" "$1" 2>/dev/null ||
+    mount -o nosuid,nodev -t "$2" "$3" "$1"
+}
+"""
 #: Seconds: an emulated host generates some tens of MB of random data in one.
 _TIMEOUT = 600.0
 _MADE = re.compile(r"(/dev/loop\d+) (\d+:\d+) ([01])\n(\S+)")
@@ -489,14 +513,15 @@ class There:
 
     def is_mounted(self, folder: str) -> bool:
         """As of `Here`."""
-        return folder in self._mounted
+        return any(f"{folder}/{name}" in self._mounted for name in _POINTS.values())
 
-    def mount(self, folder: str, device: str, format: str) -> PurePath:
+    def mount(self, folder: str, device: str, format: str, *, follow: bool) -> PurePath:
         """As of `Here`."""
-        point = f"{folder}/mounted"
-        if not self.is_mounted(folder):
-            self._call("sh", "-c", _MOUNT_THERE, "sh", point, format, device)
-            self._mounted.add(folder)
+        point = f"{folder}/{_POINTS[follow]}"
+        if point not in self._mounted:
+            option = "" if follow else "nosymfollow"
+            self._call("sh", "-c", _MOUNT_THERE, "sh", point, format, device, option)
+            self._mounted.add(point)
         return PurePosixPath(point)
 
     def remove(self, folder: str, device: str) -> None:
@@ -504,7 +529,7 @@ class There:
         argv = ["sh", "-c", _REMOVE_THERE, "sh", folder, device]
         with contextlib.suppress(TargetError):
             self.host.run(argv, check=False, timeout=60.0)
-        self._mounted.discard(folder)
+        self._mounted -= {f"{folder}/{name}" for name in _POINTS.values()}
 
     def _call(self, *argv: str) -> str:
         host = self.host

@@ -174,7 +174,7 @@ def test_a_domu_boots_a_full_userspace(domus: Domus) -> None:
         parts = [name for name, _ in domu.startup_time.breakdown]
         assert parts == ["process", "kernel", "agent"]
     # It is the host's again.
-    assert disk.where(domus.host).endswith("/mounted")
+    assert disk.where(domus.host).endswith("/own")
 
 
 @pytest.fixture

@@ -61,10 +61,14 @@ def test_a_remote_disk_is_made_and_removed_with_its_scope(far: Far) -> None:
 
 def test_a_remote_disk_is_mounted_once_and_only_on_its_host(far: Far) -> None:
     disk = make(far, format="ext4")
-    point = f"/run-1/disks/{disk.name}/mounted"
+    folder = f"/run-1/disks/{disk.name}"
     far.commands.clear()
-    assert disk.where(far) == disk.where(far) == point  # type: ignore[arg-type]
-    assert far.commands == [(point, "ext4", "/dev/loop3")]
+    assert disk.where(far) == disk.where(far) == f"{folder}/own"  # type: ignore[arg-type]
+    assert str(disk.mounted()) == str(disk.mounted()) == f"{folder}/mounted"
+    assert far.commands == [
+        (f"{folder}/own", "ext4", "/dev/loop3", "nosymfollow"),
+        (f"{folder}/mounted", "ext4", "/dev/loop3", ""),
+    ]
     here: Any = SimpleNamespace(name="host")
     with pytest.raises(TargetError) as caught:
         disk.where(here)

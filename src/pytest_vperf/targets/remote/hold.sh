@@ -12,7 +12,7 @@ held=
 watch=
 
 end() {
-  trap '' HUP INT TERM PIPE # a second reason to end must not cut this short
+  trap '' HUP INT TERM PIPE
   printf '%s\n' "$(cat /proc/mounts)" | while read -r _ point _; do
     case $point in "$folder"/*) umount -l "$point" ;; esac
   done
@@ -30,7 +30,8 @@ if [ "$1" = end ]; then
 fi
 folder=$(mktemp -d /var/tmp/vperf-XXXXXXXX) || exit 1
 trap end EXIT
-trap 'exit 1' HUP INT TERM PIPE
+# All of it, not only exit: a shell that is ending for another reason does not come back to its EXIT trap.
+trap 'end; exit 1' HUP INT TERM PIPE
 
 # A background job's standard input is /dev/null, hence the descriptor.
 exec 3<&0 </dev/null
