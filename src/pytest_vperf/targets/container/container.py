@@ -48,7 +48,7 @@ from pytest_vperf.targets.image.tar import DAMAGE, Headers
 from pytest_vperf.targets.process import Output, received, too_large
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from pytest_vperf.quantity import Quantity
     from pytest_vperf.targets.base import Link, Program
@@ -60,6 +60,8 @@ if TYPE_CHECKING:
 
 _HEADER = 8
 _STDERR = 2
+#: Seconds to wait for the remaining output of a command that was ended.
+_REMAINING = 0.2
 
 
 class Demultiplexer:
@@ -146,6 +148,28 @@ class Conversation:
                 return True
             self._frames.feed(data)
 
+    @contextlib.contextmanager
+    def read_on(self) -> Iterator[None]:
+        """Take the remaining output in the background, in the block and a moment longer, and drop what is too much.
+
+        The engine handles the ends of a container's commands one after the other, and waits for the output of each.
+        """
+        reader = threading.Thread(target=self._take, daemon=True)
+        self._connection.settimeout(None)
+        reader.start()
+        try:
+            yield
+            reader.join(_REMAINING)
+        finally:
+            self.close()
+            reader.join()
+
+    def _take(self) -> None:
+        with contextlib.suppress(OSError):
+            while data := self._connection.recv(1 << 16):
+                if not self._output.is_full:
+                    self._frames.feed(data)
+
     def _read_ahead(self) -> bytes:
         """Output that was already read from the connection together with the answer's HTTP header.
 
@@ -221,8 +245,8 @@ class Exec:
                 duration = time.perf_counter() - begin
                 if not ended:
                     too_much = output.is_full
-                    how = self._end(identity, mark)
-                    conversation.run(b"", time.perf_counter() + 0.2)  # its remaining output
+                    with conversation.read_on():
+                        how = self._end(identity, mark)
             finally:
                 conversation.close()
             if not ended and too_much:
