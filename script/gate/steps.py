@@ -106,6 +106,15 @@ def steps(work: Path) -> Sequence[Step]:
             offline=True,
         ),
         _pytest(
+            "hostile",
+            *("tests/hostile", *_BY_FOLDER),
+            limit=300,
+            again=True,
+            selects=("-m", "not patient"),
+            needs="prepare",
+            offline=True,
+        ),
+        _pytest(
             "claims",
             "tests/claims",
             *("-m", "startup", "--hw=type1", "--claims-advisory"),
@@ -146,11 +155,12 @@ def steps(work: Path) -> Sequence[Step]:
             needs="prepare",
         ),
         _pytest(
-            "hostile",
+            "hostile-all",
             *("tests/hostile", "-n", "2", "--dist", "loadfile"),
             limit=900,
             again=True,
             patient=True,
+            selects=("-m", "patient"),
             needs="prepare",
         ),
         _pytest(

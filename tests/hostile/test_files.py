@@ -112,13 +112,20 @@ YAML = {
 }
 
 
-@pytest.mark.parametrize("attack", [*FILES, "numbers"])
+def some(attacks, *quick):
+    """All attacks, of which the landing gate takes those that are named."""
+    return [
+        each if each in quick else pytest.param(each, marks=pytest.mark.patient) for each in attacks
+    ]
+
+
+@pytest.mark.parametrize("attack", some([*FILES, "numbers"], "sparse", "nested", "pipe", "nasty"))
 def test_a_record_is_read_within_bounds_or_refused(project, attack):
     {**FILES, "numbers": _samples}[attack](project / "record.json")
     refused(vperf("claims", "record.json", cwd=project), "record.json")
 
 
-@pytest.mark.parametrize("attack", [*FILES, *YAML])
+@pytest.mark.parametrize("attack", some([*FILES, *YAML], "endless", "digits", *YAML))
 def test_a_threshold_file_is_read_within_bounds_or_refused(project, attack):
     {**FILES, **YAML}[attack](project / "thresholds" / "enemy.yaml")
     refused(vperf("claims", cwd=project), "enemy.yaml")
@@ -128,8 +135,8 @@ def test_a_threshold_file_is_read_within_bounds_or_refused(project, attack):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["claims", "--json", "--output"],
-        ["claims", "--markdown", "--output"],
+        pytest.param(["claims", "--json", "--output"], marks=pytest.mark.patient),
+        pytest.param(["claims", "--markdown", "--output"], marks=pytest.mark.patient),
         ["claims", "--keep"],
         ["schema", "--output"],
     ],
@@ -186,7 +193,7 @@ def test_held(claim, name):
 """
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [pytest.param(0, marks=pytest.mark.patient), 2])
 def test_foreign_text_is_escaped_on_terminals_and_pages(project, workers):
     (project / "test_nasty.py").write_text(TESTS, encoding="utf-8")
     options = ["-n", workers] if workers else []

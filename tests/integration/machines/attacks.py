@@ -75,7 +75,7 @@ def stranger_at_work(act: Callable[[], None], user: int = STRANGER) -> Iterator[
     def work() -> None:
         while True:
             act()
-            time.sleep(0.001)
+            time.sleep(0.01)
 
     child = _fork(work, user)
     try:
