@@ -151,7 +151,13 @@ def test_ending_twice_is_ending_once(served):
 
 @pytest.mark.parametrize(
     "command",
-    ["trickle", "flood-another", patient("crumbs"), patient("empty-frames"), patient("silent")],
+    [
+        "trickle",
+        patient("flood-another"),
+        patient("crumbs"),
+        patient("empty-frames"),
+        patient("silent"),
+    ],
 )
 def test_a_command_that_never_ends_is_ended(served, command):
     pod = served(to_lose=True)
@@ -165,6 +171,7 @@ def test_a_command_that_never_ends_is_ended(served, command):
         pod.close()
 
 
+@pytest.mark.patient
 def test_endless_output_is_cut(served):
     pod = served(to_lose=True)
     with (

@@ -200,7 +200,7 @@ def test_clean_ends_the_machines_of_dead_runs_and_spares_others(
         other.storage._create("vperf-01234567-2.qcow2", 1 << 20)
         other.storage._create("vperf-76543210-2.qcow2", 1 << 20)
         folder.mkdir(mode=0o700)
-        (folder / "owner").touch()
+        (folder / "owner").write_text('{"pid": 1, "command": [], "began": 0}')
         (folder / NOTE).write_text(f"{other.connection.uri}\n" * 2)
 
         assert clean.run(dry_run=True) == 0
@@ -289,7 +289,7 @@ def test_clean_does_not_hang_with_a_daemon_that_is_gone(
     monkeypatch.setenv("DOCKER_HOST", f"unix://{runs_dir}/none")
     folder = runs_dir / "run-01234567"
     folder.mkdir(mode=0o700)
-    (folder / "owner").touch()
+    (folder / "owner").write_text('{"pid": 1, "command": [], "began": 0}')
     with socket.create_server(("127.0.0.1", 0)) as silent:
         uri = f"qemu+tcp://127.0.0.1:{silent.getsockname()[1]}/system"
         (folder / NOTE).write_text(f"{uri}\nqemu:///system?socket={runs_dir}/x/libvirt-sock\n")
