@@ -137,7 +137,7 @@ def test_a_threshold_file_is_read_within_bounds_or_refused(project, attack):
     [
         pytest.param(["claims", "--json", "--output"], marks=pytest.mark.patient),
         pytest.param(["claims", "--markdown", "--output"], marks=pytest.mark.patient),
-        ["claims", "--keep"],
+        pytest.param(["claims", "--keep"], marks=pytest.mark.patient),
         ["schema", "--output"],
     ],
     ids=["json", "markdown", "keep", "schema"],
@@ -193,7 +193,7 @@ def test_held(claim, name):
 """
 
 
-@pytest.mark.parametrize("workers", [pytest.param(0, marks=pytest.mark.patient), 2])
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.patient)])
 def test_foreign_text_is_escaped_on_terminals_and_pages(project, workers):
     (project / "test_nasty.py").write_text(TESTS, encoding="utf-8")
     options = ["-n", workers] if workers else []
