@@ -13,7 +13,6 @@ import json
 import os
 import shutil
 import socket
-import stat
 import struct
 import time
 from dataclasses import asdict, dataclass, field
@@ -26,7 +25,7 @@ from pytest_vperf.lab import keys
 from pytest_vperf.lab.command_line import QMP
 from pytest_vperf.lab.kinds import KINDS
 from pytest_vperf.machine import processes as marks
-from pytest_vperf.machine.runs import runs_folder
+from pytest_vperf.machine.runs import records, runs_folder
 from pytest_vperf.targets.base import CannotStart
 from pytest_vperf.targets.pod.qmp import Qmp, QmpError
 
@@ -62,8 +61,6 @@ MARK = "VPERF_LAB"
 _FILE = "state.json"
 #: Seconds that QEMU may take to answer on its control socket, on a busy machine.
 _ANSWER = 10.0
-#: Bytes of the file.
-_LARGEST = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -124,19 +121,9 @@ def is_ours(folder: Path) -> bool:
     hold other things.
     """
     try:
-        file = os.open(folder / _FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        return not folder.is_symlink() and records(folder / _FILE, {"kind", "pid", "since"})
     except OSError:
         return False
-    with os.fdopen(file, "rb") as stream:
-        status = os.fstat(file)
-        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid():
-            return False
-        try:
-            known = json.loads(stream.read(_LARGEST))
-        except (ValueError, RecursionError):
-            return False
-    wanted = {"kind", "pid", "since"}
-    return not folder.is_symlink() and isinstance(known, dict) and wanted <= known.keys()
 
 
 def begin(folder: Path, kind: str) -> None:

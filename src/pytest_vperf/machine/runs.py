@@ -40,8 +40,9 @@ LABEL_PLACE = "pytest-vperf.place"
 LABEL_FOLDER = "pytest-vperf.folder"
 #: The file in a run's folder that is locked, and that identifies the folder as a run's.
 OWNER = "owner"
-#: Bytes of it that are read; four words of a command line have at most 128 KiB each (execve(2)).
-_LARGEST_OWNER = 1 << 20
+#: Most bytes that are read of a file that identifies a folder: the words of a command line have at most 128 KiB each
+#: (execve(2)).
+_LARGEST = 1 << 20
 #: The file in a run's folder that lists the libvirt daemons it used, in which leftovers are searched for.
 NOTE = "libvirt-uris"
 #: The default place for the folder of a user's runs.
@@ -178,16 +179,25 @@ def is_ours(folder: Path) -> bool:
     Raises:
         OSError: the file cannot be read.
     """
-    file = os.open(folder / OWNER, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    return records(folder / OWNER, {"pid", "command", "began"})
+
+
+def records(path: Path, wanted: set[str]) -> bool:
+    """Whether a file is a regular one of this user, and has a JSON object with these keys.
+
+    Raises:
+        OSError: it cannot be read, or is a link.
+    """
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(file, "rb") as stream:
         status = os.fstat(file)
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid():
             return False
         try:
-            known = json.loads(stream.read(_LARGEST_OWNER))
+            known = json.loads(stream.read(_LARGEST))
         except (ValueError, RecursionError):
             return False
-    return isinstance(known, dict) and {"pid", "command", "began"} <= known.keys()
+    return isinstance(known, dict) and wanted <= known.keys()
 
 
 def is_alive(folder: Path) -> bool:
