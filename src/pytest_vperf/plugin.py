@@ -14,6 +14,7 @@ import pytest
 
 from pytest_vperf.fixtures import core, machines, network, pods, tools
 from pytest_vperf.run import options
+from pytest_vperf.run.result import REPORTS, Reports
 from pytest_vperf.run.stash import RUNNING, begun_session, claims_session
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{name}: {meaning}")
     for module in _FIXTURES:
         config.pluginmanager.register(module, module.__name__)
+    config.stash[REPORTS] = reports = Reports()
+    config.pluginmanager.register(reports, "vperf-reports")
     if options.given_on_command_line(config) or options.given_in_ini(config):
         _ = claims_session(config).settings
     if os.environ.get("VPERF_REQUIRE"):
@@ -192,12 +195,15 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, Any, None]:
         claims.cut_short(session)
         if session.exitstatus == pytest.ExitCode.INTERRUPTED:
             claims.end_workers()
-    yield
+    outcome = yield
     claims = begun_session(session.config)
     if claims is not None:
         claims.hand_over(session)
-        claims.finish_record()
-        claims.add_to_exit_status(session)
+        claims.conclude(session)
+        error = outcome.excinfo[1] if outcome.excinfo else None
+        if isinstance(error, pytest.exit.Exception) and session.exitstatus != pytest.ExitCode.OK:
+            # pytest takes the status of an exit at the end of the run for the run's.
+            error.returncode = error.returncode or session.exitstatus
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -220,11 +226,11 @@ def pytest_terminal_summary(
             session.run.claims,
             # A pytest-xdist controller does not collect tests, so it printed no header.
             header=session.header() if session.reports_of_workers else (),
-            unmet=session.unmet,
             usage_error=session.usage_error,
         )
-    if session.record_lost:
-        summary.write_loss(terminalreporter, session.record_lost)
+    summary.write_result(
+        terminalreporter, session.result, unmet=session.unmet, lost=session.record_lost
+    )
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

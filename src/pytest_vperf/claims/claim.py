@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from pytest_vperf.claims.judgement import Judgement
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     Slower = Callable[[float], Quantity]
 
 
+#: The claim that this thread is sampling; empty: none.
+_JUDGING: ContextVar[str] = ContextVar("judging", default="")
+
+
 class ClaimError(TypeError):
     """A claim is used in a way that its criterion does not support."""
 
@@ -38,6 +43,7 @@ class Claim:
         name: as in the threshold files.
         threshold: the one for this hardware; ``None`` where only other hardware has one.
         has_figure: whether the threshold has a figure to judge by; a claim without one is only measured.
+        judged: whether it was judged, whatever came of it.
     """
 
     def __init__(self, name: str, circumstances: Circumstances) -> None:
@@ -48,6 +54,7 @@ class Claim:
         """
         __tracebackhide__ = True
         self.name = name
+        self.judged = False
         try:
             self.threshold: Threshold | None = circumstances.selection.find(name)
         except LookupError as error:
@@ -187,6 +194,28 @@ class Claim:
         slower: Slower | None = None,
         any_programs: bool = False,
         sweep: Sweep | None = None,
+    ) -> ClaimRecord:
+        __tracebackhide__ = True
+        if outer := _JUDGING.get():
+            raise ClaimError(
+                f"claim {self.name!r} is judged inside a sample of claim {outer!r}: judge one after the other"
+            )
+        within = _JUDGING.set(self.name)
+        try:
+            return self._judge_alone(
+                samplers, paired=paired, any_programs=any_programs, sweep=sweep
+            )
+        finally:
+            _JUDGING.reset(within)
+            self.judged = True
+
+    def _judge_alone(
+        self,
+        samplers: Mapping[Arm, Sampler],
+        *,
+        paired: bool,
+        any_programs: bool,
+        sweep: Sweep | None,
     ) -> ClaimRecord:
         __tracebackhide__ = True
         context = self._circumstances

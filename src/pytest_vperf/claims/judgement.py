@@ -148,6 +148,7 @@ def build_record(
         hardware=_hardware(threshold, context),
         targets=[_facts(facts, sampling) for facts in seen],
         nodeid=context.nodeid,
+        attempt=1,
         started_at=judgement.started_at,
         duration_s=round(sampling.elapsed, 3),
         waited_s=round(judgement.waited, 3),

@@ -11,7 +11,7 @@ from pytest_vperf import foreign_text
 from pytest_vperf.quantity import format_number
 from pytest_vperf.reporting import words
 from pytest_vperf.reporting.words import CATEGORIES, OUTCOMES
-from pytest_vperf.results import run
+from pytest_vperf.results.run import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from pytest_vperf.machine.noise_warnings import NoiseWarning
     from pytest_vperf.results.record import ClaimRecord, FillingRecord
+    from pytest_vperf.run.result import Result
     from pytest_vperf.thresholds.hardware import Selection
 
 
@@ -96,8 +97,9 @@ def machine_line(fingerprint: Mapping[str, Any]) -> str:
 #: The most sources of noise that the header names; the doctor names them all.
 NAMED = 4
 
-_MODES = {
-    "judge": "",
+_LEVELS = {
+    "refuted": "",
+    "measured": ", measured: what is not measured fails",
     "strict": ", strict: what is not shown to hold fails",
     "advisory": ", advisory: no verdict fails a test",
 }
@@ -107,22 +109,22 @@ def header_lines(
     selection: Selection,
     *,
     budget: float,
-    mode: str,
+    level: str,
     record: Path | None,
     noise: Sequence[NoiseWarning] = (),
 ) -> list[str]:
-    """The header: profiles and how they were chosen, budget, mode, and what makes this machine noisy.
+    """The header: profiles and how they were chosen, budget, level, and what makes this machine noisy.
 
     Args:
         selection: the profiles.
         budget: seconds of sampling per claim.
-        mode: ``judge``, ``strict`` or ``advisory``.
+        level: what fails a test, see `pytest_vperf.run.options.LEVELS`.
         record: the file that is written; ``None`` if none is.
         noise: what makes this machine noisy.
     """
     lines = [
         f"claims: hardware {selection.describe()}",
-        f"claims: budget {budget:g} s per claim{_MODES[mode]}",
+        f"claims: budget {budget:g} s per claim{_LEVELS[level]}",
     ]
     if selection.remote:
         lines.append(f"claims: targets on {selection.remote}")
@@ -167,7 +169,6 @@ def write_summary(
     records: Sequence[ClaimRecord],
     *,
     header: Sequence[str] = (),
-    unmet: Sequence[str] = (),
     usage_error: str = "",
 ) -> None:
     """Write the section "claims": a row for each, the phases of starts, and a line that counts the verdicts.
@@ -176,7 +177,6 @@ def write_summary(
         reporter: pytest's.
         records: the claims.
         header: the lines of the run's header, if the terminal has not shown them yet.
-        unmet: the targets in ``VPERF_REQUIRE`` that no claim could measure.
         usage_error: what kept claims from being judged; empty if nothing did.
     """
     verbosity = reporter.verbosity
@@ -202,19 +202,42 @@ def write_summary(
         for line in render(shown, width=width, colour=reporter.hasmarkup):
             reporter.line(line)
     reporter.line(counts_line(records))
-    for name in unmet:
-        asked = foreign_text.line(name)
-        reporter.line(
-            f"claims: {run.VARIABLE} asks for {asked}, and no claim about it was measured",
-            red=True,
-        )
     if usage_error:
         reporter.line(f"ERROR: {foreign_text.lines(usage_error)}", red=True)
 
 
-def write_loss(reporter: TerminalReporter, lost: str) -> None:
-    """Say which part of the record could not be written to its file, and where it is instead."""
-    reporter.line(f"claims: {foreign_text.line(lost)}", red=True)
+def write_result(
+    reporter: TerminalReporter,
+    result: Result | None,
+    *,
+    unmet: Iterable[str] = (),
+    lost: str = "",
+) -> None:
+    """Write what the tests' own outcomes do not say, and the result of the run as the last line.
+
+    Args:
+        reporter: pytest's.
+        result: of the run; ``None`` where it has none.
+        unmet: the targets in ``VPERF_REQUIRE`` that no claim could measure.
+        lost: which part of the record could not be written to its file, and where it is instead; empty if none.
+    """
+    for record, again in result.swallowed if result else ():
+        name, test = record["name"], record["nodeid"]
+        text = f"claims: {name} is refuted, and its test did not fail: {test}"
+        if again is not None:
+            text = (
+                f"claims: {name} is refuted in attempt {record['attempt']} of its test, and {again['verdict']} in "
+                f"attempt {again['attempt']}: to run a test again does not undo a refutation: {test}"
+            )
+        reporter.line(foreign_text.line(text), red=True)
+    for name in unmet:
+        text = f"claims: {VARIABLE} asks for {name}, and no claim about it was measured"
+        reporter.line(foreign_text.line(text), red=True)
+    if lost:
+        reporter.line(f"claims: {foreign_text.line(lost)}", red=True)
+    if result:
+        text = f"claims: result: {result.word}, exit status {int(result.status)}"
+        reporter.line(text, **{"green" if result.word == "ok" else "red": True})
 
 
 def write_fillings(reporter: TerminalReporter, records: Sequence[FillingRecord]) -> None:

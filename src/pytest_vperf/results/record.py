@@ -308,6 +308,7 @@ class ClaimRecord(TypedDict):
     hardware: Hardware
     targets: list[TargetFacts]
     nodeid: str
+    attempt: int
     started_at: str
     duration_s: float
     waited_s: float
@@ -358,6 +359,7 @@ def unmeasured(
         ),
         targets=[],
         nodeid=nodeid,
+        attempt=1,
         started_at=started_at,
         duration_s=0.0,
         waited_s=0.0,

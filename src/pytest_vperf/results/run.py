@@ -145,6 +145,7 @@ class RunRecord:
         claims: in the order they ended.
         fillings: of hosts, in the order they ended.
         mark: a random identifier of the run.
+        result: how the run ended, as `pytest_vperf.run.result` has it; ``None`` while it goes on.
         whole: for a part, the mark of the run it belongs to; otherwise empty.
         tell: receives a message, once, if something cannot be written, and about journals left by killed runs.
         trouble: why the record is not where it belongs; empty if it is.
@@ -156,6 +157,7 @@ class RunRecord:
     fingerprint: Mapping[str, Any] | None = None
     claims: list[ClaimRecord] = field(default_factory=list)
     fillings: list[FillingRecord] = field(default_factory=list)
+    result: Mapping[str, Any] | None = None
     mark: str = field(default_factory=journal.new_mark)
     whole: str = ""
     tell: Callable[[str], None] = _nobody
@@ -356,7 +358,7 @@ class RunRecord:
         for number, line in enumerate(lines, 1):
             yield f"{line}{',' if number < len(lines) else ''}\n".encode()
         fillings = "[]" if unfinished else self._fillings_text()
-        yield f'], "fillings": {fillings}}}\n'.encode()
+        yield f'], "fillings": {fillings}, "result": {to_json(self.result)}}}\n'.encode()
 
 
 def _why(error: OSError) -> str:

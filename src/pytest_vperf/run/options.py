@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 #: The accelerators a pod can be asked for.
 ACCELERATORS = ("kvm", "tcg")
+#: What fails a test, from nothing to all that was not shown to hold.
+LEVELS = ("advisory", "refuted", "measured", "strict")
 #: The kinds of hosts that a lab has.
 LABS = ("kvm", "xen")
 
@@ -79,8 +81,11 @@ class Option(NamedTuple):
 _TABLE = (
     Option("--hw=NAME", default="auto", help=
         "hardware profile to judge by; 'auto' matches this machine's fingerprint; the profile 'any' is always added"),
-    Option("--claims-strict", "flag", help="fail claims that end inconclusive, not comparable or not measured"),
-    Option("--claims-advisory", "flag", help="judge and report, but never fail a test for a verdict"),
+    Option("--claims-level=LEVEL", default="refuted", help=
+        "what fails a test: 'refuted' claims alone; also what was not 'measured'; or, 'strict', all that did not "
+        "hold; or, 'advisory', nothing"),
+    Option("--claims-strict", "flag", help="the same as --claims-level=strict"),
+    Option("--claims-advisory", "flag", help="the same as --claims-level=advisory"),
     Option("--claims-tolerance=PERCENT", default="2 %", help=
         "how much worse counts as no worse, and how far as near, such as '2 %' or 0.02; published limits and ratios "
         "are widened by nothing. Of these five settings the more specific wins: judge in the threshold file, then "

@@ -2,7 +2,7 @@
 
 The outcome is set in the test's call phase, so JUnit, ``-x``, ``--maxfail``, xfail and plug-ins that rerun tests see
 it. A refuted claim fails the test at once. Any other verdict short of a pass waits for the end of the test, so that
-the test's other claims are measured too, and then skips it, or fails it in strict mode.
+the test's other claims are measured too, and then skips it, or fails it where the level says so.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from _pytest.outcomes import Failed, Skipped  # pytest.fail.Exception and so on,
 
 from pytest_vperf.claims.circumstances import Ledger
 from pytest_vperf.reporting.words import OUTCOMES
+from pytest_vperf.run.result import fails
 
 if TYPE_CHECKING:
+    from pytest_vperf.claims.claim import Claim
     from pytest_vperf.claims.judgement import Judgement
     from pytest_vperf.results.record import ClaimRecord
-    from pytest_vperf.run.settings import Mode
+    from pytest_vperf.run.settings import Level
 
 
 class _ClaimFailure(Failed, AssertionError):
@@ -35,7 +37,7 @@ class ClaimRefuted(_ClaimFailure):
 
 
 class ClaimUndecided(_ClaimFailure):
-    """Under ``--claims-strict``: a claim was not shown to hold."""
+    """At a level that fails it: a claim was not measured, or not shown to hold."""
 
 
 class ToBeContinued(Skipped):
@@ -50,17 +52,44 @@ class ToBeContinued(Skipped):
 
 
 class ClaimUnjudged(_ClaimFailure):
-    """A test named a claim and ended without a sample for it."""
+    """A test asked for `claim` and judged nothing, or not all that it named."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            f"claim {name!r} was named but never judged: call .holds(…), .compares(…) or .near(…)"
-        )
+    def __init__(self, named: Named | None) -> None:
+        call = "call .holds(…), .compares(…), .near(…) or .saturates(…)"
+        if named is None:
+            text = f"claimed nothing: this test asks for `claim` and judges none: claim(NAME), then {call}"
+        elif named.error:
+            text = f"claim {named.name!r} was never judged: {named.error}"
+        else:
+            text = f"claim {named.name!r} was named but never judged: {call}"
+        super().__init__(text)
 
 
 # As pytest has it for its own: the short summary shows the bare name.
 for _kind in (ClaimRefuted, ClaimUndecided, ClaimUnjudged, ToBeContinued):
     _kind.__module__ = "builtins"
+
+
+@dataclass
+class Named:
+    """A name that a test gave to ``claim``.
+
+    Attributes:
+        name: of the claim.
+        claim: what the test got for it; ``None`` where nothing is judged, as in a calibration.
+        error: why it got none.
+        missing: whether a target was unavailable outside any sampler, which its record says.
+    """
+
+    name: str
+    claim: Claim | None = None
+    error: str = ""
+    missing: bool = False
+
+    @property
+    def judged(self) -> bool:
+        """Whether it was judged, whatever came of it."""
+        return self.missing or (not self.error and (self.claim is None or self.claim.judged))
 
 
 @dataclass
@@ -72,6 +101,9 @@ class TestClaims:
             test. continues: whether this visit ended so that another can follow. records: of the claims that ended.
             reported: how many of them a report has carried already.
         named: the names the test gave to ``claim``, in order.
+        in_teardown: whether a fixture got ``claim``, and may judge only in its teardown. over: whether the test ended
+            early, or was found to have judged too little: that it judged nothing need not be said (again).
+        attempt: counted up from 1 when a plug-in runs the test again.
         refutation: the text of the first refuted claim that was to fail the test; empty without one.
         verdict: the test's, once it is known.
     """
@@ -83,31 +115,44 @@ class TestClaims:
     continues: bool = False
     records: list[ClaimRecord] = field(default_factory=list)
     reported: int = 0
-    named: list[str] = field(default_factory=list)
+    named: list[Named] = field(default_factory=list)
+    in_teardown: bool = False
+    over: bool = False
+    attempt: int = 1
     refutation: str = ""
     verdict: str | None = None
 
     def begin_visit(self, *, revisited: bool) -> None:
         """Note that `Visits` runs the test, and will run it again if a claim needs that."""
-        self.prepared, self.continues = True, False
+        self.prepared, self.continues, self.over = True, False, False
         self.ledger.begin_visit(revisited=revisited)
         self.named.clear()
 
     @property
     def current(self) -> str | None:
         """The claim named last, which an `Unavailable` raised outside a sampler is about."""
-        return self.named[-1] if self.named else None
+        return self.named[-1].name if self.named else None
 
-    @property
-    def unjudged(self) -> str | None:
-        """The first name that has no record; ``None`` where all have one."""
-        judged = {record["name"] for record in self.records}
-        return next((name for name in self.named if name not in judged), None)
+    def check_judged(self) -> None:
+        """Refuse to let a test pass that judged nothing, or not all that it named.
 
-    def gravest(self) -> ClaimRecord | None:
-        """The first of the gravest records; ``None`` without any."""
+        Raises:
+            ClaimUnjudged: it did so.
+        """
+        left = next((each for each in self.named if not each.judged), None)
+        if left is not None or not (self.named or self.records):
+            self.over = True
+            raise ClaimUnjudged(left)
+
+    def gravest(self, level: Level) -> ClaimRecord | None:
+        """The first of the gravest records, of those that fail the test if there are any; ``None`` without any."""
         order = list(OUTCOMES)
-        return max(self.records, key=lambda record: order.index(record["verdict"]), default=None)
+        failing = [record for record in self.records if fails(level, record["verdict"])]
+        return max(
+            failing or self.records,
+            key=lambda record: order.index(record["verdict"]),
+            default=None,
+        )
 
     def not_reported(self) -> list[ClaimRecord]:
         """Take the records that no report has carried yet."""
@@ -120,23 +165,21 @@ class TestClaims:
 TEST_CLAIMS: pytest.StashKey[TestClaims] = pytest.StashKey()
 
 
-def end_test(claims: TestClaims, mode: Mode) -> None:
+def end_test(claims: TestClaims, level: Level) -> None:
     """Turn the worst verdict of a test that ran to its end into the test's outcome.
 
     Raises:
         ClaimRefuted: a claim was refuted, and the test caught the error that said so.
-        ClaimUnjudged: the test named a claim and did not judge it, in every mode: that is no verdict.
-        ClaimUndecided: strict, and a claim was not shown to hold.
-        pytest.skip.Exception: a claim was not shown to hold; a refuted one in advisory mode only.
+        ClaimUnjudged: the test judged nothing, or not all that it named, at every level: that is no verdict.
+        ClaimUndecided: a claim was not shown to hold, and the level fails that.
+        pytest.skip.Exception: a claim was not shown to hold; a refuted one only where nothing fails.
     """
-    record = claims.gravest()
-    if record is not None and record["verdict"] == "refuted" and mode != "advisory":
+    record = claims.gravest(level)
+    if record is not None and record["verdict"] == "refuted" and fails(level, "refuted"):
         claims.verdict = "refuted"
-        raise ClaimRefuted(
-            claims.refutation or f"{record['name']} is refuted: {record['reason']}"
-        ) from None
-    if claims.unjudged is not None:
-        raise ClaimUnjudged(claims.unjudged) from None
+        raise _refuted(claims, record) from None
+    if not claims.in_teardown:
+        claims.check_judged()
     if record is None:
         return
     claims.verdict = record["verdict"]
@@ -145,19 +188,29 @@ def end_test(claims: TestClaims, mode: Mode) -> None:
     others = sum(each["verdict"] != "holds" for each in claims.records) - 1
     word = record["verdict"] + (" (advisory)" if record["verdict"] == "refuted" else "")
     text = f"{word}: {record['reason']}" + (f" (and {others} more)" if others else "")
-    not_proven(text, strict=mode == "strict", name=record["name"])
+    not_proven(text, fail=fails(level, record["verdict"]), name=record["name"])
 
 
-def end_teardown(claims: TestClaims, *, strict: bool) -> None:
-    """Fail the test, in strict mode, for claims that fixtures judged in teardown: too late to skip it.
+def end_teardown(claims: TestClaims, level: Level) -> None:
+    """Fail the test for claims that fixtures judged in teardown: too late to skip it.
 
     Raises:
-        ClaimUndecided: strict, and such a claim was not shown to hold.
+        ClaimRefuted: such a claim was refuted, and the fixture caught the error that said so.
+        ClaimUndecided: such a claim was not shown to hold, and the level fails that.
+        ClaimUnjudged: up to now nothing was judged, or not all that was named.
     """
     for record in claims.records[claims.reported :]:
-        if strict and record["verdict"] != "holds":
+        if record["verdict"] == "refuted" and fails(level, "refuted"):
+            raise _refuted(claims, record) from None
+        if fails(level, record["verdict"]):
             text = f"{record['verdict']}: {record['reason']}"
-            not_proven(text, strict=True, name=record["name"])
+            not_proven(text, fail=True, name=record["name"])
+    if not claims.over:
+        claims.check_judged()
+
+
+def _refuted(claims: TestClaims, record: ClaimRecord) -> ClaimRefuted:
+    return ClaimRefuted(claims.refutation or f"{record['name']} is refuted: {record['reason']}")
 
 
 def pause(judgement: Judgement) -> NoReturn:
@@ -170,14 +223,14 @@ def pause(judgement: Judgement) -> NoReturn:
     raise ToBeContinued(judgement)
 
 
-def not_proven(text: str, *, strict: bool, name: str) -> NoReturn:
-    """Skip the running test, or fail it where strict.
+def not_proven(text: str, *, fail: bool, name: str) -> NoReturn:
+    """Fail the running test, or skip it.
 
     Raises:
-        ClaimUndecided: strict.
+        ClaimUndecided: it fails.
         pytest.skip.Exception: otherwise.
     """
-    if strict:
+    if fail:
         raise ClaimUndecided(f"{name} was not shown to hold: {text}")
     skipped = pytest.skip.Exception(text)
     skipped._use_item_location = True  # the line of the test, not this one

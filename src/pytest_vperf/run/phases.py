@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import unittest
 from typing import TYPE_CHECKING
 
 import pytest
+from _pytest.skipping import xfailed_key
+from _pytest.unittest import TestCaseFunction
 
 from pytest_vperf.results.record import to_wire
 from pytest_vperf.run import outcomes
 from pytest_vperf.run.outcomes import TEST_CLAIMS
+from pytest_vperf.run.result import fails
 from pytest_vperf.run.stash import claims_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_vperf.run.outcomes import TestClaims
-    from pytest_vperf.run.settings import Mode
+    from pytest_vperf.run.settings import Level
 
 
 def decide(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
@@ -23,26 +27,32 @@ def decide(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
     replaces the exception in ``call.excinfo``.
     """
     claims = item.stash.get(TEST_CLAIMS, None)
+    if claims is not None:
+        _take_from_unittest(item, call)
     error = call.excinfo.value if call.excinfo else None
     if claims is not None and (error is not None or call.when == "call"):
         if _continues(call, claims):
             return
         _replace(call, lambda: claims_session(item.config).keep_begun(item, claims, "test"))
     if call.when == "teardown":
-        if claims is not None and error is None and not claims.continues:
-            known, strict = claims, claims_session(item.config).settings.mode == "strict"
-            _replace(call, lambda: outcomes.end_teardown(known, strict=strict))
+        if claims is not None and not claims.continues and (error is None or _is_soft(error)):
+            known, level = claims, claims_session(item.config).settings.level
+            _replace(call, lambda: outcomes.end_teardown(known, level))
         return
+    if claims is not None and error is not None:
+        claims.over = True
     if outcomes.unavailable(error):
         _replace(call, lambda: _unavailable(item, error))
     elif claims is None:
         return
     elif isinstance(error, outcomes.ClaimRefuted):
         claims.verdict = "refuted"
-    elif call.when == "call":
-        mode = claims_session(item.config).settings.mode
-        if error is None or _hides(error, claims, mode):
-            _replace(call, lambda: outcomes.end_test(claims, mode))
+    else:
+        level = claims_session(item.config).settings.level
+        ended = call.when == "call" and error is None
+        expected = isinstance(error, pytest.xfail.Exception) and _is_strict_xfail(item)
+        if ended or (_is_soft(error) and not expected and _hides(claims, level)):
+            _replace(call, lambda: outcomes.end_test(claims, level))
 
 
 def decide_subtest(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
@@ -68,12 +78,22 @@ def _continues(call: pytest.CallInfo[None], claims: TestClaims) -> bool:
     return claims.continues
 
 
-def _hides(error: BaseException, claims: TestClaims, mode: Mode) -> bool:
-    """Whether a test skips although the verdict of one of its claims is to fail it."""
-    if not isinstance(error, pytest.skip.Exception):
-        return False
-    refuted = any(record["verdict"] == "refuted" for record in claims.records)
-    return bool(claims.records) and (mode == "strict" or (refuted and mode != "advisory"))
+def _is_soft(error: BaseException | None) -> bool:
+    """Whether an error does not fail a test: it skips it, or says that it is expected to fail."""
+    skips = (pytest.skip.Exception, pytest.xfail.Exception, unittest.SkipTest)
+    return isinstance(error, skips)
+
+
+def _hides(claims: TestClaims, level: Level) -> bool:
+    """Whether a test that does not fail would hide a verdict that is to fail it."""
+    return any(fails(level, record["verdict"]) for record in claims.records)
+
+
+def _take_from_unittest(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """Make the error of a ``unittest.TestCase`` that of the phase, as pytest's own plug-in does after us."""
+    errors = getattr(item, "_excinfo", None)
+    if isinstance(item, TestCaseFunction) and errors:
+        call.excinfo = errors.pop(0)
 
 
 def _replace(call: pytest.CallInfo[None], conclude: Callable[[], None]) -> None:
@@ -91,16 +111,18 @@ def _unavailable(item: pytest.Item, error: BaseException | None) -> None:
 
     session, reason = claims_session(item.config), str(error)
     target = str(getattr(error, "target", ""))
-    strict = session.settings.mode == "strict"
+    fail = fails(session.settings.level, "not measured")
     if item not in session.claiming:
-        strict = strict or run.names(target)
-        outcomes.not_proven(f"not measured: {reason}", strict=strict, name=item.name)
+        fail = fail or run.names(target)
+        outcomes.not_proven(f"not measured: {reason}", fail=fail, name=item.name)
     claims = item.stash.setdefault(TEST_CLAIMS, outcomes.TestClaims())
     if claims.records and not claims.named:
         # An earlier visit to the test has measured what there is.
-        outcomes.end_test(claims, session.settings.mode)
+        outcomes.end_test(claims, session.settings.level)
         return
     claims.verdict = "not measured"
+    if claims.named:
+        claims.named[-1].missing = True
     record = unmeasured(
         claims.current or item.name,
         reason,
@@ -112,7 +134,7 @@ def _unavailable(item: pytest.Item, error: BaseException | None) -> None:
         mismatches=session.mismatches,
     )
     session.keep(item, record)
-    outcomes.not_proven(f"not measured: {reason}", strict=strict, name=record["name"])
+    outcomes.not_proven(f"not measured: {reason}", fail=fail, name=record["name"])
 
 
 def attach(item: pytest.Item, report: pytest.TestReport) -> None:
@@ -124,9 +146,19 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
     session = claims_session(item.config)
     if error := session.usage_error:
         carried["vperf_usage_error"] = error
+    if hasattr(report, "wasxfail") and report.skipped and _is_strict_xfail(item):
+        carried["vperf_excused"] = True
     if report.when != "teardown" and claims.verdict is not None:
         carried["vperf_verdict"] = claims.verdict
         claims.verdict = None
     records = claims.not_reported()
     if records and session.is_worker:  # elsewhere they are in the run's record already
         carried["vperf_claims"] = to_wire(records)
+
+
+def _is_strict_xfail(item: pytest.Item) -> bool:
+    """Whether a test fails if it does not fail as expected: one that did so says what it was told to say."""
+    marked = item.stash.get(xfailed_key, None)
+    # unittest.expectedFailure is always strict.
+    own = getattr(getattr(item, "obj", None), "__unittest_expecting_failure__", False)
+    return bool(own or (marked and marked.strict))

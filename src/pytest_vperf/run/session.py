@@ -20,6 +20,7 @@ import pytest
 
 from pytest_vperf.results.record import from_wire, to_wire
 from pytest_vperf.run.outcomes import TEST_CLAIMS, TestClaims
+from pytest_vperf.run.result import REPORTS, conclude
 from pytest_vperf.run.settings import Settings, read_settings
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pytest_vperf.machine.fingerprint import Fingerprint
     from pytest_vperf.results.record import ClaimRecord, FillingRecord
     from pytest_vperf.results.run import RunRecord
+    from pytest_vperf.run.result import Result
     from pytest_vperf.run.visits import Visits
     from pytest_vperf.thresholds.hardware import Selection
     from pytest_vperf.thresholds.profile import HardwareProfile, Threshold
@@ -200,12 +202,6 @@ def _tell(pid: int) -> None:
             return
 
 
-#: The exit status of a run whose record could not be written; EX_IOERR of sysexits.h. pytest's own are 0 to 5.
-RECORD_LOST = 74
-#: Statuses that a lost record does not replace: there was no proper run.
-_SAYS_MORE = (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERNAL_ERROR)
-
-
 class ClaimsSession:
     """One run's claims; in a pytest-xdist worker, that worker's share of them.
 
@@ -217,10 +213,14 @@ class ClaimsSession:
         hardware: the profiles that judge.
         make_claim: replaces the factory behind the ``claim`` fixture, as calibration does; else ``None``.
         usage_error: what kept a worker's claims from being judged; ends the run with exit status 4.
+        reports: what was logged of the run's tests.
+        result: how the run ended; ``None`` until then.
     """
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
+        self.reports = config.stash[REPORTS]
+        self.result: Result | None = None
         self.is_worker = hasattr(config, "workerinput")
         self._settings: Settings | None = None
         self._run: RunRecord | None = None
@@ -296,8 +296,9 @@ class ClaimsSession:
         """Keep a claim's record: in the run and its file, and as properties of the test for JUnit."""
         from pytest_vperf.results.run import properties
 
-        kept = self.run.add(record)
         claims = item.stash.setdefault(TEST_CLAIMS, TestClaims())
+        record["attempt"] = claims.attempt
+        kept = self.run.add(record)
         claims.records.append(kept)
         item.user_properties.extend(properties(kept))
 
@@ -387,16 +388,35 @@ class ClaimsSession:
         """Why the record, or a part of it, could not be written; empty if it was."""
         return self._run.trouble if self._run is not None else ""
 
-    def add_to_exit_status(self, session: pytest.Session) -> None:
-        """Usage errors of workers, a record that could not be written, and required targets that no claim could
-        measure, are no success.
-        """
-        if self.usage_error:
-            session.exitstatus = pytest.ExitCode.USAGE_ERROR
-        elif self.record_lost and not self.is_worker and session.exitstatus not in _SAYS_MORE:
-            session.exitstatus = RECORD_LOST
-        elif session.exitstatus == pytest.ExitCode.OK and self.unmet:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    def conclude(self, session: pytest.Session) -> None:
+        """End the record, and add the run's result to the exit status. A worker's is the controller's business."""
+        if self.is_worker:
+            self.finish_record()
+            return
+        result = self._result(int(session.exitstatus))
+        if self._run is not None:
+            level = self.settings.level
+            self._run.result = {
+                "word": result.word,
+                "exit_status": int(result.status),
+                "level": level,
+            }
+            self.finish_record()
+            if self.record_lost:
+                result = self._result(int(session.exitstatus), record_lost=True)
+        self.result = result
+        session.exitstatus = result.status
+
+    def _result(self, status: int, *, record_lost: bool = False) -> Result:
+        return conclude(
+            self.run.claims if self._run is not None else (),
+            self.reports,
+            level=self.settings.level,
+            status=status,
+            unmet=bool(self.unmet),
+            record_lost=record_lost,
+            usage_error=bool(self.usage_error),
+        )
 
     @property
     def unmet(self) -> list[str]:
@@ -492,7 +512,7 @@ class ClaimsSession:
         return header_lines(
             self.hardware.select(),
             budget=settings.budget,
-            mode=settings.mode,
+            level=settings.level,
             record=settings.json,
             noise=look(),
         )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 import pytest
 
-from pytest_vperf.run.options import ACCELERATORS, LABS, OPTIONS
+from pytest_vperf.run.options import ACCELERATORS, LABS, LEVELS, OPTIONS
 from pytest_vperf.thresholds import judge
 from pytest_vperf.thresholds.judge import Setting
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _T = TypeVar("_T")
-Mode = Literal["judge", "strict", "advisory"]
+Level = Literal["advisory", "refuted", "measured", "strict"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,8 @@ class Settings:
 
     Attributes:
         hardware: a profile's name, or ``auto``.
-        mode: ``strict`` fails what was not proven, ``advisory`` fails nothing.
+        level: what fails a test: ``refuted`` claims alone, also what was not ``measured``, or, ``strict``, all that
+            was not shown to hold; ``advisory``: nothing.
         judge: tolerance, alpha, beta, pairs and budget, each with where it comes from; a claim or its test may
             say otherwise, see `pytest_vperf.claims.plan`.
         sessions: in how many sessions a limit is judged, 3 or 1.
@@ -56,7 +57,7 @@ class Settings:
     """
 
     hardware: str
-    mode: Mode
+    level: Level
     judge: Mapping[str, Setting]
     sessions: Literal[1, 3]
     json: Path | None
@@ -103,7 +104,7 @@ def read_settings(config: pytest.Config) -> Settings:
         new_kernel=read("vperf_kernel", _kernel),
         baseline_kernel=read("baseline_kernel", _kernel),
         hardware=cast("str", read("claims_hw", _text)),
-        mode=_mode(config),
+        level=_level(config),
         judge={key: read(f"claims_{key}", _judge) for key in judge.DEFAULTS},
         sessions=1 if read("claims_sessions", _number) == 1 else 3,
         thresholds=read("claims_thresholds", _folders),
@@ -221,18 +222,32 @@ def _bytes(config: pytest.Config, name: str) -> int | None:
 # How claims are judged.
 
 
-def _mode(config: pytest.Config) -> Mode:
-    keys = "claims_strict", "claims_advisory"
-    for (strict, advisory), source in (
-        ([config.getoption(key) for key in keys], "--claims-{}"),
-        ([_ini_flag(config, key) for key in keys], "claims_{} = true"),
-    ):
-        if strict and advisory:
-            names = f"{source.format('strict')} and {source.format('advisory')}"
-            raise pytest.UsageError(f"{names} contradict each other: give one of them")
-        if strict or advisory:
-            return "strict" if strict else "advisory"
-    return "judge"
+def _level(config: pytest.Config) -> Level:
+    """The level: what the command line says, else the ini file.
+
+    Raises:
+        pytest.UsageError: there is no such level, or two contradict each other.
+    """
+    flags: tuple[Level, ...] = ("strict", "advisory")
+    typed = {f"--claims-{each}": str(each) for each in flags if config.getoption(f"claims_{each}")}
+    if (given := config.getoption("claims_level")) is not None:
+        typed[f"--claims-level={given}"] = given
+    written = {
+        f"claims_{each} = true": str(each) for each in flags if _ini_flag(config, f"claims_{each}")
+    }
+    if given := config.getini("claims_level").strip():
+        written[f"claims_level = {given}"] = given
+    for asked in (typed, written):
+        for said, level in asked.items():
+            if level not in LEVELS:
+                raise pytest.UsageError(f"{said}: there are the levels {', '.join(LEVELS)}")
+        if len(set(asked.values())) > 1:
+            raise pytest.UsageError(
+                f"{' and '.join(asked)} contradict each other: give one of them"
+            )
+        if asked:
+            return cast("Level", next(iter(asked.values())))
+    return "refuted"
 
 
 def _judge(config: pytest.Config, name: str) -> Setting:

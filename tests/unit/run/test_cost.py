@@ -38,5 +38,6 @@ def test_modules_imported_without_a_claim(tmp_path: Path) -> None:
         "pytest_vperf.plugin",
         "pytest_vperf.run",
         "pytest_vperf.run.options",
+        "pytest_vperf.run.result",
         "pytest_vperf.run.stash",
     }

@@ -27,6 +27,7 @@ THEIRS = f"""
 VALUES = {
     "claims_hw": "lab",
     "claims_tolerance": "3 %",
+    "claims_level": "measured",
     "claims_alpha": "0.02",
     "claims_beta": "0.02",
     "claims_pairs": "64",
@@ -54,8 +55,8 @@ VALUES = {
 #: The setting of an option whose name differs.
 FIELDS = {
     "claims_hw": "hardware",
-    "claims_strict": "mode",
-    "claims_advisory": "mode",
+    "claims_strict": "level",
+    "claims_advisory": "level",
     **dict.fromkeys([f"claims_{key}" for key in ("tolerance", "alpha", "beta", "pairs", "budget")], "judge"),
     "container_runtime": "runtimes",
     "container_image": "image",

@@ -13,6 +13,9 @@ LEAST_RUNS, MOST_RUNS = 3, 100
 MOST_NEXT_RUNS = 10_000
 MOST_APART = 86_400
 
+#: Options that each run of a calibration has already.
+_SET = ("--hw", "--claims-json", "--claims-level", "--claims-strict", "--claims-advisory")
+
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to those of ``vperf``."""
@@ -94,7 +97,7 @@ def _calibrate(arguments: argparse.Namespace) -> int:
             words += [option, value]
     for word in arguments.words_after:
         name = word.partition("=")[0]
-        if name in ("--hw", "--claims-json", "--claims-strict", "--claims-advisory"):
+        if name in _SET:
             arguments.fail(f"{name} is set for each run: leave it out after --")
     options = command.Options(
         profile=arguments.hw,

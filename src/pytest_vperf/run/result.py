@@ -1,0 +1,166 @@
+"""The result of a run: one word for its last line and its record, and the exit status.
+
+Tests can swallow a refutation, skip after it, or end the run; workers can die. So the result rests on the records of
+the claims and on the reports that pytest logged, and not on what a test made of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pytest_vperf.results.record import ClaimRecord
+    from pytest_vperf.run.settings import Level
+
+#: The exit status of a run whose record could not be written; EX_IOERR of sysexits.h. pytest's own are 0 to 5.
+RECORD_LOST = 74
+#: Statuses that say that there was no proper run.
+_NO_RUN = (
+    pytest.ExitCode.INTERRUPTED,
+    pytest.ExitCode.INTERNAL_ERROR,
+    pytest.ExitCode.USAGE_ERROR,
+)
+
+Word = Literal["ok", "refuted", "broken", "not proven", "nothing measured"]
+
+
+class Result(NamedTuple):
+    """How a run ended.
+
+    Attributes:
+        word: the gravest of what it found, a refuted claim first.
+        status: the exit status.
+        swallowed: the refuted claims whose test did not fail, each with the last record of the same claim from a
+            later attempt at the test; ``None`` without any.
+    """
+
+    word: Word
+    status: int
+    swallowed: Sequence[tuple[ClaimRecord, ClaimRecord | None]] = ()
+
+
+@dataclass(eq=False)  # plug-ins are hashed
+class Reports:
+    """What was logged of the run's tests; a plug-in of its own.
+
+    Attributes:
+        failed: by test, the verdict that made it fail; empty where something else did.
+        passed: whether a test passed that is not about a claim.
+        excused: the tests that a strict ``xfail`` expected to fail, and which did.
+    """
+
+    failed: dict[str, str] = field(default_factory=dict)
+    passed: bool = False
+    excused: set[str] = field(default_factory=set)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Count a report."""
+        verdict = getattr(report, "vperf_verdict", "")
+        if report.outcome == "failed":
+            known = self.failed.get(report.nodeid)
+            self.failed[report.nodeid] = verdict if known is None else known and verdict
+        elif report.outcome == "passed" and report.when == "call":
+            self.passed = self.passed or not verdict
+        elif getattr(report, "vperf_excused", False):
+            self.excused.add(report.nodeid)
+
+    @property
+    def broken(self) -> bool:
+        """Whether a test failed for a reason other than a verdict."""
+        return "" in self.failed.values()
+
+
+#: On a run's configuration: its reports.
+REPORTS: pytest.StashKey[Reports] = pytest.StashKey()
+
+
+def fails(level: Level, verdict: str) -> bool:
+    """Whether a verdict fails a test at a level."""
+    return verdict in _FAILS[level]
+
+
+_FAILS = {
+    "advisory": (),
+    "refuted": ("refuted",),
+    "measured": ("refuted", "not measured"),
+    "strict": ("refuted", "not measured", "not comparable", "inconclusive"),
+}
+
+
+def conclude(
+    records: Iterable[ClaimRecord],
+    reports: Reports,
+    *,
+    level: Level,
+    status: int,
+    unmet: bool,
+    record_lost: bool,
+    usage_error: bool,
+) -> Result:
+    """The result of a run that is over.
+
+    Args:
+        records: of all its claims.
+        reports: of all its tests.
+        level: what fails a run.
+        status: the exit status that pytest gives.
+        unmet: whether a target that was asked for was not measured.
+        record_lost: whether the record could not be written.
+        usage_error: whether something kept claims from being judged.
+    """
+    claims = list(records)
+    counted = [each for each in claims if each["nodeid"] not in reports.excused]
+    refuted = [each for each in counted if fails(level, "refuted") and _is(each, "refuted")]
+    swallowed = [
+        (each, _again(each, claims)) for each in refuted if each["nodeid"] not in reports.failed
+    ]
+    unproven = any(reports.failed.values()) or unmet
+    nothing = (
+        level != "advisory"
+        and bool(claims)
+        and all(_is(each, "not measured") for each in claims)
+        and not (reports.passed or reports.broken)
+    )
+    word: Word = "ok"
+    if refuted:
+        word = "refuted"
+    elif usage_error or record_lost or reports.broken or status in _NO_RUN:
+        word = "broken"
+    elif nothing:
+        word = "nothing measured"
+    elif unproven:
+        word = "not proven"
+    elif status != pytest.ExitCode.OK:
+        word = "broken"
+    # A usage error or an internal error says more than the others: there was no proper run.
+    grave = status in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERNAL_ERROR)
+    if usage_error:
+        status = pytest.ExitCode.USAGE_ERROR
+    elif record_lost and not grave:
+        status = RECORD_LOST
+    elif status == pytest.ExitCode.OK and (unproven or word in ("refuted", "broken")):
+        status = pytest.ExitCode.TESTS_FAILED
+    return Result(word, int(status), swallowed)
+
+
+def _again(record: ClaimRecord, claims: Sequence[ClaimRecord]) -> ClaimRecord | None:
+    """The last record of a claim from a later attempt at its test."""
+    return next(
+        (
+            each
+            for each in reversed(claims)
+            if each["attempt"] > record["attempt"]
+            and (each["nodeid"], each["name"]) == (record["nodeid"], record["name"])
+        ),
+        None,
+    )
+
+
+def _is(record: ClaimRecord, verdict: str) -> bool:
+    return record["verdict"] == verdict
