@@ -228,9 +228,15 @@ def pytest_terminal_summary(
             header=session.header() if session.reports_of_workers else (),
             usage_error=session.usage_error,
         )
-    summary.write_result(
-        terminalreporter, session.result, unmet=session.unmet, lost=session.record_lost
-    )
+    if (result := session.result) is not None:
+        summary.write_result(
+            terminalreporter,
+            result.word,
+            result.status,
+            swallowed=result.swallowed,
+            unmet=session.unmet,
+            lost=session.record_lost,
+        )
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

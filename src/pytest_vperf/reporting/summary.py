@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from pytest_vperf.machine.noise_warnings import NoiseWarning
     from pytest_vperf.results.record import ClaimRecord, FillingRecord
-    from pytest_vperf.run.result import Result
     from pytest_vperf.thresholds.hardware import Selection
 
 
@@ -208,8 +207,10 @@ def write_summary(
 
 def write_result(
     reporter: TerminalReporter,
-    result: Result | None,
+    word: str,
+    status: int,
     *,
+    swallowed: Iterable[tuple[ClaimRecord, ClaimRecord | None]] = (),
     unmet: Iterable[str] = (),
     lost: str = "",
 ) -> None:
@@ -217,11 +218,12 @@ def write_result(
 
     Args:
         reporter: pytest's.
-        result: of the run; ``None`` where it has none.
+        word: how the run ended. status: its exit status.
+        swallowed: the refuted claims whose test did not fail, each with what a later attempt at the test found.
         unmet: the targets in ``VPERF_REQUIRE`` that no claim could measure.
         lost: which part of the record could not be written to its file, and where it is instead; empty if none.
     """
-    for record, again in result.swallowed if result else ():
+    for record, again in swallowed:
         name, test = record["name"], record["nodeid"]
         text = f"claims: {name} is refuted, and its test did not fail: {test}"
         if again is not None:
@@ -235,9 +237,8 @@ def write_result(
         reporter.line(foreign_text.line(text), red=True)
     if lost:
         reporter.line(f"claims: {foreign_text.line(lost)}", red=True)
-    if result:
-        text = f"claims: result: {result.word}, exit status {int(result.status)}"
-        reporter.line(text, **{"green" if result.word == "ok" else "red": True})
+    text = f"claims: result: {word}, exit status {status}"
+    reporter.line(text, **{"green" if word == "ok" else "red": True})
 
 
 def write_fillings(reporter: TerminalReporter, records: Sequence[FillingRecord]) -> None:

@@ -132,7 +132,7 @@ def conclude(
         word = "refuted"
     elif usage_error or record_lost or reports.broken or status in _NO_RUN:
         word = "broken"
-    elif nothing:
+    elif nothing or status == pytest.ExitCode.NO_TESTS_COLLECTED:
         word = "nothing measured"
     elif unproven:
         word = "not proven"

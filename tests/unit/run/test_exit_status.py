@@ -133,18 +133,20 @@ def result_of(path: Path) -> dict[str, Any]:
 def test_a_refuted_claim_ends_the_run_with_1(
     project: pytest.Pytester, how: str, workers: int
 ) -> None:
-    if workers and how.startswith("exit"):
-        pytest.skip("pytest-xdist ends on it with a status of its own")
     project.makepyfile(HEAD + SWALLOWED[how])
-    parallel = [f"-n{workers}"] if workers else []
+    # With two workers, the one that exits ends the run before the other has judged.
+    parallel = [f"-n{1 if how.startswith('exit') else workers}"] if workers else []
     result = project.runpytest(*parallel, "--claims-json=out.json")
-    assert result.ret == 1
+    exits = how.startswith("exit")
+    # pytest-xdist itself ends with an internal error when a worker exits.
+    assert result.ret == (3 if exits and workers else 1)
     assert result_of(project.path / "out.json")["word"] == "refuted"
-    if how != "exit at the end":  # pytest then prints no summary
+    if not (how == "exit at the end" or (exits and workers)):  # pytest then prints no summary
         result.stdout.fnmatch_lines(
             ["claims: *1 refuted", "claims: result: refuted, exit status 1"]
         )
-    if how != "a thread that outlives its test":  # which has not judged all that it named
+    # A thread that outlives its test has not judged all that the test named.
+    if how != "a thread that outlives its test" and not (exits and workers):
         assert project.runpytest(*parallel, "--claims-advisory").ret == 0
 
 
@@ -367,6 +369,17 @@ def test_a_broken_test_is_told_from_a_refuted_claim(project: pytest.Pytester) ->
         assert result.ret == 1
         result.stdout.fnmatch_lines([f"claims: result: {word}, exit status 1"])
         assert result_of(project.path / "out.json")["word"] == word
+
+
+def test_a_run_without_tests_says_that_nothing_was_measured(project: pytest.Pytester) -> None:
+    project.makepyfile(HEAD + LEVELS)
+    result = project.runpytest("-k", "no_such_test", "--claims-json=out.json")
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert result_of(project.path / "out.json") == {
+        "word": "nothing measured",
+        "exit_status": 5,
+        "level": "refuted",
+    }
 
 
 def test_a_swallowed_refutation_is_named(project: pytest.Pytester) -> None:
