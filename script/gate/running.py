@@ -112,7 +112,7 @@ def _command(step: Step, command: Sequence[str], work: Path, began: float) -> in
     environment = os.environ | {"PYTHONPATH": str(ROOT / "script"), "PYTHONUNBUFFERED": "1"}
     environment["VPERF_TEST_INSTALLED"] = "1"  # tests/unit/test_installed.py then checks it
     if step.again:
-        environment.setdefault("VPERF_REQUIRE", REQUIRED)
+        environment.setdefault("VPERF_TEST_REQUIRE", REQUIRED)
     if step.offline:
         environment |= dict.fromkeys(("http_proxy", "https_proxy"), NOBODY)
         environment |= {"no_proxy": "localhost,127.0.0.1,::1"}

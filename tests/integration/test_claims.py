@@ -154,8 +154,14 @@ def test_two_targets_are_compared(project, pytester):
 @pytest.mark.usefixtures("container_here")
 def test_a_runtime_the_engine_does_not_know_is_not_measured(project, pytester):
     result = project(CONTAINER, "--container-runtime=no-such-runtime")
-    assert result.ret == 0
-    result.stdout.fnmatch_lines(["*claims: 1 not measured"])
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        [
+            "*claims: 1 not measured",
+            "claims: --container-runtime=no-such-runtime asks for container no-such-runtime, and *",
+            "claims: result: nothing measured, exit status 1",
+        ]
+    )
     (claim,) = claims(pytester)
     assert "knows no runtime no-such-runtime; it knows " in claim["reason"]
     assert project(CONTAINER, "--container-runtime=no-such-runtime", "--claims-strict").ret == 1

@@ -155,7 +155,7 @@ def test_doctor_boots_pods(vperf: Vperf) -> None:
     lacking = [f"{answer['name']}: {answer['why']}" for answer in answers if not answer["usable"]]
     assert done.returncode == (1 if lacking else 0)
     if lacking:
-        required = "pod" in os.environ.get("VPERF_REQUIRE", "").split(",")
+        required = "pod" in os.environ.get("VPERF_TEST_REQUIRE", "").split(",")
         (pytest.fail if required else pytest.skip)("; ".join(lacking))
     started = next(answer["why"] for answer in answers if answer["name"] == "accelerator tcg")
     assert started.startswith("a pod started in ")

@@ -11,7 +11,6 @@ from pytest_vperf import foreign_text
 from pytest_vperf.quantity import format_number
 from pytest_vperf.reporting import words
 from pytest_vperf.reporting.words import CATEGORIES, OUTCOMES
-from pytest_vperf.results.run import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -211,7 +210,7 @@ def write_result(
     status: int,
     *,
     swallowed: Iterable[tuple[ClaimRecord, ClaimRecord | None]] = (),
-    unmet: Iterable[str] = (),
+    unmet: Iterable[tuple[str, Sequence[str]]] = (),
     lost: str = "",
 ) -> None:
     """Write what the tests' own outcomes do not say, and the result of the run as the last line.
@@ -220,7 +219,7 @@ def write_result(
         reporter: pytest's.
         word: how the run ended. status: its exit status.
         swallowed: the refuted claims whose test did not fail, each with what a later attempt at the test found.
-        unmet: the targets in ``VPERF_REQUIRE`` that no claim could measure.
+        unmet: the variable or option that names targets of which none was measured, and these targets.
         lost: which part of the record could not be written to its file, and where it is instead; empty if none.
     """
     for record, again in swallowed:
@@ -232,8 +231,10 @@ def write_result(
                 f"attempt {again['attempt']}: to run a test again does not undo a refutation: {test}"
             )
         reporter.line(foreign_text.line(text), red=True)
-    for name in unmet:
-        text = f"claims: {VARIABLE} asks for {name}, and no claim about it was measured"
+    for asker, targets in unmet:
+        text = (
+            f"claims: {asker} asks for {' or '.join(targets)}, and no claim about it was measured"
+        )
         reporter.line(foreign_text.line(text), red=True)
     if lost:
         reporter.line(f"claims: {foreign_text.line(lost)}", red=True)

@@ -1,5 +1,5 @@
 """The record of a run: its claims in the order they ended, and the file they are kept in.
-``VPERF_REQUIRE=container,pod`` names targets that must be measured, so that a gate cannot pass by measuring nothing.
+
 In JUnit XML a claim becomes properties of its test case.
 """
 
@@ -23,67 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_vperf.results.record import ClaimRecord, FillingRecord
-
-
-VARIABLE = "VPERF_REQUIRE"
-#: The kinds of targets: the first words of their names.
-KINDS = ("host", "container", "pod", "guest", "domu")
-ALL = "all"
-
-
-def _required() -> list[str]:
-    return [name.strip() for name in os.environ.get(VARIABLE, "").split(",") if name.strip()]
-
-
-def check() -> None:
-    """Refuse a name in the variable that no target could match.
-
-    Raises:
-        pytest.UsageError: a name's first word is not a kind of target.
-    """
-    for name in _required():
-        if name != ALL and name.split()[0] not in KINDS:
-            import pytest
-
-            raise pytest.UsageError(
-                f"{VARIABLE}: {name!r} is not known; there are {', '.join(KINDS)} and {ALL}"
-            )
-
-
-def _is_one(target: str, name: str) -> bool:
-    return f"{target} ".startswith(f"{name} ")
-
-
-def names(target: str) -> bool:
-    """Whether the variable requires this target, by kind (``pod``) or more specifically (``pod tcg``)."""
-    return any(name == ALL or _is_one(target, name) for name in _required())
-
-
-def unmet(records: Iterable[ClaimRecord]) -> list[str]:
-    """The required targets that claims were about, but that were never measured.
-
-    One measured pod is enough for ``pod``: a run does not fail because a machine has only one of two accelerators.
-    ``pod kvm`` requires that one, ``all`` every kind that a claim is about. A claim that was not measured and names
-    no target may have been about any of them.
-    """
-    claims = [(record["target"].split(" / "), record) for record in records]
-    unknown = any(
-        targets == [""] and record["verdict"] == "not measured" for targets, record in claims
-    )
-
-    def measured(name: str) -> bool | None:
-        about = [
-            record for targets, record in claims if any(_is_one(target, name) for target in targets)
-        ]
-        return any(record["samples"] for record in about) if about else None
-
-    missing = []
-    for name in _required():
-        if name == ALL:
-            missing += [kind for kind in KINDS if measured(kind) is False] or [ALL] * unknown
-        elif not measured(name) and (unknown or measured(name) is False):
-            missing.append(name)
-    return list(dict.fromkeys(missing))
 
 
 def properties(record: ClaimRecord) -> Iterator[tuple[str, object]]:
@@ -278,7 +217,6 @@ class RunRecord:
     def _save_elsewhere(self) -> str:
         """Write the record to a private file in the folder for temporary files; return its path, empty if that
         fails."""
-        import os
         import tempfile
 
         try:

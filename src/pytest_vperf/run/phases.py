@@ -105,15 +105,15 @@ def _replace(call: pytest.CallInfo[None], conclude: Callable[[], None]) -> None:
 
 def _unavailable(item: pytest.Item, error: BaseException | None) -> None:
     """Record a claim as not measured because a target was unavailable outside any sampler."""
-    from pytest_vperf.results import run
     from pytest_vperf.results.record import unmeasured
     from pytest_vperf.results.run import now
+    from pytest_vperf.run import required
 
     session, reason = claims_session(item.config), str(error)
     target = str(getattr(error, "target", ""))
     fail = fails(session.settings.level, "not measured")
     if item not in session.claiming:
-        fail = fail or run.names(target)
+        fail = fail or required.names(target)
         outcomes.not_proven(f"not measured: {reason}", fail=fail, name=item.name)
     claims = item.stash.setdefault(TEST_CLAIMS, outcomes.TestClaims())
     if claims.records and not claims.named:

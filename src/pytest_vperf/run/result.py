@@ -50,17 +50,20 @@ class Reports:
 
     Attributes:
         failed: by test, the verdict that made it fail; empty where something else did.
+        ran: whether any test ran.
         passed: whether a test passed that is not about a claim.
         excused: the tests that a strict ``xfail`` expected to fail, and which did.
     """
 
     failed: dict[str, str] = field(default_factory=dict)
+    ran: bool = False
     passed: bool = False
     excused: set[str] = field(default_factory=set)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count a report."""
+        self.ran = True
         verdict = getattr(report, "vperf_verdict", "")
         if report.outcome == "failed":
             known = self.failed.get(report.nodeid)
@@ -146,6 +149,8 @@ def conclude(
         status = RECORD_LOST
     elif status == pytest.ExitCode.OK and (unproven or word in ("refuted", "broken")):
         status = pytest.ExitCode.TESTS_FAILED
+    elif status == pytest.ExitCode.OK and nothing:
+        status = pytest.ExitCode.NO_TESTS_COLLECTED  # as where pytest finds nothing to run
     return Result(word, int(status), swallowed)
 
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pytest_vperf.machine.fingerprint import Fingerprint
     from pytest_vperf.results.record import ClaimRecord, FillingRecord
     from pytest_vperf.results.run import RunRecord
+    from pytest_vperf.run.required import Asked
     from pytest_vperf.run.result import Result
     from pytest_vperf.run.visits import Visits
     from pytest_vperf.thresholds.hardware import Selection
@@ -419,13 +420,15 @@ class ClaimsSession:
         )
 
     @property
-    def unmet(self) -> list[str]:
-        """What ``VPERF_REQUIRE`` names and no claim could measure."""
-        if not self.has_claims:
+    def unmet(self) -> list[Asked]:
+        """What was asked for by name, and no claim measured."""
+        if not self.reports.ran:
             return []
-        from pytest_vperf.results import run as require
+        from pytest_vperf.run.required import asked_in, unmet
 
-        return require.unmet(self.run.claims)
+        claims = self.run.claims if self.has_claims else ()
+        advisory = self.settings.level == "advisory"
+        return unmet(claims, () if advisory else asked_in(self.config, self.settings))
 
     @property
     def has_claims(self) -> bool:

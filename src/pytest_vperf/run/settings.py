@@ -141,6 +141,11 @@ def _text(config: pytest.Config, name: str) -> str | None:
     return _said(config, name) or OPTIONS[name].default or None
 
 
+def is_said(config: pytest.Config, name: str) -> bool:
+    """Whether the command line or the ini file says what an option is, by its name in the ini file."""
+    return bool(config.getoption(name) or config.getini(name))
+
+
 def _said(config: pytest.Config, name: str) -> str:
     """What the command line says, else the ini file; empty: nothing."""
     given = config.getoption(name)

@@ -33,16 +33,16 @@ def one_cache() -> Iterator[None]:
 def require(kind: str, readiness: Readiness) -> None:
     """Skip the test, with the reason, unless what it needs is usable here.
 
-    Where ``VPERF_REQUIRE`` (a comma-separated list) names the kind, or ``all``, it fails instead.
+    Where ``VPERF_TEST_REQUIRE`` (a comma-separated list) names the kind, or ``all``, it fails instead.
     """
     if readiness.usable:
         return
     reason = f"{readiness.name} is not usable: {readiness.why}"
     if readiness.remedy:
         reason += f" (to mend it: {readiness.remedy})"
-    named = {word.strip() for word in os.environ.get("VPERF_REQUIRE", "").split(",")}
+    named = {word.strip() for word in os.environ.get("VPERF_TEST_REQUIRE", "").split(",")}
     if named & {kind, "all"}:
-        pytest.fail(f"VPERF_REQUIRE names {kind}, but {reason}", pytrace=False)
+        pytest.fail(f"VPERF_TEST_REQUIRE names {kind}, but {reason}", pytrace=False)
     pytest.skip(reason)
 
 

@@ -19,7 +19,7 @@ from pytest_vperf.results.record import (
     pair_ratios,
     unmeasured,
 )
-from pytest_vperf.results.run import RunRecord, check, properties, unmet
+from pytest_vperf.results.run import RunRecord, properties
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -201,52 +201,6 @@ def test_a_new_file_has_the_mode_of_the_umask(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "out.json").stat().st_mode) == 0o640
-
-
-@pytest.mark.parametrize(
-    ("required", "missing"),
-    [
-        ("", []),
-        ("pod", []),
-        ("pod tcg", []),
-        ("pod kvm", ["pod kvm"]),
-        ("container, pod kvm", ["container", "pod kvm"]),
-        ("host", []),
-        ("all", ["container"]),
-    ],
-)
-def test_required_targets(
-    monkeypatch: pytest.MonkeyPatch, required: str, missing: list[str]
-) -> None:
-    monkeypatch.setenv("VPERF_REQUIRE", required)
-    records = [
-        record(target="pod kvm qboot"),
-        record(target="pod tcg qboot / pod tcg seabios", samples=[1.1]),
-        record(target="container runc"),
-    ]
-    assert unmet(records) == missing
-
-
-@pytest.mark.parametrize(
-    ("required", "missing"), [("pod", ["pod"]), ("container", []), ("all", ["all"])]
-)
-def test_a_claim_not_measured_on_an_unknown_target_counts_as_required(
-    monkeypatch: pytest.MonkeyPatch, required: str, missing: list[str]
-) -> None:
-    monkeypatch.setenv("VPERF_REQUIRE", required)
-    records = [record(target=""), record(target="container runc", samples=[1.1])]
-    assert unmet(records) == missing
-
-
-def test_targets_that_may_be_required(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VPERF_REQUIRE", "host, container runsc,pod,guest,domu,all")
-    check()
-    monkeypatch.setenv("VPERF_REQUIRE", "container,pods")
-    with pytest.raises(pytest.UsageError) as caught:
-        check()
-    assert str(caught.value) == (
-        "VPERF_REQUIRE: 'pods' is not known; there are host, container, pod, guest, domu and all"
-    )
 
 
 def test_half_a_surrogate_pair_does_not_keep_the_file_from_being_written(tmp_path: Path) -> None:
