@@ -15,7 +15,7 @@ import pytest
 from pytest_vperf.fixtures import core, machines, network, pods, tools
 from pytest_vperf.run import options
 from pytest_vperf.run.result import REPORTS, Reports
-from pytest_vperf.run.stash import RUNNING, begun_session, claims_session
+from pytest_vperf.run.stash import RUNNING, WORKERS, begun_session, claims_session
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -87,9 +87,11 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
     """Run a claiming test, and run it again if a claim is judged in several sessions."""
     claims = begun_session(item.config)
-    if claims is None or claims.visits is None:
+    if claims is None:
         return None
-    return claims.visits.run(item, nextitem)
+    if item in claims.claiming:
+        claims.notes.add("begun", item.nodeid)
+    return claims.visits.run(item, nextitem) if claims.visits is not None else None
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -150,10 +152,17 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a pytest-xdist worker on this machine where to keep its part of the record."""
+    """Tell a pytest-xdist worker on this machine where to keep its notes, and its part of the record."""
+    from pytest_vperf.run.workers import Workers
+
     config = node.config
-    given = options.given_on_command_line(config) or options.given_in_ini(config)
-    if given and getattr(node.gateway.spec, "popen", False):
+    if WORKERS not in config.stash:
+        config.stash[WORKERS] = Workers()
+        config.pluginmanager.register(config.stash[WORKERS], "vperf-workers")
+    if not getattr(node.gateway.spec, "popen", False):
+        return
+    config.stash[WORKERS].begin(node)
+    if options.given_on_command_line(config) or options.given_in_ini(config):
         node.workerinput["vperf_part"] = claims_session(config).part_for_worker()
 
 
@@ -168,6 +177,7 @@ def pytest_testnodeready(node: Any) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """Collect what a pytest-xdist worker measured of claims that it could not finish."""
+    node.config.stash[WORKERS].ended(node)
     if begun_session(node.config) is not None or hasattr(node, "workeroutput"):
         claims_session(node.config).worker_ended(node)
 
@@ -189,12 +199,20 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, Any, None]:
     As the innermost wrapper it writes the record after session fixtures have ended, since these may judge claims, and
     before the terminal's summary, which mentions it.
     """
-    claims = begun_session(session.config)
+    config = session.config
+    claims = begun_session(config)
     if claims is not None:
         claims.begin_end()
         claims.cut_short(session)
         if session.exitstatus == pytest.ExitCode.INTERRUPTED:
             claims.end_workers()
+    workers = config.stash.get(WORKERS, None)
+    if workers is not None and workers.claiming_died:
+        claims = claims_session(config)
+        claims.reports.worker_died = True
+        stopped = session.exitstatus == pytest.ExitCode.INTERRUPTED
+        for lost in workers.lost(stopped=stopped or bool(session.shouldfail)):
+            claims.take_lost(lost)
     outcome = yield
     claims = begun_session(session.config)
     if claims is None and os.environ.get("VPERF_REQUIRE"):
@@ -244,7 +262,9 @@ def pytest_terminal_summary(
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Restore the signal handlers."""
+    """Restore the signal handlers, and free what was kept for workers."""
+    if (workers := config.stash.get(WORKERS, None)) is not None:
+        workers.close()
     session = begun_session(config)
     if session is not None:
         session.close()

@@ -53,12 +53,14 @@ class Reports:
         ran: whether any test ran.
         passed: whether a test passed that is not about a claim.
         excused: the tests that a strict ``xfail`` expected to fail, and which did.
+        worker_died: whether a worker of pytest-xdist died that had tests with claims.
     """
 
     failed: dict[str, str] = field(default_factory=dict)
     ran: bool = False
     passed: bool = False
     excused: set[str] = field(default_factory=set)
+    worker_died: bool = False
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -75,8 +77,8 @@ class Reports:
 
     @property
     def broken(self) -> bool:
-        """Whether a test failed for a reason other than a verdict."""
-        return "" in self.failed.values()
+        """Whether a test failed for a reason other than a verdict, or a worker died."""
+        return self.worker_died or "" in self.failed.values()
 
 
 #: On a run's configuration: its reports.

@@ -5,12 +5,6 @@ Cheap to make; everything expensive waits until the first claim needs it.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import queue
-import re
-import signal
-import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +16,7 @@ from pytest_vperf.results.record import from_wire, to_wire
 from pytest_vperf.run.outcomes import TEST_CLAIMS, TestClaims
 from pytest_vperf.run.result import REPORTS, conclude
 from pytest_vperf.run.settings import Settings, read_settings
+from pytest_vperf.run.workers import Notes, end_workers, reports_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,6 +33,7 @@ if TYPE_CHECKING:
     from pytest_vperf.run.required import Asked
     from pytest_vperf.run.result import Result
     from pytest_vperf.run.visits import Visits
+    from pytest_vperf.run.workers import Lost
     from pytest_vperf.thresholds.hardware import Selection
     from pytest_vperf.thresholds.profile import HardwareProfile, Threshold
 
@@ -146,63 +142,6 @@ def _remote_name(settings: Settings) -> str:
     return where(settings.on)
 
 
-# Ending pytest-xdist's workers when the run is interrupted, without losing what they measured.
-#
-# When it is interrupted, pytest-xdist's controller stops listening and gives its workers 10 s, five of which pass
-# before they are told (execnet, ``_terminate_execution``). That is too short to shut machines down, and whatever the
-# workers send is lost.
-
-#: Seconds for all workers to end what they have started.
-_LIMIT = 120.0
-
-
-def end_workers(config: pytest.Config, workers: set[Any]) -> None:
-    """Tell the workers on this machine to end, and passes on what they still report.
-
-    Args:
-        config: the controller's.
-        workers: those still running; ``pytest_testnodedown`` removes each.
-    """
-    distribution: Any = config.pluginmanager.getplugin("dsession")
-    if distribution is None:
-        return
-    for node in tuple(workers):
-        # The process of a worker on this machine; execnet has no public name for it.
-        process = getattr(getattr(node.gateway, "_io", None), "popen", None)
-        if process is not None and process.poll() is None:
-            with contextlib.suppress(OSError):
-                _tell(process.pid)
-    deadline = time.monotonic() + _LIMIT
-    while workers and time.monotonic() < deadline:
-        try:
-            event, said = distribution.queue.get(timeout=1.0)
-        except queue.Empty:
-            continue
-        if event == "testreport":
-            said["rep"].node = said["node"]
-            config.hook.pytest_runtest_logreport(report=said["rep"])
-        elif event in ("workerfinished", "errordown"):
-            config.hook.pytest_testnodedown(node=said["node"], error=said.get("error"))
-            workers.discard(said["node"])
-
-
-def _tell(pid: int) -> None:
-    """Send a signal that the worker handles: SIGTERM if it has claims, else SIGINT, unless its shell had it ignored.
-
-    Raises:
-        OSError: it is gone.
-    """
-    status = Path(f"/proc/{pid}/status").read_text()
-    found = re.search(
-        r"^SigCgt:\t([0-9a-f]+)$", status, re.MULTILINE
-    )  # proc(5): signals with a handler
-    caught = int(found[1], 16) if found else 0
-    for number in (signal.SIGTERM, signal.SIGINT):
-        if caught >> (number - 1) & 1:
-            os.kill(pid, number)
-            return
-
-
 class ClaimsSession:
     """One run's claims; in a pytest-xdist worker, that worker's share of them.
 
@@ -215,12 +154,14 @@ class ClaimsSession:
         make_claim: replaces the factory behind the ``claim`` fixture, as calibration does; else ``None``.
         usage_error: what kept a worker's claims from being judged; ends the run with exit status 4.
         reports: what was logged of the run's tests.
+        notes: of a worker, for its controller.
         result: how the run ended; ``None`` until then.
     """
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         self.reports = config.stash[REPORTS]
+        self.notes = Notes(config)
         self.result: Result | None = None
         self.is_worker = hasattr(config, "workerinput")
         self._settings: Settings | None = None
@@ -301,6 +242,7 @@ class ClaimsSession:
         record["attempt"] = claims.attempt
         kept = self.run.add(record)
         claims.records.append(kept)
+        self.notes.add("ended", item.nodeid, to_wire([kept]))
         item.user_properties.extend(properties(kept))
 
     def keep_filling(self, record: FillingRecord | None) -> None:
@@ -369,6 +311,34 @@ class ClaimsSession:
         """
         if self._workers:
             end_workers(self.config, self._workers)
+
+    def take_lost(self, lost: Lost) -> None:
+        """Take the claims of a test whose report will not come: those that ended, and the rest as not measured."""
+        from pytest_vperf.results.record import unmeasured
+        from pytest_vperf.results.run import now
+
+        self.reports_of_workers = True
+        with suppress(pytest.UsageError):
+            self.hardware.select()
+        ended = [each for each in lost.ended if each not in self.run.claims]
+        names = lost.names or [lost.nodeid.rpartition("::")[2]] * (not lost.ended)
+        missing = [
+            unmeasured(
+                name,
+                lost.reason,
+                target="",
+                nodeid=lost.nodeid,
+                started_at=now(),
+                budget=self.settings.budget,
+                seed=self.settings.seed,
+                mismatches=self.mismatches,
+            )
+            for name in names
+        ]
+        known = [each for each in self.run.claims if each["nodeid"] == lost.nodeid]
+        told = [*known, *self.run.extend([*ended, *missing])]
+        for report in reports_of(lost, told, failed=lost.nodeid in self.reports.failed):
+            self.config.hook.pytest_runtest_logreport(report=report)
 
     def worker_ended(self, node: Any) -> None:
         """Take a pytest-xdist worker's last message: what it had measured of claims it could not finish."""
@@ -467,6 +437,7 @@ class ClaimsSession:
         from pytest_vperf.claims.plan import check_markers
 
         self.claiming = frozenset(claiming)
+        self.notes.add("claiming", [item.nodeid for item in claiming])
         try:
             check_markers(claiming)
         except pytest.UsageError as error:

@@ -8,10 +8,13 @@ import pytest
 
 if TYPE_CHECKING:
     from pytest_vperf.run.session import ClaimsSession
+    from pytest_vperf.run.workers import Workers
 
 _SESSION: pytest.StashKey[ClaimsSession] = pytest.StashKey()
 #: On a test: whether its body is running. What is reported meanwhile is a subtest.
 RUNNING: pytest.StashKey[bool] = pytest.StashKey()
+#: Of a pytest-xdist controller: its workers.
+WORKERS: pytest.StashKey[Workers] = pytest.StashKey()
 
 
 def claims_session(config: pytest.Config) -> ClaimsSession:
