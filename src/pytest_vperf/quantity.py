@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import numbers
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,7 +26,7 @@ _TEXT = re.compile(
 
 
 class QuantityError(ValueError):
-    """A text is not a quantity, or a unit is unknown, or a number is not finite."""
+    """A text is not a quantity, a unit is unknown, a number is not finite, or a sample cannot be."""
 
 
 class DimensionError(QuantityError):
@@ -134,10 +135,10 @@ class Series:
     unit: str = ""
 
     def __post_init__(self) -> None:
-        if not self.values:
+        values = tuple(_plain(number) for number in self.values)
+        if not values:
             raise QuantityError("a series has at least one value")
-        for number in self.values:
-            _check_finite(number)
+        object.__setattr__(self, "values", values)
 
 
 @dataclass(frozen=True)
@@ -152,6 +153,10 @@ class Quantity:
         direction: ``lower`` or ``higher`` is better; empty if the source of the value does not know. A claim whose
             criterion has the other direction is refused.
         extra: by name, other figures measured along with it, in units of their own.
+        signed: whether it may be 0 or less, as a difference, a share or a number of losses may; a sample that is not
+            signed and 0 or less is an error.
+        discrete: whether equal samples are possible, as of a size in whole pages, a number of machines or a figure
+            that its tool rounds; otherwise a claim whose samples are all equal is inconclusive.
 
     Raises:
         QuantityError: the value or a part is NaN or infinite, or is not a number.
@@ -162,10 +167,13 @@ class Quantity:
     breakdown: tuple[tuple[str, float], ...] = ()
     direction: Literal["lower", "higher", ""] = ""
     extra: tuple[tuple[str, Series], ...] = ()
+    signed: bool = False
+    discrete: bool = False
 
     def __post_init__(self) -> None:
-        for number in (self.value, *(part for _, part in self.breakdown)):
-            _check_finite(number)
+        parts = tuple((name, _plain(part)) for name, part in self.breakdown)
+        object.__setattr__(self, "value", _plain(self.value))
+        object.__setattr__(self, "breakdown", parts)
 
     @classmethod
     def parse(cls, text: str) -> Quantity:
@@ -188,12 +196,11 @@ class Quantity:
             DimensionError: ``unit`` measures something else.
         """
         factor = conversion_factor(self.unit, unit)
-        return Quantity(
-            self.value * factor,
-            unit,
-            tuple((name, part * factor) for name, part in self.breakdown),
-            self.direction,
-            self.extra,
+        return replace(
+            self,
+            value=self.value * factor,
+            unit=unit,
+            breakdown=tuple((name, part * factor) for name, part in self.breakdown),
         )
 
     def with_extra(self, **series: Series | Quantity | None) -> Quantity:
@@ -214,15 +221,18 @@ class Quantity:
         return f"{format_number(self.value)} {self.unit}".rstrip()
 
 
-def _check_finite(number: object) -> None:
-    if isinstance(number, bool) or not isinstance(number, (int, float)):
+def _plain(number: object) -> float:
+    """A finite number as an int or a float, which JSON can represent: numpy's are neither."""
+    if isinstance(number, bool) or not isinstance(number, numbers.Real):
         raise QuantityError(f"{number!r} is not a number")
     try:
-        finite = math.isfinite(number)
+        plain = int(number) if isinstance(number, numbers.Integral) else float(number)
+        finite = math.isfinite(plain)
     except OverflowError:
-        raise QuantityError("a whole number is beyond the range of a float") from None
+        raise QuantityError("a number is beyond the range of a float") from None
     if not finite:
-        raise QuantityError(f"{number!r} is not a finite number")
+        raise QuantityError(f"{plain!r} is not a finite number")
+    return plain
 
 
 def format_number(value: float) -> str:

@@ -95,6 +95,6 @@ def test_the_senders_vhost_thread_has_no_time_left(claim, guests, iperf, by):
                     "the sender had no time left, and its vhost-net thread had: this is no plateau of the thread's",
                     remedy="a host with a quicker processor, not an emulated one",
                 )
-            return Quantity(found.share, "%")
+            return Quantity(found.share, "%", signed=True)
 
         proven.holds(share)

@@ -59,6 +59,11 @@ def pods(assets: Assets, run: Run) -> Pods:
     return Pods(lambda: assets, run, Scope(), accelerator="tcg", timeout=120)
 
 
+def counted(number: int) -> Quantity:
+    """What a filling returns as a sample."""
+    return Quantity(number, "count", direction="higher", signed=True, discrete=True)
+
+
 def test_pods_until_their_memory_is_full(pods: Pods, run: Run) -> None:
     said: list[str] = []
     filling = filled(pods, run, memory=600 * MIB, say=said.append)
@@ -88,7 +93,7 @@ def test_pods_until_their_memory_is_full(pods: Pods, run: Run) -> None:
             assert record["cost"]["low"] is None
         assert any("2 run" in text or "1 run" in text for text in said)
         # So many are a count for a comparison, and of a claim only what no more memory could make smaller.
-        assert filling.fits() == Quantity(filling.count, "count", direction="higher")
+        assert filling.fits() == counted(filling.count)
         assert filling.capacity(at_least=Quantity(2, "count")).value == filling.count
         with pytest.raises(Unavailable, match=r"at least \d run, and 252 count is claimed;"):
             filling.capacity(at_least=Quantity(252, "count"))
@@ -115,7 +120,7 @@ def test_memory_that_the_kernel_refuses_to_allocate_stops_the_filling(pods: Pods
         assert filling.record["stop"] == "allocation"
         assert "Cannot allocate memory" in filling.record["why"]
         assert filling.count == 0
-        assert filling.capacity() == Quantity(0, "count", direction="higher")
+        assert filling.capacity() == counted(0)
     finally:
         filling.close()
 
@@ -124,7 +129,7 @@ def test_memory_that_is_too_small_for_one_pod(pods: Pods, run: Run) -> None:
     filling = filled(pods, run, memory=64 * MIB)
     try:
         assert (filling.count, filling.record["stop"]) == (0, "oom")
-        assert filling.fits() == Quantity(0, "count", direction="higher")
+        assert filling.fits() == counted(0)
     finally:
         filling.close()
 

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
+from dataclasses import replace
+from fractions import Fraction
 
+import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -263,3 +268,44 @@ def test_extra_figures_keep_their_own_unit() -> None:
 def test_bad_series_are_refused(values: tuple[float, ...]) -> None:
     with pytest.raises(QuantityError):
         Series(values)
+
+
+def test_what_a_quantity_says_of_itself_stays_with_it() -> None:
+    found = Quantity(-2, "s", signed=True, discrete=True)
+    for each in (found.to("ms"), found.with_extra(p99=Quantity(9, "us")), replace(found, value=0)):
+        assert (each.signed, each.discrete) == (True, True)
+    assert (Quantity(2).signed, Quantity(2).discrete) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (numpy.int64(5), int),
+        (numpy.uint8(5), int),
+        (numpy.float32(5), float),
+        (numpy.float64(5), float),
+        (Fraction(5), float),
+        (5, int),
+        (5.0, float),
+    ],
+)
+def test_any_real_number_is_kept_as_one_that_json_can_hold(value: float, kind: type) -> None:
+    whole = Quantity(value, "ms", (("part", value),), extra=(("each", Series((value,))),))
+    each = [whole.value, whole.breakdown[0][1], whole.extra[0][1].values[0]]
+    assert [type(number) for number in each] == [kind] * 3
+    assert each == [5, 5, 5]
+    assert Series(tuple(numpy.array([1, 2]))).values == (1, 2)
+
+
+@pytest.mark.parametrize("value", [numpy.bool_(True), numpy.float32("nan"), numpy.array([1, 2])])
+def test_refuses_what_numpy_has_that_is_no_number(value: float) -> None:
+    with pytest.raises(QuantityError):
+        Quantity(value, "ms")
+
+
+def test_numpy_is_not_imported_for_its_numbers() -> None:
+    program = "import sys; from pytest_vperf import Quantity; Quantity(5, 'ms'); print('numpy' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"

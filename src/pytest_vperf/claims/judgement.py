@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pytest_vperf.claims.marks import why_unstable
 from pytest_vperf.claims.plan import Verdict
-from pytest_vperf.claims.sampling import Sampling, rough_time
+from pytest_vperf.claims.sampling import LEAST_EQUAL, Sampling, rough_time
 from pytest_vperf.machine import lock, noise, noise_settings
 from pytest_vperf.quantity import Quantity
 from pytest_vperf.results.record import (
@@ -156,7 +156,7 @@ def build_record(
         plan=judgement.plan.as_dict(),
         seed=context.seed,
         noise=Noise(settings=judgement.settings, sessions=list(judgement.noise)),
-        warnings=list(_warnings(samples, judgement, verdict)),
+        warnings=list(_warnings(samples, judgement, verdict, cause)),
         sweep=judgement.sweep.record(sampling.observations) if judgement.sweep else None,
     )
     return sound(record)
@@ -215,11 +215,14 @@ def _hardware(threshold: Threshold | None, circumstances: Circumstances) -> Hard
     )
 
 
-def _warnings(samples: list[float], judgement: Judgement, verdict: Verdict) -> Iterable[str]:
+def _warnings(
+    samples: list[float], judgement: Judgement, verdict: Verdict, cause: str
+) -> Iterable[str]:
     """Warnings for the reader that do not change the verdict."""
     threshold, criterion = judgement.threshold, judgement.criterion
-    unit = (criterion.unit if criterion and criterion.is_limit else None) or ""
-    if len(samples) >= 3 and min(samples) == max(samples):
+    unit = "" if judgement.paired else judgement.sampling.unit or ""
+    equal = len(samples) >= LEAST_EQUAL and min(samples) == max(samples)
+    if equal and cause != "no variance" and not judgement.sampling.rule.discrete:
         yield (
             f"all {len(samples)} samples are exactly {Quantity(samples[0], unit)}: no variance at all is "
             "suspicious: is something cached or constant?"
@@ -368,6 +371,8 @@ class Judgement:
         if self.criterion and self.criterion.reason:
             reason = f"{self.criterion}: {self.criterion.reason}"
             return self.record(Verdict.NOT_COMPARABLE, reason)
+        if constant := self.sampling.without_variance:
+            return self.record(Verdict.INCONCLUSIVE, constant, cause="no variance")
         if state.decision != "inconclusive" and (unstable := why_unstable(self.name)):
             return self.record(Verdict.INCONCLUSIVE, unstable, cause="unstable")
         reason = state.reason

@@ -8,11 +8,13 @@ take; forecasts are noisy, and treated as such.
 from __future__ import annotations
 
 import contextlib
+import inspect
+import math
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from pytest_vperf.quantity import DimensionError, Quantity
+from pytest_vperf.quantity import DimensionError, Quantity, QuantityError, dimension
 from pytest_vperf.results.record import Beside, Observation, Session, judged
 from pytest_vperf.results.run import now
 from pytest_vperf.stats.rule import count
@@ -60,6 +62,62 @@ _HINT: Mapping[str, str] = {
     "higher": "Sample a time instead of a rate, or use at_least: an overhead of 1 % in a rate is a ratio of at "
     "least 0.99.",
 }
+
+
+#: Figures with three digits are each within 0.5 % of the true ones, so a whole and the sum of its parts are within
+#: 1 % of each other. Tools print more digits, or as many; the phases of our own starts differ only by a float's
+#: rounding.
+PARTS_TOLERANCE = 0.01
+
+
+def check_possible(what: str, value: Quantity, *, relative: str = "") -> None:
+    """Refuse a sample that cannot be: a time of 0, or parts that are not parts of the whole.
+
+    Args:
+        what: the sample, for the message.
+        value: of it.
+        relative: what takes its logarithm, ``a ratio`` or ``a sweep``: there even a signed one must be above 0.
+
+    Raises:
+        QuantityError: it cannot be; the message says why.
+    """
+    __tracebackhide__ = True
+    if value.value <= 0 and not value.signed:
+        raise QuantityError(
+            f"{what} is {value}: no {_kind(value.unit)} is 0 or less. See what the sampler measures; if 0 and less "
+            "are possible, as for a difference or a number of losses, return Quantity(…, signed=True)"
+        )
+    if value.value <= 0 and relative:
+        raise QuantityError(
+            f"{what} is {value}: {relative} needs numbers above 0. "
+            "Judge what may be 0 or less against a limit (holds)"
+        )
+    if not value.breakdown:
+        return
+    for name, part in value.breakdown:
+        if part < 0 and not value.signed:
+            raise QuantityError(
+                f"{what} is {value}, but its part {name[:60]!r} is {Quantity(part, value.unit)}. "
+                "A part is 0 or more, unless its whole is signed"
+            )
+    parts = [part for _, part in value.breakdown]
+    whole = max(abs(value.value), math.fsum(map(abs, parts)))
+    total = math.fsum(parts)
+    if abs(total - value.value) > PARTS_TOLERANCE * whole:
+        raise QuantityError(
+            f"{what} is {value}, but its parts add up to {Quantity(total, value.unit)}. "
+            "Name every part in breakdown; a figure that is no part belongs in extra"
+        )
+
+
+def _kind(unit: str) -> str:
+    """What a number of this unit is, in a word."""
+    if unit == "count":
+        return "count"
+    measured = dimension(unit)
+    if measured.endswith("/ [time]"):
+        return "rate"
+    return {"[time]": "time", "[information]": "size"}.get(measured, "such figure")
 
 
 def check_programs(claim: str, tools: Mapping[Arm, Sequence[ToolUse]]) -> None:
@@ -200,6 +258,8 @@ class Snapshot:
     need: Need | None = None
 
 
+#: So many equal samples are no chance.
+LEAST_EQUAL = 3
 #: A session without time for this many samples decides little.
 _FEW = 10
 
@@ -240,6 +300,7 @@ class Sampling:
         targets: by arm, the facts of the targets its samples started.
         facts: the facts of all the test's targets, in order of first appearance.
         tools: by arm, the tools that ran for its samples, and where.
+        discrete: by arm, whether equal samples are possible: all of its samples say so.
     """
 
     def __init__(
@@ -282,6 +343,7 @@ class Sampling:
         self.targets: dict[Arm, list[Facts]] = {}
         self.facts: list[Facts] = []
         self.tools: dict[Arm, list[ToolUse]] = {}
+        self.discrete: dict[Arm, bool] = {}
         self._criterion = criterion
         self._any_programs = any_programs
         self._load = load
@@ -328,6 +390,29 @@ class Sampling:
         ones left."""
         return self._budget * min(1.0, len(self.sessions) / self.planned)
 
+    @property
+    def without_variance(self) -> str:
+        """Why equal samples say nothing; empty if they vary, are fewer than three, or may be equal."""
+        for arm in self.arms:
+            groups: dict[float | None, list[float]] = {}
+            for each in judged(self.observations):
+                if each["arm"] == arm:
+                    load = each["load"]["asked"] if "load" in each else None
+                    groups.setdefault(load, []).append(each["value"])
+            equal = all(min(values) == max(values) for values in groups.values())
+            most = max(groups.values(), key=len, default=[])
+            if self.discrete.get(arm) or not equal or len(most) < LEAST_EQUAL:
+                continue
+            of = f" of arm {arm}" if self.paired else ""
+            what = f"all {len(most)} samples{of} are exactly {Quantity(most[0], self.unit or '')}"
+            if len(groups) > 1:
+                what = "at each load all samples are equal"
+            return (
+                f"{what}: is something cached or constant? Measure anew for each sample; if equal ones are "
+                "possible, as for a size in whole pages, return Quantity(…, discrete=True)"
+            )
+        return ""
+
     def run(self, samplers: Mapping[Arm, Sampler], scope: Scope) -> None:
         """Run one session: sample until the rule decides or pauses, or the budget stops it.
 
@@ -338,6 +423,7 @@ class Sampling:
         Raises:
             TypeError: a sampler returned something other than a `Quantity`.
             DimensionError: a sample's dimension differs from that of the threshold or of earlier samples.
+            QuantityError: a sample cannot be, see `check_possible`.
             NotComparable: the metric's direction is not the criterion's, or two arms ran different binaries of a
             tool.
             whatever a sampler raises, and what closing its targets raises.
@@ -421,7 +507,7 @@ class Sampling:
         mark, at = scope.mark, time.monotonic() - (self._began or 0.0)
         try:
             scope.take_tools()  # discard tools that ran before this sample
-            value = self._in_unit(samplers[arm]())
+            value = self._in_unit(samplers[arm](), arm)
             known_tools = self.tools.setdefault(arm, [])
             known_tools += [use for use in scope.take_tools() if use not in known_tools]
             self.observations.append(
@@ -446,6 +532,8 @@ class Sampling:
                 check_programs(self.claim, self.tools)
             if self.paired:
                 check_machines(self.claim, scope.facts)
+            self.discrete[arm] = value.discrete and self.discrete.get(arm, True)
+            self.rule.discrete = all(self.discrete.values())
             self.rule.add(value.value)
             known = self.targets.setdefault(arm, [])
             known += [facts for facts in scope.facts_since(mark) if facts not in known]
@@ -457,14 +545,27 @@ class Sampling:
         scope.close_since(mark)
         return arm
 
-    def _in_unit(self, value: object) -> Quantity:
+    def _in_unit(self, value: object, arm: Arm) -> Quantity:
         __tracebackhide__ = True
+        if inspect.iscoroutine(value):
+            value.close()  # or Python warns that nobody awaited it
+            raise TypeError(
+                f"the sampler of claim {self.claim!r} is an async function, and nobody awaited it: "
+                "sample with a plain function, such as lambda: asyncio.run(sample())"
+            )
+        if inspect.isgenerator(value) or inspect.isasyncgen(value):
+            raise TypeError(
+                f"the sampler of claim {self.claim!r} is a generator function: return the Quantity, do not yield it"
+            )
         if not isinstance(value, Quantity):
             example = f"Quantity({value!r}, 'ms')" if isinstance(value, (int, float)) else ""
             raise TypeError(
                 f"the sampler of claim {self.claim!r} returned {value!r} ({type(value).__name__}): "
                 f"return a Quantity, a number with its unit{', such as ' if example else ''}{example}"
             )
+        number = f"sample {len(self.observations) + 1}{f' (arm {arm})' if self.paired else ''}"
+        relative = "a ratio" if self.paired else "a sweep" if self._load else ""
+        check_possible(f"claim {self.claim!r}: {number}", value, relative=relative)
         check_direction(self.claim, self._criterion, value)
         if self.unit is None:
             self.unit = value.unit

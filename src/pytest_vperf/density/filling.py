@@ -246,7 +246,8 @@ class Filling:
     def _counted(self) -> Quantity:
         if self.targets:
             self._scope.own(cast("Target", _Lent(self.targets[-1], None)))
-        return Quantity(self.count, "count", direction="higher")
+        # A host that is full from the start carries none.
+        return Quantity(self.count, "count", direction="higher", signed=True, discrete=True)
 
     def another(self) -> Any:
         """A target not returned before, in random order; ``process`` is its process ID.

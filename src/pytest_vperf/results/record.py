@@ -455,7 +455,7 @@ def pair_ratios(observations: Iterable[Observation]) -> list[float]:
     """The ratios a/b of a comparison, the k-th ``a`` over the k-th ``b``; an incomplete pair is left out."""
     counted = judged(observations)
     arms = [[each["value"] for each in counted if each["arm"] == arm] for arm in ("a", "b")]
-    return [a / b for a, b in zip(*arms, strict=False) if b]
+    return [a / b for a, b in zip(*arms, strict=False)]
 
 
 def mean_phases(observations: Iterable[Observation]) -> dict[str, float]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pytest_vperf.stats.evidence import quantile_interval
 from pytest_vperf.stats.limit import WARM_UP, WARM_UP_LATER
 from pytest_vperf.stats.pair import PairedSamples
-from pytest_vperf.stats.rule import Arm, Cause, Ending, State, check_number, check_whole, suspicion
+from pytest_vperf.stats.rule import Arm, Cause, Ending, State, check_number, check_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,7 +107,7 @@ class DescribeRule(Ending):
         return State(
             decided=self.decided,
             decision="inconclusive",
-            reason=self._why + suspicion(values, noun),
+            reason=self._why + self._suspicion(values, noun),
             estimate=found.estimate if found else None,
             low=found.low if found else None,
             high=found.high if found else None,
@@ -217,7 +217,7 @@ class SurveyRule(Ending):
         return State(
             decided=self.decided,
             decision="inconclusive",
-            reason=self._why + suspicion(values, "sample"),
+            reason=self._why + self._suspicion(values, "sample"),
             estimate=found.estimate if found else None,
             low=found.low if found else None,
             high=found.high if found else None,

@@ -20,7 +20,6 @@ from pytest_vperf.stats.rule import (
     check_side,
     check_whole,
     count,
-    suspicion,
 )
 
 if TYPE_CHECKING:
@@ -260,7 +259,11 @@ class LimitRule(Ending):
     def state(self) -> State:
         """The current state; the interval is computed only once it is decided."""
         ordered, size = self._ordered, len(self._ordered)
-        reason = self._why + suspicion(ordered, "sample") if self.decided else count(size, "sample")
+        reason = (
+            self._why + self._suspicion(ordered, "sample")
+            if self.decided
+            else count(size, "sample")
+        )
         found = (
             Interval(sample_quantile(ordered, self._quantile), None, None) if size >= 2 else None
         )

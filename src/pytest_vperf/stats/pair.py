@@ -24,7 +24,6 @@ from pytest_vperf.stats.rule import (
     check_side,
     check_whole,
     count,
-    suspicion,
 )
 
 if TYPE_CHECKING:
@@ -397,7 +396,7 @@ class PairRule(Ending):
         if not self.decided:
             reason = count(size, "pair")
         else:
-            reason = self._why + suspicion(self._background.differences, "pair")
+            reason = self._why + self._suspicion(self._background.differences, "pair")
         outlook = self._outlook()
         found = self.interval if self.decided else Band(None, None)
         estimate = self._background.estimate

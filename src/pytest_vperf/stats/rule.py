@@ -27,9 +27,11 @@ class Ending:
         decided: whether sampling is over.
         decision: the verdict; ``inconclusive`` until there is another.
         cause: why a decided verdict is ``inconclusive``.
+        discrete: whether identical values are no surprise; the reason then has no warning of them.
     """
 
     def __init__(self) -> None:
+        self.discrete = False
         self.decided = False
         self.decision: Decision = "inconclusive"
         self.cause: Cause = ""
@@ -47,6 +49,12 @@ class Ending:
         """End the sampling without a decision, if there is none yet."""
         if not self.decided:
             self._end("inconclusive", cause, reason)
+
+    def _suspicion(self, values: Sequence[float], noun: str) -> str:
+        """A warning to append to a reason if all values are identical: real ones vary."""
+        if self.discrete or len(values) < 2 or min(values) != max(values):
+            return ""
+        return f"; all {count(len(values), noun)} are identical, which real measurements hardly are"
 
     def _end(self, decision: Decision, cause: Cause, why: str) -> None:
         self.decided = True
@@ -153,25 +161,20 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def suspicion(values: Sequence[float], noun: str) -> str:
-    """A warning to append to a reason if all values are identical: real ones vary."""
-    if len(values) < 2 or min(values) != max(values):
-        return ""
-    return f"; all {count(len(values), noun)} are identical, which real measurements hardly are"
-
-
 Arm = Literal["a", "b"]
 Side = Literal["at_most", "at_least"]
 Decision = Literal["holds", "refuted", "inconclusive"]
 #: Why nothing was decided: the allowed samples are used up, or would be; the true value is so near the threshold that
 #: no affordable number of samples would tell; the sessions disagree; the metric varies more between runs than the
-#: difference in question; in a sweep, the sender could not offer the loads, or there is no plateau yet.
+#: difference in question; the samples do not vary at all; in a sweep, the sender could not offer the loads, or there
+#: is no plateau yet.
 Cause = Literal[
     "",
     "budget",
     "too close to call",
     "sessions disagree",
     "unstable",
+    "no variance",
     "sender",
     "still rising",
 ]
@@ -211,7 +214,13 @@ class State:
 
 
 class Rule(Protocol):
-    """A sequential judge."""
+    """A sequential judge.
+
+    Attributes:
+        discrete: whether identical values are no surprise.
+    """
+
+    discrete: bool
 
     def next(self) -> Arm:
         """Which arm to sample next; a rule of one arm returns ``"a"``."""

@@ -61,7 +61,8 @@ def startup_quantity(began: float, marks: Mapping[str, float], phases: Iterable[
     """The time of a start in ms, broken down by phases, in order.
 
     If the end of a phase was not seen (a kernel that prints nothing), it is joined with the next:
-    ``firmware+kernel``.
+    ``firmware+kernel``. So is one whose end was seen too late, after that of a later phase: consoles, agents and
+    calls of libvirt arrive on ways of their own, and no phase is negative.
 
     Args:
         began: the request, in seconds.
@@ -70,10 +71,13 @@ def startup_quantity(began: float, marks: Mapping[str, float], phases: Iterable[
     """
     parts: list[tuple[str, float]] = []
     waiting: list[str] = []
-    for phase in phases:
+    order = tuple(phases)
+    for place, phase in enumerate(order):
         waiting.append(phase)
         if phase in marks:
             ended = marks[phase]
+            if any(marks.get(later, ended) < ended for later in order[place + 1 :]):
+                continue
             parts.append(("+".join(waiting), (ended - began) * 1e3))
             began, waiting = ended, []
     return Quantity(sum(value for _, value in parts), "ms", tuple(parts), direction="lower")

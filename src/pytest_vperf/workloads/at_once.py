@@ -137,7 +137,7 @@ def together(bench: Bench, work: Workload[R], first: Target, second: Target) -> 
     return Together(
         (results[0], results[1]),
         (_seconds(gates[0].duration), _seconds(gates[1].duration)),
-        Quantity((gates[1].began - gates[0].began) * 1e3, "ms"),
+        Quantity((gates[1].began - gates[0].began) * 1e3, "ms", signed=True),
     )
 
 
@@ -331,7 +331,7 @@ class Starter:
                 f" first one began, and the last one began after {last - first:.2f} s; give them more work"
             )
         late = sum(moment > opens for moment in came)
-        spread = Quantity(1e3 * (last - first), "ms", direction="lower")
+        spread = Quantity(1e3 * (last - first), "ms", direction="lower", signed=True)
         return AtOnce(tuple(results), tuple(moment - first for moment in began), spread, late)
 
     def _clock(self, target: Target) -> float:

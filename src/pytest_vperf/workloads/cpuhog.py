@@ -92,7 +92,10 @@ class StressCpu:
         reader.number(match[1], "real time", positive=True)
         user = reader.number(match[2], "user time")
         system = reader.number(match[3], "system time")
-        return Quantity(reader.checked(user + system, "CPU time", positive=True), "s")
+        # In hundredths of a second, of which a run on an idle machine always has as many.
+        return Quantity(
+            reader.checked(user + system, "CPU time", positive=True), "s", discrete=True
+        )
 
     @classmethod
     def version_of(cls, output: Output) -> str:
@@ -119,8 +122,8 @@ class Load:
         self._target, self._session, self._workers, self._log = target, session, workers, log
 
     def cpu_time(self) -> Quantity:
-        """CPU time that its workers have used so far, in s, by the account of the target's kernel."""
-        return Quantity(sum(worker.cpu_time for worker in self._workers_now()), "s")
+        """CPU time that its workers have used so far, in s, by the account of the target's kernel; 0 at first."""
+        return Quantity(sum(worker.cpu_time for worker in self._workers_now()), "s", signed=True)
 
     def _all(self) -> list[ThreadStat]:
         text = self._target.run(["sh", "-c", _LIST], timeout=60.0).text

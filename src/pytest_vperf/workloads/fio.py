@@ -161,14 +161,20 @@ def _latency(reader: Reader, part: Mapping[str, Any], name: str) -> Latency:
     completion = _object(reader, part, f"clat{ending}", name)
     percentiles = _object(reader, completion, "percentile", f"{name} clat{ending}")
 
-    def time(value: object, what: str, *, positive: bool = False) -> Quantity:
+    def time(value: object, what: str, *, positive: bool, discrete: bool) -> Quantity:
         number = reader.json_number(value, f"{name} {what}", positive=positive)
-        return Quantity(number * factor, "us", direction="lower")
+        return Quantity(number * factor, "us", direction="lower", discrete=discrete)
 
     # It is 0 if fio was told not to measure it (disable_lat). A percentile of fio 2 may be 0: it is in whole µs.
-    mean = time(whole.get("mean"), "mean latency", positive=True)
+    # Percentiles are the edges of bins.
+    mean = time(whole.get("mean"), "mean latency", positive=True, discrete=False)
     p50, p95, p99, p99_9 = (
-        time(percentiles.get(f"{float(each):.6f}"), f"percentile {each}", positive=factor < 1)
+        time(
+            percentiles.get(f"{float(each):.6f}"),
+            f"percentile {each}",
+            positive=factor < 1,
+            discrete=True,
+        )
         for each in PERCENTILES
     )
     if not p50.value <= p95.value <= p99.value <= p99_9.value:

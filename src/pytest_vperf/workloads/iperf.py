@@ -212,9 +212,15 @@ class Report:
         return Arrival(
             packets=Quantity(rate, "packet/s", direction="higher"),
             throughput=Quantity(rate * self.length * 8, "bit/s", direction="higher"),
-            loss=Quantity(missing / total * 100, "%", direction="lower"),
-            jitter=Quantity(max(jitters), "ms", direction="lower"),
-            out_of_order=Quantity(sum(late), "packet", direction="lower") if late else None,
+            loss=Quantity(
+                missing / total * 100, "%", direction="lower", signed=True, discrete=True
+            ),
+            jitter=Quantity(max(jitters), "ms", direction="lower", signed=True),
+            out_of_order=Quantity(
+                sum(late), "packet", direction="lower", signed=True, discrete=True
+            )
+            if late
+            else None,
         )
 
     def _found(self, pattern: str) -> list[re.Match[str]]:

@@ -220,7 +220,12 @@ class Iperf3Tcp(Client):
             sent=self._rate(reader, sent, "what was sent"),
             retransmits=None
             if retransmits is None
-            else Quantity(reader.json_number(retransmits, "retransmits"), "", direction="lower"),
+            else Quantity(
+                reader.json_number(retransmits, "retransmits"),
+                direction="lower",
+                signed=True,
+                discrete=True,
+            ),
         )
 
     def _rate(self, reader: Reader, part: Mapping[str, Any], what: str) -> Quantity:
@@ -315,8 +320,8 @@ class Iperf3Udp(Client):
             packets=Quantity(arrived / seconds, "packet/s", direction="higher"),
             throughput=Quantity(arrived * length * 8 / seconds, "bit/s", direction="higher"),
             sent=Quantity(total / sending, "packet/s"),
-            loss=Quantity(lost / total * 100, "%", direction="lower"),
-            jitter=Quantity(jitter, "ms", direction="lower"),
+            loss=Quantity(lost / total * 100, "%", direction="lower", signed=True, discrete=True),
+            jitter=Quantity(jitter, "ms", direction="lower", signed=True),
             out_of_order=_out_of_order(reader, end["streams"]),
         )
 
@@ -353,7 +358,13 @@ def _out_of_order(reader: Reader, streams: Sequence[Any]) -> Quantity | None:
     if None in counts:
         return None
     total = sum(reader.json_number(count, "out_of_order") for count in counts)
-    return Quantity(reader.checked(total, "out_of_order"), "packet", direction="lower")
+    return Quantity(
+        reader.checked(total, "out_of_order"),
+        "packet",
+        direction="lower",
+        signed=True,
+        discrete=True,
+    )
 
 
 class Iperf3:

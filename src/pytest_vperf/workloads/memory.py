@@ -76,12 +76,13 @@ class ProcMem:
         if on is not None:
             text = _read(on, f"/proc/{process}/status", process)
             return ProcessMemory(*(_line(text, name, process) for name in ("VmRSS", "VmSize")))
+        # In whole pages, and a process that does nothing keeps its own: hence discrete.
         memory = _of(process, lambda each: each.memory_info())
         if memory.vms == 0:
             raise _none(process)
         return ProcessMemory(
-            Quantity(memory.rss / 2**20, "MiB", direction="lower"),
-            Quantity(memory.vms / 2**20, "MiB", direction="lower"),
+            Quantity(memory.rss / 2**20, "MiB", direction="lower", discrete=True),
+            Quantity(memory.vms / 2**20, "MiB", direction="lower", discrete=True),
         )
 
     def pss(self, process: int, *, on: Target | None = None) -> Quantity:
@@ -98,7 +99,7 @@ class ProcMem:
         size = int(_of(process, lambda each: each.memory_full_info().pss))
         if size == 0:
             raise _none(process)
-        return Quantity(size / 2**20, "MiB", direction="lower")
+        return Quantity(size / 2**20, "MiB", direction="lower", discrete=True)
 
 
 def _of(process: int, ask: Callable[[psutil.Process], Any]) -> Any:
@@ -128,7 +129,7 @@ def _line(text: str, name: str, process: int) -> Quantity:
     found = re.search(rf"^{name}:\s+([0-9]+) kB$", text, re.MULTILINE)
     if found is None or not int(found[1]):
         raise _none(process)
-    return Quantity(int(found[1]) / 1024, "MiB", direction="lower")
+    return Quantity(int(found[1]) / 1024, "MiB", direction="lower", discrete=True)
 
 
 def _none(process: int) -> TargetError:
@@ -138,6 +139,11 @@ def _none(process: int) -> TargetError:
 
 
 _UNITS = {"b": "byte", "k": "KiB", "m": "MiB"}
+
+
+def _size(number: int, unit: str, direction: Literal["lower", "higher", ""] = "") -> Quantity:
+    """A part of a kernel's memory, in whole pages; there may be none of it, as of buffers."""
+    return Quantity(number, unit, direction=direction, signed=True, discrete=True)
 
 
 @dataclass(frozen=True)
@@ -162,7 +168,7 @@ class FreeResult:
     def in_use(self) -> Quantity:
         """Total minus free, including caches: what every version until procps 3.3.9 called used."""
         taken = self.total.value - self.free.to(self.total.unit).value
-        return Quantity(taken, self.total.unit, direction="lower")
+        return Quantity(taken, self.total.unit, direction="lower", discrete=True)
 
 
 @dataclass(frozen=True)
@@ -226,11 +232,11 @@ class Free:
         unit = _UNITS[self.unit]
         available = sizes.get("available")
         return FreeResult(
-            Quantity(sizes["total"], unit),
-            Quantity(sizes["used"], unit, direction="lower"),
-            Quantity(sizes["free"], unit, direction="higher"),
-            None if available is None else Quantity(available, unit, direction="higher"),
-            None if without is None else Quantity(without, unit, direction="lower"),
+            Quantity(sizes["total"], unit, discrete=True),
+            _size(sizes["used"], unit, "lower"),
+            _size(sizes["free"], unit, "higher"),
+            None if available is None else _size(available, unit, "higher"),
+            None if without is None else _size(without, unit, "lower"),
         )
 
     @classmethod
@@ -301,13 +307,11 @@ class Meminfo:
         if max(free, buffers, cached) > total:
             raise reader.error("a part of memory is more than all of it")
         return MeminfoResult(
-            Quantity(total, "KiB"),
-            Quantity(free, "KiB", direction="higher"),
-            Quantity(size("MemAvailable", available), "KiB", direction="higher")
-            if available
-            else None,
-            Quantity(buffers, "KiB"),
-            Quantity(cached, "KiB"),
+            Quantity(total, "KiB", discrete=True),
+            _size(free, "KiB", "higher"),
+            _size(size("MemAvailable", available), "KiB", "higher") if available else None,
+            _size(buffers, "KiB"),
+            _size(cached, "KiB"),
         )
 
     @classmethod
@@ -381,4 +385,4 @@ class BootMem:
                 output,
             )
         parts = (("reserved", given - total), ("in use", total - available))
-        return Quantity(given - available, "KiB", parts, direction="lower")
+        return Quantity(given - available, "KiB", parts, direction="lower", discrete=True)

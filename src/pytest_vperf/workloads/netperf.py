@@ -165,7 +165,7 @@ class TcpRr:
                 return None
             # Percentiles are whole µs: below one they are 0, which is valid if the mean is low.
             found = reader.number(text, f"{name}_LATENCY", positive=name == "MEAN")
-            return Quantity(found, "us", direction="lower")
+            return Quantity(found, "us", direction="lower", discrete=name != "MEAN")
 
         self._check(reader, value("REQUEST_SIZE"), value("RESPONSE_SIZE"), value("ELAPSED_TIME"))
         rate = reader.quantity(

@@ -166,7 +166,7 @@ class ThreadCpu:
                 f"thread {before.number} ({before.name}) ended while it was looked at"
             )
         used = after.cpu_time - before.cpu_time
-        return Quantity(100 * used / (then - at), "%")
+        return Quantity(100 * used / (then - at), "%", signed=True)
 
     def kernel_share(self, name: str, *, window: float = 1.0) -> Quantity:
         """The same for a kernel thread that is a process of its own, by its name, e.g. ``vhost-1234``.

@@ -212,7 +212,8 @@ def _latency(reader: Reader) -> Latency:
         unit = match[2] if suffix else block[1]
         units.add(unit)
         found = reader.number(match[1], name) * (1000 if unit == "s" else 1)
-        return Quantity(reader.checked(found, name), "ms", direction="lower")
+        # Printed in hundredths of a ms, and the percentile is the edge of a bin.
+        return Quantity(reader.checked(found, name), "ms", direction="lower", discrete=True)
 
     latency = Latency(
         figure("min", "minimum latency"),
@@ -243,7 +244,8 @@ def _fairness(reader: Reader) -> Fairness:
         )
 
     events, times = pair("events"), pair("execution time")
-    return Fairness(*events, Quantity(times[0], "s"), Quantity(times[1], "s"))
+    spread = Quantity(times[1], "s", signed=True, discrete=True)  # of a single thread it is 0
+    return Fairness(*events, Quantity(times[0], "s"), spread)
 
 
 #: The default of 0.4 and 0.5 (general_args in sysbench/sysbench.c).

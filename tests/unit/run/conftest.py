@@ -98,6 +98,19 @@ def around(centre, unit="ms", sleep=0.0):
     return sample
 
 
+def given(*values, unit="ms", breakdown=(), sleep=0.0, **kind):
+    """A sampler that returns these values in turn, over and over."""
+    again = itertools.cycle(values)
+
+    def sample():
+        pause(sleep)
+        value = next(again)
+        parts = breakdown(value) if callable(breakdown) else breakdown
+        return Quantity(value, unit, parts, **kind)
+
+    return sample
+
+
 def broken(after, error):
     """A sampler that raises after some samples."""
     good, calls = around(350), itertools.count()

@@ -77,7 +77,7 @@ HOPELESS = """
         def sample():
             time.sleep(0.01)
             return Quantity(next(wild), "ms")
-        claim("start.alike").compares(sample, to=lambda: Quantity(100, "ms"))
+        claim("start.alike").compares(sample, to=lambda: Quantity(100, "ms", discrete=True))
 """
 
 

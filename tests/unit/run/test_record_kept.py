@@ -201,7 +201,7 @@ def vperf(project: pytest.Pytester, *words: str) -> subprocess.CompletedProcess[
 HUGE = """
     from pytest_vperf.quantity import Quantity
     from samplers import around
-    def test_huge(claim): claim("start.quick").holds(lambda: Quantity(1e308, "ms"))
+    def test_huge(claim): claim("start.quick").holds(lambda: Quantity(1e308, "ms", discrete=True))
     def test_other(claim): claim("start.quick").holds(around(350))
 """
 
@@ -283,7 +283,7 @@ HOSTILE_TESTS = r"""
     def test_refuted(claim, _vperf_scope):
         def sample():
             _vperf_scope.own(Machine())
-            return Quantity(900, "ms", ((HOSTILE, 400.0), ("kernel", 500.0)))
+            return Quantity(900, "ms", ((HOSTILE, 400.0), ("kernel", 500.0)), discrete=True)
         claim("start.quick").holds(sample)
     @pytest.mark.parametrize("name", [HOSTILE])
     def test_parameter(claim, name): missing()

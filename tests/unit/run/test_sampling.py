@@ -214,6 +214,12 @@ def test_estimate_and_interval_when_the_budget_is_over(
         assert found["confidence"] == pytest.approx(0.98)
 
 
+IMPOSSIBLE = (
+    "See what the sampler measures; if 0 and less are possible, as for a difference or a number of "
+    "losses, return Quantity(…, signed=True)"
+)
+
+
 @pytest.mark.parametrize(
     ("body", "error"),
     [
@@ -244,7 +250,54 @@ def test_estimate_and_interval_when_the_budget_is_over(
         ),
         (
             'claim("start.alike").compares(around(12), to=around(0))',
-            "ValueError: *",
+            "*QuantityError: claim 'start.alike': sample * (arm b) is 0 ms: no time is 0 or less. *",
+        ),
+        (
+            'claim("start.quick").holds(given(350, 351, 0))',
+            f"*QuantityError: claim 'start.quick': sample 3 is 0 ms: no time is 0 or less. {IMPOSSIBLE}",
+        ),
+        (
+            'claim("start.quick").holds(given(-0.005, unit="s"))',
+            f"*QuantityError: claim 'start.quick': sample 1 is -0.005 s: no time is 0 or less. {IMPOSSIBLE}",
+        ),
+        (
+            'claim("copy.rate").holds(given(0, unit="MB/s"))',
+            f"*QuantityError: claim 'copy.rate': sample 1 is 0 MB/s: no rate is 0 or less. {IMPOSSIBLE}",
+        ),
+        (
+            'claim("start.no_worse").compares(given(0, unit="MiB"), to=given(0, unit="MiB"))',
+            "*QuantityError: claim 'start.no_worse': sample 1 (arm *) is 0 MiB: no size is 0 or less. "
+            f"{IMPOSSIBLE}",
+        ),
+        (
+            'claim("start.no_worse").compares(given(0, unit="count"), to=given(0, unit="count"))',
+            "*QuantityError: claim 'start.no_worse': sample 1 (arm *) is 0 count: no count is 0 or less. "
+            f"{IMPOSSIBLE}",
+        ),
+        (
+            'claim("copy.plateau").saturates(lambda n: Quantity(0, "packet/s"), over=[1, 2, 4])',
+            "*QuantityError: claim 'copy.plateau': sample 1 is 0 packet/s: no rate is 0 or less. "
+            f"{IMPOSSIBLE}",
+        ),
+        (
+            'claim("start.half").near(given(-1, signed=True), to=given(-1, signed=True))',
+            "*QuantityError: claim 'start.half': sample 1 (arm *) is -1 ms: a ratio needs numbers above 0. "
+            "Judge what may be 0 or less against a limit (holds)",
+        ),
+        (
+            'claim("copy.plateau").saturates(lambda n: Quantity(0, "%", signed=True), over=[1, 2, 4])',
+            "*QuantityError: claim 'copy.plateau': sample 1 is 0 %: a sweep needs numbers above 0. "
+            "Judge what may be 0 or less against a limit (holds)",
+        ),
+        (
+            'claim("start.quick").holds(given(350, breakdown=(("firmware", 100), ("kernel", 240))))',
+            "*QuantityError: claim 'start.quick': sample 1 is 350 ms, but its parts add up to 340 ms. "
+            "Name every part in breakdown; a figure that is no part belongs in extra",
+        ),
+        (
+            'claim("start.quick").holds(given(350, breakdown=(("firmware", -1), ("kernel", 351))))',
+            "*QuantityError: claim 'start.quick': sample 1 is 350 ms, but its part 'firmware' is -1 ms. "
+            "A part is 0 or more, unless its whole is signed",
         ),
     ],
 )
@@ -257,6 +310,82 @@ def test_a_wrong_sample_fails_the_test_and_is_recorded(
     found = record(project)
     assert found["verdict"] in ("not measured", "inconclusive")
     assert found["reason"].startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    ("sampler", "error"),
+    [
+        (
+            "async def sample(*_): return Quantity(350, 'ms')",
+            "TypeError: the sampler of claim '*' is an async function, and nobody awaited it: "
+            "sample with a plain function, such as lambda: asyncio.run(sample())",
+        ),
+        (
+            "def sample(*_): yield Quantity(350, 'ms')",
+            "TypeError: the sampler of claim '*' is a generator function: return the Quantity, "
+            "do not yield it",
+        ),
+        (
+            "async def sample(*_): yield Quantity(350, 'ms')",
+            "TypeError: the sampler of claim '*' is a generator function: return the Quantity, "
+            "do not yield it",
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    "body",
+    [
+        'claim("start.quick").holds(sample)',
+        'claim("start.alike").compares(sample, to=sample)',
+        'claim("copy.plateau").saturates(sample, over=[1, 2, 4])',
+    ],
+)
+def test_a_sampler_that_does_not_run_when_called_is_refused(
+    project: pytest.Pytester, body: str, sampler: str, error: str
+) -> None:
+    project.makepyfile(f"from samplers import *\n{sampler}\ndef test_it(claim): {body}\n")
+    result = project.runpytest("--claims-json=out.json", "-Wdefault")
+    result.assert_outcomes(failed=1, warnings=0)
+    result.stdout.fnmatch_lines([f"E *{error}"])
+    result.stdout.no_fnmatch_line("*never awaited*")
+    assert record(project)["verdict"] == "not measured"
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        "given(-3, 0, 2, signed=True)",
+        "given(-3, 0, 2, breakdown=lambda value: (('more', 5), ('less', value - 5)), signed=True)",
+        "given(300, 301, breakdown=(('firmware', 300.5), ('kernel', 0)))",  # rounded
+    ],
+)
+def test_what_is_possible_is_judged(project: pytest.Pytester, sampler: str) -> None:
+    run(project, f'claim("start.quick").holds({sampler})')
+    assert record(project)["verdict"] == "holds"
+
+
+def test_numbers_of_numpy_are_numbers(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        """
+        import itertools
+        import numpy
+        from pytest_vperf.quantity import Quantity, Series
+        values = itertools.count(100)
+        def test_it(claim):
+            def sample():
+                value = numpy.int64(next(values))
+                parts = (("one", numpy.float32(1)), ("rest", value - 1))
+                beside = (("each", Series(tuple(numpy.array([1, 2])), "s")),)
+                return Quantity(value, "ms", parts, extra=beside)
+            claim("start.quick").holds(sample)
+        """
+    )
+    assert project.runpytest("--claims-json=out.json").ret == 0
+    found = record(project)
+    assert found["verdict"] == "holds"
+    first = found["observations"][0]
+    assert (first["value"], first["parts"]) == (100, {"one": 1, "rest": 99})
+    assert first["beside"] == {"each": {"unit": "s", "values": [1, 2]}}
 
 
 def test_an_error_keeps_the_samples_before_it(project: pytest.Pytester) -> None:
@@ -355,10 +484,13 @@ def test_both_targets_of_a_comparison_are_named(project: pytest.Pytester) -> Non
     project.makepyfile(
         TARGETS
         + """
+    from samplers import around
+
     def sampler(_vperf_scope, firmware):
+        next_about_100 = around(100)
         def sample():
             _vperf_scope.own(Machine(firmware))
-            return Quantity(100, "ms")
+            return next_about_100()
         return sample
 
     def test_it(claim, _vperf_scope):

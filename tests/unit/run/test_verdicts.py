@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -252,16 +253,115 @@ def test_better_than_claimed_is_reported_and_holds(project: pytest.Pytester) -> 
     assert record["hardware"]["location"] in warning
 
 
-def test_no_variance_is_reported(project: pytest.Pytester) -> None:
+CONSTANT = (
+    ": is something cached or constant? Measure anew for each sample; if equal ones are possible, as "
+    "for a size in whole pages, return Quantity(…, discrete=True)"
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ('claim("start.quick").holds(given(390))', r"all \d+ samples are exactly 390 ms"),
+        ('claim("start.quick").holds(given(900))', r"all \d+ samples are exactly 900 ms"),
+        (
+            'claim("copy.level").holds(given(70, unit="MB/s"))',
+            r"all \d+ samples are exactly 70 MB/s",
+        ),
+        (
+            'claim("start.alike").compares(around(50), to=given(100))',
+            r"all \d+ samples of arm b are exactly 100 ms",
+        ),
+        (
+            'claim("start.half").near(given(50, discrete=True), to=given(100))',
+            r"all \d+ samples of arm b are exactly 100 ms",
+        ),
+        (
+            'claim("start.alike").compares(given(900), to=given(100, discrete=True))',
+            r"all \d+ samples of arm a are exactly 900 ms",
+        ),
+        (
+            'claim("copy.plateau").saturates(lambda n: Quantity(90, "packet/s"), over=[1, 2, 4, 8])',
+            r"at each load all samples are equal",
+        ),
+        (
+            'claim("copy.plateau").saturates(lambda n: Quantity(min(n, 90), "packet/s"), '
+            "over=[45, 90, 180, 360])",
+            r"at each load all samples are equal",
+        ),
+    ],
+)
+def test_no_variance_is_no_verdict(project: pytest.Pytester, body: str, said: str) -> None:
+    project.makepyfile(f"from samplers import *\ndef test_it(claim): {body}\n")
+    result = project.runpytest("--claims-json=out.json")
+    assert result.ret == 0
+    (record,) = json.loads((project.path / "out.json").read_text())["claims"]
+    assert (record["verdict"], record["cause"]) == ("inconclusive", "no variance")
+    assert re.fullmatch(said + re.escape(CONSTANT), record["reason"])
+    assert not any("exactly" in warning for warning in record["warnings"])
+
+
+def test_few_equal_samples_are_not_suspicious(project: pytest.Pytester) -> None:
     project.makepyfile(
         """
-        from pytest_vperf.quantity import Quantity
-        def test_it(claim): claim("start.quick").holds(lambda: Quantity(390, "ms"))
+        from samplers import *
+        def test_it(claim):
+            sample = given(390, sleep=0.3)
+            claim("start.quick").holds(sample)
+        """
+    )
+    project.runpytest("--claims-json=out.json", "--claims-budget=0.5 s", "--claims-sessions=1")
+    (record,) = json.loads((project.path / "out.json").read_text())["claims"]
+    assert (record["n"], record["cause"]) == (2, "budget")
+
+
+@pytest.mark.parametrize(
+    ("body", "verdict"),
+    [
+        ('claim("start.quick").holds(given(390, discrete=True))', "holds"),
+        ('claim("start.quick").holds(given(900, discrete=True))', "refuted"),
+        (
+            'claim("start.half").near(given(50, discrete=True), to=given(100, discrete=True))',
+            "holds",
+        ),
+    ],
+)
+def test_equal_samples_of_what_is_discrete_are_judged(
+    project: pytest.Pytester, body: str, verdict: str
+) -> None:
+    project.makepyfile(f"from samplers import *\ndef test_it(claim): {body}\n")
+    project.runpytest("--claims-json=out.json")
+    (record,) = json.loads((project.path / "out.json").read_text())["claims"]
+    assert record["verdict"] == verdict
+    assert "identical" not in record["reason"]
+    assert not any("exactly" in warning for warning in record["warnings"])
+
+
+def test_the_warm_up_alone_is_no_variance(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        """
+        from samplers import *
+        values = iter([410.0] + [390.0] * 100)
+        def test_it(claim): claim("start.quick").holds(lambda: Quantity(next(values), "ms"))
         """
     )
     project.runpytest("--claims-json=out.json")
     (record,) = json.loads((project.path / "out.json").read_text())["claims"]
-    warning, _ = record["warnings"]
+    assert record["observations"][0]["warm_up"]
+    assert (record["verdict"], record["cause"]) == ("inconclusive", "no variance")
+
+
+def test_no_variance_is_only_a_remark_where_nothing_is_judged(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        """
+        from samplers import given
+        def test_it(claim): claim("copy.graph").holds(given(390))
+        """
+    )
+    project.runpytest("--claims-json=out.json")
+    (record,) = json.loads((project.path / "out.json").read_text())["claims"]
+    assert (record["verdict"], record["cause"]) == ("not comparable", "")
+    (warning,) = record["warnings"]
     assert warning.endswith(
         "samples are exactly 390 ms: no variance at all is suspicious: is something cached or constant?"
     )

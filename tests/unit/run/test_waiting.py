@@ -15,7 +15,7 @@ TEST = """
     from pytest_vperf.quantity import Quantity
 
     def test_it(claim):
-        claim("start.quick").holds(lambda: Quantity(300, "ms"))
+        claim("start.quick").holds(lambda: Quantity(300, "ms", discrete=True))
 """
 
 

@@ -39,6 +39,24 @@ def test_a_missing_mark_joins_two_phases(seen: tuple[str, ...], names: tuple[str
     assert found.value == 4000.0
 
 
+@pytest.mark.parametrize(
+    ("marks", "parts"),
+    [
+        # The call that let the machine run returned after the kernel had printed.
+        ((12.0, 11.0, 13.0, 17.0), (("process+firmware", 1000), ("kernel", 2000), ("userspace", 4000))),
+        # The kernel's last words arrived after its agent's.
+        ((10.5, 11.0, 18.0, 17.0), (("process", 500), ("firmware", 500), ("kernel+userspace", 6000))),
+        ((19.0, 11.0, 18.0, 17.0), (("process+firmware", 1000), ("kernel+userspace", 6000))),
+    ],
+)  # fmt: skip
+def test_a_phase_whose_end_was_seen_too_late_is_joined_with_the_next(
+    marks: tuple[float, ...], parts: tuple[tuple[str, float], ...]
+) -> None:
+    found = startup_quantity(10.0, dict(zip(PHASES, marks, strict=True)), PHASES)
+    assert found.breakdown == parts
+    assert found.value == 7000.0
+
+
 def test_an_absent_phase_is_left_out() -> None:
     """As with a full machine on Xen, which has no container."""
     found = startup_quantity(0.0, {"process": 1.0, "agent": 2.0}, ("process", "agent", "container"))

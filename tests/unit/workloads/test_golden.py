@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import dataclasses
+from typing import TYPE_CHECKING, Any
 
 import golden_cases
 import pytest
 
+from pytest_vperf.quantity import Quantity
 from pytest_vperf.workloads.base import ParseError
 from pytest_vperf.workloads.registry import WORKLOADS, workload_class
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -56,3 +59,32 @@ def test_every_workload_has_golden_files_of_two_versions_or_kinds(name: str) -> 
 def test_unknown_workload_is_refused_with_the_names() -> None:
     with pytest.raises(KeyError, match=r"'sysbench\.gpu' is not a workload: .*sysbench\.cpu"):
         workload_class("sysbench.gpu")
+
+
+def _quantities(result: Any, name: str = "") -> Iterator[tuple[str, Quantity]]:
+    """The quantities in a result, each with the name of its field."""
+    if isinstance(result, Quantity):
+        yield name, result
+    elif dataclasses.is_dataclass(result):
+        for item in dataclasses.fields(result):
+            yield from _quantities(getattr(result, item.name), item.name)
+
+
+def test_what_may_be_none_and_what_is_printed_in_steps_says_so() -> None:
+    found = [
+        each
+        for case in golden_cases.cases()
+        if case.result
+        for each in _quantities(case.made.parse(case.output))
+    ]
+    signed = {name for name, quantity in found if quantity.signed}
+    discrete = {name for name, quantity in found if quantity.discrete}
+    of_memory = {"available", "buffers", "cached", "free", "used", "used_without_caches"}
+    lost = {"loss", "out_of_order", "retransmits"}
+    percentiles = {"p50", "p90", "p95", "p99", "p99_9", "percentile_95"}
+    latencies = {"average", "maximum", "minimum", *percentiles}
+    spread = "execution_time_stddev"
+    assert signed == {*of_memory, *lost, "jitter", spread}
+    assert discrete - {""} == {*of_memory, *lost, *latencies, "total", spread}
+    # What is none of these is 0 only where its tool's steps are too coarse for it.
+    assert {name for name, quantity in found if quantity.value <= 0} <= signed | latencies

@@ -77,6 +77,7 @@ class SelfCheck:
 
     Attributes:
         result: the result so far; filled decision by decision.
+        discrete: whether equal samples of the metric are no surprise.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class SelfCheck:
         seed: int,
     ) -> None:
         self.result = result
+        self.discrete = False
         self._metric = metric
         self._request = request
         self._scope = scope
@@ -142,6 +144,7 @@ class SelfCheck:
         }
         sampling.run(samplers, self._scope)
         self._unit = self.result["unit"] = sampling.unit or ""
+        self.discrete = sampling.rule.discrete
         state = sampling.rule.state
         return {
             "about": "slower" if about_slower else "A/A",
@@ -196,7 +199,7 @@ class SelfCheck:
             return cast("Quantity", value)  # `Sampling` says what is wrong with it
         factor = 1 / (1 + more) if metric.side == "at_least" else 1 + more
         parts = tuple((name, part * factor) for name, part in value.breakdown)
-        return Quantity(value.value * factor, value.unit, parts)
+        return dataclasses.replace(value, value=value.value * factor, breakdown=parts)
 
 
 class _CheckProgress:

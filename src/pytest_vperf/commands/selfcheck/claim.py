@@ -132,7 +132,7 @@ class CheckedClaim(Claim):
         else:
             counted = tally(result)
             result["finding"] = counted.finding
-            result["reason"] = counted.conclusion + _suspicion(result)
+            result["reason"] = counted.conclusion + ("" if check.discrete else _suspicion(result))
         self._keep_result(result)
         return result
 

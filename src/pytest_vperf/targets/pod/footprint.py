@@ -124,7 +124,8 @@ class Footprint:
             search.close()
             raise
         self._known[key] = Known(found.size, search.seconds)
-        least = Least(Quantity(found.size, "MiB", direction="lower"), found, pods, firmware)
+        memory = Quantity(found.size, "MiB", direction="lower", discrete=True)  # in steps
+        least = Least(memory, found, pods, firmware)
         # The search ends with a start at the size that it found.
         assert search.pod is not None
         least.record(search.pod)
