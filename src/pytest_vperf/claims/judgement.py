@@ -8,6 +8,7 @@ From what was sampled and judged to the plain record of it.
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_vperf.claims.marks import why_unstable
@@ -28,7 +29,7 @@ from pytest_vperf.results.record import (
 from pytest_vperf.results.run import now
 from pytest_vperf.stats.limit import LimitRule
 from pytest_vperf.stats.pair import PairRule
-from pytest_vperf.thresholds.consistency import ANY
+from pytest_vperf.thresholds.consistency import ANY, CALIBRATED
 from pytest_vperf.thresholds.judge import DEFAULTS
 
 if TYPE_CHECKING:
@@ -218,7 +219,10 @@ def _hardware(threshold: Threshold | None, circumstances: Circumstances) -> Hard
 def _warnings(
     samples: list[float], judgement: Judgement, verdict: Verdict, cause: str
 ) -> Iterable[str]:
-    """Warnings for the reader that do not change the verdict."""
+    """Warnings for the reader that do not change the verdict: ``KIND: figures of this claim: what to do``.
+
+    The terminal has one line for all of a kind, without the figures.
+    """
     threshold, criterion = judgement.threshold, judgement.criterion
     unit = "" if judgement.paired else judgement.sampling.unit or ""
     equal = len(samples) >= LEAST_EQUAL and min(samples) == max(samples)
@@ -235,8 +239,8 @@ def _warnings(
     fits = threshold.profile == ANY or not judgement.context.selection.mismatches
     if fits and better > RECALIBRATE_BEYOND:
         yield (
-            f"better than claimed by more than {RECALIBRATE_BEYOND:.0%}: "
-            f"recalibrate {threshold.location}"
+            f"better than claimed by more than {RECALIBRATE_BEYOND:.0%}: {threshold.location}: "
+            f"{_renewal(threshold)}"
         )
 
 
@@ -253,7 +257,20 @@ def _weaker(judgement: Judgement, verdict: Verdict) -> Iterable[str]:
             "this test could not be run again later in the run"
         )
     elif sampling.span < SPAN:
-        yield f"sessions only {rough_time(sampling.span)} apart"
+        yield (
+            f"sessions less than {SPAN:g} s apart, which is weaker: {rough_time(sampling.span)}: "
+            "a longer run, with more tests, spreads them further"
+        )
+
+
+def _renewal(threshold: Threshold) -> str:
+    """How to replace a limit that is out of date: a calibration leaves alone those that it did not make."""
+    file = Path(threshold.location.rpartition(":")[0]).name
+    name = "NAME" if threshold.profile == ANY else threshold.profile
+    command = f"`vperf calibrate --hw={name}`"
+    if file.removesuffix(".yaml").endswith(CALIBRATED):
+        return f"renew it with {command}"
+    return f"tighten the limit in {file}, or delete it there and run {command}"
 
 
 def _better_by(criterion: Criterion, state: State) -> float:

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-#: The minimum width of a table off a terminal: most reasons and commands then fit on one line.
-PLAIN_WIDTH = 120
+#: More characters than any line of a pipe or a log has: there a row is one line.
+_ENDLESS = 1 << 24
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
-    """Print a table to standard output. Cells are wrapped, never cut, and are not read as markup.
+    """Print a table to standard output. Cells are wrapped on a terminal, never cut, and are not read as markup.
 
     A cell that is a `Text` has its own style, and was already cleaned by `foreign_text`.
     """
@@ -37,7 +37,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) ->
         )
     console = Console(file=sys.stdout, highlight=False)
     if not console.is_terminal:
-        console.width = max(PLAIN_WIDTH, console.width)
+        console.width = _ENDLESS
     with console.capture() as capture:
         console.print(table)
     # rich pads each line to the width of the table; a pipe, a log or a paste is better without.

@@ -5,6 +5,7 @@ refuted claim, which is a short table with all its evidence, and the summary at 
 from __future__ import annotations
 
 import contextlib
+import re
 from typing import TYPE_CHECKING, Any
 
 from pytest_vperf import foreign_text
@@ -158,10 +159,6 @@ def say_notice(config: pytest.Config, text: str) -> None:
         reporter.flush()
 
 
-#: The minimum line width off a terminal.
-_LEAST_WIDTH = 120
-
-
 def write_summary(
     reporter: TerminalReporter,
     records: Sequence[ClaimRecord],
@@ -193,7 +190,7 @@ def write_summary(
         for line in header:
             reporter.line(line)
         tables = (
-            *(claims_table(records, width), remarks(records)),
+            *(claims_table(records, width), remarks(records, width, verbose=verbosity > 0)),
             *(sweeps_table(records), phases_table(records)),
         )
         shown = [table for table in tables if table is not None] + beside_tables(records)
@@ -254,22 +251,23 @@ def write_fillings(reporter: TerminalReporter, records: Sequence[FillingRecord])
         render,
     )
 
+    width = _width(reporter)
     reporter.section("density")
     tables = (
         fillings_table(records),
         costs_table(records),
         curves_table(records),
-        reasons(records),
+        reasons(records, width),
     )
     shown = [table for table in tables if table is not None]
-    for line in render(shown, width=_width(reporter), colour=reporter.hasmarkup):
+    for line in render(shown, width=width, colour=reporter.hasmarkup):
         reporter.line(line)
 
 
-def _width(reporter: TerminalReporter) -> int:
-    width: int = reporter.config.get_terminal_writer().fullwidth
+def _width(reporter: TerminalReporter) -> int | None:
+    """The length of a terminal's lines; ``None`` for a pipe and a log, whose lines may have any length."""
     # In newer versions of pytest isatty is a method that also has a truth value.
-    return width if reporter.isatty else max(width, _LEAST_WIDTH)
+    return int(reporter.config.get_terminal_writer().fullwidth) if reporter.isatty else None
 
 
 def counts_line(records: Iterable[ClaimRecord]) -> str:
@@ -296,10 +294,43 @@ def failures_shown(reporter: TerminalReporter) -> Iterator[None]:
     before = reporter.stats.get("failed")
     if ours:
         reporter.stats["failed"] = [*(before or ()), *ours]
+    entries = [entry for report in ours for entry in _texts(report)]
+    whole = [entry.lines for entry in entries]
+    if entries and (width := _width(reporter)) is not None:
+        for entry, lines in zip(entries, whole, strict=True):
+            entry.lines = _indented(lines, width)
     try:
         yield
     finally:
+        # Reports of other plug-ins have lines of any length.
+        for entry, lines in zip(entries, whole, strict=True):
+            entry.lines = lines
         if ours and before is None:
             del reporter.stats["failed"]
         elif ours and before is not None:
             reporter.stats["failed"] = before
+
+
+def _texts(report: Any) -> list[Any]:
+    """The parts of a report that are texts of ours, not tracebacks."""
+    traceback = getattr(getattr(report, "longrepr", None), "reprtraceback", None)
+    entries = getattr(traceback, "reprentries", ())
+    return [entry for entry in entries if getattr(entry, "style", "") == "value"]
+
+
+#: A row of `failure_text` up to its text.
+_ROW = re.compile(r"  [a-z]+  +")
+
+
+def _indented(lines: Sequence[str], width: int) -> list[str]:
+    """The lines of a failure, those that are too long for the terminal wrapped and indented."""
+    from pytest_vperf.reporting.layout import LATER, wrapped
+
+    found = []
+    for line in lines:
+        row = _ROW.match(line)
+        first = row[0] if row else ""
+        found += wrapped(
+            line[len(first) :], width, first=first, indent=len(first) if row else len(LATER)
+        )
+    return found

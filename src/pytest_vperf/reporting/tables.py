@@ -5,18 +5,31 @@ samples, such as percentiles of a response time, and filled hosts: how many targ
 from __future__ import annotations
 
 import io
+import re
 import statistics
 from typing import TYPE_CHECKING
 
-from rich import box
 from rich.bar import Bar
-from rich.console import Console
-from rich.table import Table
+from rich.console import Console, Group
 from rich.text import Text
 
 from pytest_vperf import foreign_text
 from pytest_vperf.quantity import format_number
 from pytest_vperf.reporting import words
+from pytest_vperf.reporting.layout import (
+    GAP,
+    LATER,
+    LEAST,
+    PlainTable,
+    as_group,
+    broken,
+    cell_length,
+    fitted,
+    natural,
+    remark_lines,
+    row_length,
+    wrapped,
+)
 from pytest_vperf.results.record import judged
 
 if TYPE_CHECKING:
@@ -35,43 +48,148 @@ if TYPE_CHECKING:
 _STYLES = {"holds": "green", "refuted": "bold red"}
 
 
-def claims_table(records: Sequence[ClaimRecord], width: int) -> Table:
-    """A row for each claim with its verdict and figures, for lines of ``width`` characters."""
-    table = plain_table("verdict", "claim", "measured", "limit", "n", "target")
-    table.columns[0].no_wrap = True
-    # If a row is too long, the target is folded first: the claim's name mostly implies it.
-    longest = max((len(record["name"]) for record in records), default=0)
-    table.columns[1].min_width = min(longest, 2 * width // 5)
-    table.columns[2].no_wrap = True
-    table.columns[4].justify = "right"
-    table.columns[4].no_wrap = True
-    for record in records:
-        style = _STYLES.get(record["verdict"], "yellow")
-        table.add_row(
-            cell(record["verdict"], style),
-            cell(record["name"]),
-            cell(words.measured(record)),
-            cell(words.limit(record)),
-            str(record["n"]),
-            cell(record["target"] or "-"),
-        )
+def claims_table(records: Sequence[ClaimRecord], width: int | None) -> PlainTable | Group:
+    """A row for each claim with its verdict and figures, for lines of ``width`` characters; ``None`` is any length.
+
+    Where a row has no room for all, the target is left out, then the number of samples; the record has them. Where
+    it has no room for a name beside the figures, the name is above them.
+    """
+    rows = [_cells(record) for record in records]
+    if width is None:
+        return _claims(rows, ())
+    for left_out in ((), ("target",), ("target", "n")):
+        table = _claims(rows, left_out)
+        widths = [natural(column) for column in table.columns]
+        name = widths.pop(1)
+        others = row_length([*widths, 0])
+        if others + min(name, 2 * width // 5) <= width:
+            return table
+    if others + min(name, LEAST) <= width:
+        return table
+    return Group(*_stacked(rows, width), as_group(wrapped(table.note, width, indent=len(LATER))))
+
+
+#: Below a table without some of its columns.
+_LEFT_OUT = (
+    "no room here for {}: in the record (--claims-json=FILE), and in the text of a refuted claim"
+)
+
+
+def _cells(record: ClaimRecord) -> dict[str, Text]:
+    return {
+        "verdict": cell(record["verdict"], _STYLES.get(record["verdict"], "yellow")),
+        "claim": cell(record["name"]),
+        "measured": cell(words.measured(record)),
+        "limit": cell(words.limit(record)),
+        "n": cell(str(record["n"])),
+        "target": cell(record["target"] or "-"),
+    }
+
+
+def _claims(rows: Sequence[dict[str, Text]], left_out: Sequence[str]) -> PlainTable:
+    heads = ("verdict", "claim", "measured", "limit", "n", "target")
+    shown = [head for head in heads if head not in left_out]
+    table = plain_table(*shown, keys=2)
+    for column, head in zip(table.columns, shown, strict=True):
+        column.no_wrap = head not in ("claim", "target")
+        column.justify = "right" if head == "n" else "left"
+    for row in rows:
+        table.add_row(*(row[head] for head in shown))
+    if left_out:
+        table.note = _LEFT_OUT.format(", ".join(left_out))
     return table
 
 
-def remarks(records: Iterable[ClaimRecord]) -> Table | None:
-    """Reasons and warnings, below the table since a column would be too narrow; ``None`` if there are none."""
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+def _stacked(rows: Sequence[dict[str, Text]], width: int) -> Iterable[Text]:
+    """Each claim's name on a line of its own, above its figures; these are one a line if lines are too short."""
+    figures = ("verdict", "measured", "limit")
+    widths = {head: max(cell_length(row[head]) for row in [*rows, _HEADS]) for head in figures}
+    length = len(LATER) + row_length(widths.values())
+    for row in [_HEADS, *rows] if length <= width else rows:
+        for line in broken(row["claim"].plain, width):
+            yield Text(line, row["claim"].style)
+        if length > width:
+            yield from (Text(f"{LATER}{head:8}  ").append_text(row[head]) for head in figures)
+            continue
+        text = Text(LATER)
+        for head in figures:
+            text.append_text(row[head]).append(" " * (widths[head] - cell_length(row[head]) + GAP))
+        yield text
+        if row is _HEADS:
+            yield Text("─" * length)
+
+
+_HEADS = {head: Text(head, "bold") for head in ("verdict", "claim", "measured", "limit")}
+
+
+#: The most claims that a remark about several names, without ``-v``.
+_NAMED = 3
+
+
+def remarks(
+    records: Sequence[ClaimRecord], width: int | None, *, verbose: bool = False
+) -> Group | None:
+    """Reasons and warnings, below the table since a column would be too narrow; ``None`` if there are none.
+
+    Claims with the same reason, or with a warning of the same kind, share a remark.
+
+    Args:
+        records: the claims.
+        width: of a line; ``None`` is any length.
+        verbose: whether a remark about several claims names all of them.
+    """
+    return remark_lines([*_reasons(records, verbose), *_notes(records, verbose)], width)
+
+
+def _reasons(records: Sequence[ClaimRecord], verbose: bool) -> Iterable[tuple[str, str]]:
+    groups: dict[tuple[str, str], dict[str, list[str]]] = {}
     for record in records:
         # Only the first line of an error: the test shows the rest.
-        reason = record["reason"].partition("\n")[0] if record["verdict"] != "holds" else ""
-        for text in filter(None, [reason, *record["warnings"]]):
-            table.add_row(cell(f"{record['name']}:"), cell(text))
-    return table if table.row_count else None
+        reason = record["reason"].partition("\n")[0]
+        if record["verdict"] != "holds" and reason:
+            key = record["verdict"], _without_name(reason, record["name"])
+            groups.setdefault(key, {}).setdefault(reason, []).append(record["name"])
+    for (verdict, general), reasons in groups.items():
+        names = [name for each in reasons.values() for name in each]
+        reason = general if len(reasons) > 1 else next(iter(reasons))
+        if len(names) == 1:
+            yield f"{names[0]}:", reason
+        else:
+            yield f"{verdict} ({len(names)} claims):", f"{reason}: {_names(names, verbose)}"
 
 
-def phases_table(records: Iterable[ClaimRecord]) -> Table | None:
+def _without_name(reason: str, name: str) -> str:
+    """A reason in which the claim's name is ``NAME``, as it would be for another claim."""
+    return re.sub(rf"(?<![\w.]){re.escape(name)}(?!\.?\w)", "NAME", reason)
+
+
+def _names(names: Sequence[str], verbose: bool) -> str:
+    found = list(dict.fromkeys(names))
+    if verbose or len(found) <= _NAMED:
+        return ", ".join(found)
+    return f"{', '.join(found[:_NAMED])}, and {len(found) - _NAMED} more"
+
+
+def _notes(records: Sequence[ClaimRecord], verbose: bool) -> Iterable[tuple[str, str]]:
+    groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for record in records:
+        for warning in record["warnings"]:
+            # "KIND: figures of this claim: what to do"
+            kind, _, rest = warning.partition(": ")
+            what = rest.rpartition(": ")[2]
+            groups.setdefault((kind, what), []).append((record["name"], warning))
+    for (kind, what), found in groups.items():
+        name, warning = found[0]
+        text = f"{kind}: {what}" if what else kind
+        if len(found) == 1:
+            yield f"{name}:", warning
+        elif verbose:
+            yield f"{len(found)} claims:", f"{text}: {_names([each for each, _ in found], verbose)}"
+        else:
+            yield f"{len(found)} claims:", f"{text}; `-v` names them"
+
+
+def phases_table(records: Iterable[ClaimRecord]) -> PlainTable | None:
     """Mean time of each phase of a start, and their sum; ``None`` if no claim has phases."""
     rows = [record for record in records if record["phases"]]
     if not rows:
@@ -89,7 +207,7 @@ def phases_table(records: Iterable[ClaimRecord]) -> Table | None:
     return table
 
 
-def sweeps_table(records: Iterable[ClaimRecord]) -> Table | None:
+def sweeps_table(records: Iterable[ClaimRecord]) -> PlainTable | None:
     """A row for each load of each sweep, with medians of both ends' counts; ``None`` if there was no sweep."""
     table = plain_table("sweep", "point", "asked", "offered", "carried", "n", "busiest thread")
     for column in table.columns[1:6]:
@@ -120,30 +238,34 @@ def cell(text: str, style: str = "") -> Text:
     return Text(foreign_text.line(text), style=style)
 
 
-def plain_table(*names: str) -> Table:
-    """A table without frames."""
-    # No frames: the rows can be searched, cut and read in a log.
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+def plain_table(*names: str, keys: int = 1) -> PlainTable:
+    """A table without frames. Its first ``keys`` columns say what a row is about."""
+    table = PlainTable(keys=keys)
     for name in names:
         table.add_column(cell(name), overflow="fold")
     return table
 
 
-def render(tables: Sequence[Table], *, width: int, colour: bool) -> list[str]:
-    """The tables as lines of at most ``width`` characters."""
+#: More characters than any line has: what fits is decided in `layout`, not by rich.
+_ENDLESS = 1 << 24
+
+
+def render(parts: Sequence[PlainTable | Group], *, width: int | None, colour: bool) -> list[str]:
+    """Tables and remarks as lines of ``width`` characters, or more for long figures; ``None`` is any length."""
     stream = io.StringIO()
     console = Console(
         file=stream,
-        width=width,
+        width=_ENDLESS,
         force_terminal=colour,
         color_system="standard" if colour else None,
         legacy_windows=False,
         _environ={},  # the terminal's abilities are known already, and COLUMNS does not apply
     )
-    for number, table in enumerate(tables):
+    for number, part in enumerate(parts):
         if number:
             console.print()
-        console.print(table)
+        for piece in fitted(part, width) if isinstance(part, PlainTable) else [part]:
+            console.print(piece)
     return [line.rstrip() for line in stream.getvalue().splitlines()]
 
 
@@ -151,7 +273,7 @@ def render(tables: Sequence[Table], *, width: int, colour: bool) -> list[str]:
 _ARMS = {"a": ", first arm", "b": ", second arm"}
 
 
-def beside_tables(records: Iterable[ClaimRecord]) -> list[Table]:
+def beside_tables(records: Iterable[ClaimRecord]) -> list[PlainTable]:
     """A table for all claims with the same first extra figure, a row for each arm of each claim; ``-`` is not
     measured.
 
@@ -172,11 +294,12 @@ def beside_tables(records: Iterable[ClaimRecord]) -> list[Table]:
     return [_table(rows) for rows in tables.values()]
 
 
-def _table(rows: Sequence[tuple[str, dict[str, str]]]) -> Table:
+def _table(rows: Sequence[tuple[str, dict[str, str]]]) -> PlainTable:
     heads = list(dict.fromkeys(head for _, cells in rows for head in cells))
     table = plain_table("beside the samples, median", *heads)
     for column in table.columns[1:]:
         column.justify = "right"
+        column.no_wrap = True
     for label, cells in rows:
         table.add_row(cell(label), *(cells.get(head, "-") for head in heads))
     return table
@@ -204,16 +327,16 @@ _INSIDE = (("total", "total"), ("used", "used"), ("free", "free"))
 _POINTS, _LENGTH = 9, 40
 
 
-def fillings_table(records: Sequence[FillingRecord]) -> Table:
+def fillings_table(records: Sequence[FillingRecord]) -> PlainTable:
     """How many targets ran, and the memory of each in MiB, of its process and as it reports itself."""
     names = [title for _, title in (*_PROCESS, *_INSIDE)]
     table = plain_table("density", "count", "stopped by", *names)
-    table.caption = (
+    table.note = (
         "memory of each process (VmRSS, Pss, VmSize) and in each machine: min/mean/max in MiB"
     )
-    table.caption_justify = "left"
     for column in table.columns[1:]:
         column.justify = "right"
+        column.no_wrap = True
     for record in records:
         table.add_row(
             cell(record["name"]),
@@ -225,7 +348,7 @@ def fillings_table(records: Sequence[FillingRecord]) -> Table:
     return table
 
 
-def costs_table(records: Sequence[FillingRecord]) -> Table | None:
+def costs_table(records: Sequence[FillingRecord]) -> PlainTable | None:
     """The cost of one more target, and of many, and how long starting and ending all of them took."""
     if not any(record["cost"] for record in records):
         return None
@@ -253,12 +376,13 @@ def costs_table(records: Sequence[FillingRecord]) -> Table | None:
     return table
 
 
-def curves_table(records: Sequence[FillingRecord]) -> Table | None:
+def curves_table(records: Sequence[FillingRecord]) -> PlainTable | None:
     """Memory over the number of targets: that used by their group, or lost by the host if the group does not hold
     all."""
     table = plain_table("memory taken by", "n", "MiB", "")
-    for column in table.columns[1:3]:
-        column.justify = "right"
+    for column in table.columns[1:]:
+        column.justify, column.no_wrap = "right", True
+    table.columns[3].justify = "left"
     for record in records:
         points = taken(record)
         greatest = max((mib for _, mib in points), default=0.0)
@@ -297,17 +421,15 @@ def _holds_all(record: FillingRecord) -> bool:
     return record["held"] and not record["outside"]
 
 
-def reasons(records: Sequence[FillingRecord]) -> Table:
-    """A table of the reasons why no more were started."""
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+def reasons(records: Sequence[FillingRecord], width: int | None) -> Group | None:
+    """The reasons why no more were started."""
+    found: list[tuple[str, str]] = []
     for record in records:
-        table.add_row(cell(f"{record['name']}:"), cell(record["why"]))
+        found.append((f"{record['name']}:", record["why"]))
         if not record["held"] and record["watched"]:
             watched = f"no control group holds them all, they were watched: {record['watched']}"
-            table.add_row(cell(f"{record['name']}:"), cell(watched))
-    return table
+            found.append((f"{record['name']}:", watched))
+    return remark_lines(found, width)
 
 
 def _spread(found: Spread | None) -> str:

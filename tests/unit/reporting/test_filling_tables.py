@@ -44,7 +44,7 @@ def record() -> FillingRecord:
 
 
 def shown(*records: FillingRecord, width: int = 170) -> list[str]:
-    tables = [fillings_table(records), costs_table(records), reasons(records)]
+    tables = [fillings_table(records), costs_table(records), reasons(records, width)]
     return render([table for table in tables if table is not None], width=width, colour=False)
 
 

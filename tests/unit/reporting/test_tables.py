@@ -81,15 +81,57 @@ def test_a_narrow_table_folds_and_loses_nothing() -> None:
     assert "1367 ms [1344, 1390]" in "\n".join(lines)
 
 
+def said(*records: ClaimRecord, verbose: bool = False) -> list[str]:
+    """What is said below the table of these claims."""
+    found = remarks(records, 100, verbose=verbose)
+    return render([found], width=100, colour=False) if found else []
+
+
 def test_remarks_say_why_below_the_table() -> None:
-    table = remarks([HELD, REFUTED, record(reason="first\nsecond")])
-    assert table is not None
-    assert render([table], width=100, colour=False) == [
+    assert said(HELD, REFUTED, record(reason="first\nsecond")) == [
         "startup.pod.tcg.qboot:  the interval is above the limit",
-        "startup.pod.tcg.qboot:  something to know",
         "startup.pod.tcg.qboot:  first",
+        "startup.pod.tcg.qboot:  something to know",
     ]
-    assert remarks([HELD]) is None
+    assert said(HELD) == []
+
+
+def test_only_whole_names_are_left_out_of_a_reason() -> None:
+    for_a, for_b = (
+        record(
+            name=name, reason=f"no threshold for {name} but {name}.more and {name}s; see {name}."
+        )
+        for name in ("start.a", "start.b")
+    )
+    assert said(for_a, for_b)[:2] == [
+        "start.a:  no threshold for start.a but start.a.more and start.as; see start.a.",
+        "start.b:  no threshold for start.b but start.b.more and start.bs; see start.b.",
+    ]
+
+
+def test_reasons_of_different_verdicts_are_said_apart() -> None:
+    assert said(record(), record(), record(verdict="inconclusive")) == [
+        "not measured (2 claims):  no pod here: startup.pod.tcg.qboot",
+        "startup.pod.tcg.qboot:    no pod here",
+    ]
+
+
+def test_warnings_that_ask_for_something_else_are_said_apart() -> None:
+    warnings = ("far: 2 s: wait", "far: 3 s: wait", "far: 3 s: run", "odd")
+    records = [record(name=f"a.{k}", reason="", warnings=[each]) for k, each in enumerate(warnings)]
+    assert said(*records) == [
+        "2 claims:  far: wait; `-v` names them",
+        "a.2:       far: 3 s: run",
+        "a.3:       odd",
+    ]
+    assert said(*records, verbose=True)[0] == "2 claims:  far: wait: a.0, a.1"
+
+
+def test_foreign_names_and_reasons_are_escaped() -> None:
+    hostile = [record(name=f"a\x1b[2J{k}\nb", reason="\x1b]0;x\x07 | y") for k in range(2)]
+    assert said(*hostile) == [
+        r"not measured (2 claims):  \x1b]0;x\x07 | y: a\x1b[2J0 b, a\x1b[2J1 b",
+    ]
 
 
 def test_phases_are_shown_for_each_start() -> None:
