@@ -31,7 +31,7 @@ class Ledger:
     """The claims of one test, over all its visits.
 
     Attributes:
-        revisited: whether the test can be visited again; if not, its sessions run back to back.
+        once: why the test cannot be visited again, so that its sessions run back to back; empty if it can.
         begun: judgements waiting for their next session, in the order they began.
         ended: the records of judgements that reached a verdict.
         failures: the exceptions that ended the others; a test that catches one goes on, and gets it again in every
@@ -39,7 +39,7 @@ class Ledger:
         paused: the judgement that ended this visit; ``None`` where none did.
     """
 
-    revisited: bool = False
+    once: str = "this test cannot be run again later in the run"
     begun: dict[Key, Judgement] = field(default_factory=dict)
     ended: dict[Key, ClaimRecord] = field(default_factory=dict)
     failures: dict[Key, BaseException] = field(default_factory=dict)
@@ -48,20 +48,19 @@ class Ledger:
     _numbers: dict[Key, int] = field(default_factory=dict)
     _step: int = 1
 
-    def begin_visit(self, *, revisited: bool) -> None:
+    def begin_visit(self, *, once: str) -> None:
         """Note that the test starts again.
 
         Args:
-            revisited: whether it can be visited again. A test with subtests cannot: they catch the exception that
-                ends a visit.
+            once: why it cannot be visited again; empty if it can.
         """
-        self.revisited, self.paused = revisited, None
+        self.once, self.paused = once, None
         self._calls.clear()
         self._step = 1
 
     def begin_teardown(self) -> None:
         """Note that teardown begins: too late for a claim to have the test run again."""
-        self.revisited = False
+        self.once = "a claim that is judged in teardown cannot have the test run again"
         self._calls.clear()
         self._step = -1
 
@@ -91,7 +90,7 @@ class Circumstances:
         keep: takes the record of a claim that an error or Ctrl-C ended.
         conclude: takes the record of a claim that reached a verdict; may raise to fail or skip the test.
         repeat: raises again what `conclude` raised for this record in an earlier visit, without storing it twice.
-        pause: ends this visit to the test; called only if ``ledger.revisited``, when another visit follows.
+        pause: ends this visit to the test; called only if not ``ledger.once``, when another visit follows.
     """
 
     selection: Selection

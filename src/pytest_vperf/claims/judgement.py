@@ -254,7 +254,7 @@ def _weaker(judgement: Judgement, verdict: Verdict) -> Iterable[str]:
     elif judgement.back_to_back:
         yield (
             f"the {len(sampling.sessions)} sessions ran back to back, which is weaker: "
-            "this test could not be run again later in the run"
+            f"{judgement.back_to_back}"
         )
     elif sampling.span < SPAN:
         yield (
@@ -296,7 +296,7 @@ class Judgement:
         criterion: the threshold's, with the plan's tolerance filled in.
         started_at: ISO time.
         waited: seconds spent waiting for the measuring lock, all visits together.
-        back_to_back: whether sessions ran back to back because the test could not be visited again.
+        back_to_back: why sessions ran back to back; empty if they did not.
         settings: the machine's settings that affect noise, at the start.
         noise: the noise measured during each session.
     """
@@ -321,7 +321,7 @@ class Judgement:
         self.sweep = sweep
         self.started_at = now()
         self.waited = 0.0
-        self.back_to_back = False
+        self.back_to_back = ""
         self.settings = noise_settings.settings()
         self.noise: list[NoiseEvidence] = []
         self.criterion = criterion = (
@@ -367,8 +367,8 @@ class Judgement:
         with lock.measuring(lambda holder: context.progress.waiting(self.name, holder)) as waited:
             self.waited += waited
             self._session(samplers)
-            while self.paused and not context.ledger.revisited:
-                self.back_to_back = True
+            while self.paused and context.ledger.once:
+                self.back_to_back = context.ledger.once
                 self._session(samplers)
 
     def _session(self, samplers: Mapping[Arm, Sampler]) -> None:

@@ -122,10 +122,10 @@ class TestClaims:
     refutation: str = ""
     verdict: str | None = None
 
-    def begin_visit(self, *, revisited: bool) -> None:
+    def begin_visit(self, *, once: str) -> None:
         """Note that `Visits` runs the test, and will run it again if a claim needs that."""
         self.prepared, self.continues, self.over = True, False, False
-        self.ledger.begin_visit(revisited=revisited)
+        self.ledger.begin_visit(once=once)
         self.named.clear()
 
     @property

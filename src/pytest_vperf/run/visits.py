@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from _pytest.runner import call_and_report, runtestprotocol
 
+from pytest_vperf.run.other_plugins import BeforeFlaky, Visit, has_flaky, runs_it
 from pytest_vperf.run.outcomes import TEST_CLAIMS, TestClaims
 
 if TYPE_CHECKING:
@@ -58,12 +59,6 @@ def _parameters(item: pytest.Item) -> Mapping[str, int]:
     }
 
 
-#: Options and markers of plug-ins that run a test in a way of their own, several times or in another process, and
-#: of pytest where it shows how a test is set up: such a test is visited once.
-_OPTIONS = ("reruns", "force_flaky", "forked", "setupshow", "setuponly")
-_MARKERS = ("flaky", "forked")
-
-
 @dataclass
 class _Pending:
     """A test that is to be visited again.
@@ -99,6 +94,8 @@ class Visits:
         self._previous: pytest.Item | None = None
         self._pending: dict[pytest.Item, _Pending] = {}
         self._revisited: _Pending | None = None
+        if has_flaky(self._config):
+            self._config.pluginmanager.register(BeforeFlaky(self.run), "vperf-before-flaky")
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(
@@ -128,7 +125,7 @@ class Visits:
         """Run a test; ``None`` leaves it to others."""
         if self._stopping:
             return True  # an earlier visit ended the run
-        if _left_to_others(item):
+        if runs_it(item):
             return None
         if item in self._claiming:
             self._visit(item, nextitem)
@@ -192,7 +189,10 @@ class Visits:
         visit = again or _Pending(self._session.items.index(item))
         claims = item.stash[TEST_CLAIMS] if again else TestClaims()
         item.stash[TEST_CLAIMS] = claims
-        claims.begin_visit(revisited="subtests" not in getattr(item, "fixturenames", ()))
+        # A test with subtests cannot be visited again: they catch the exception that ends a visit.
+        subtests = "subtests" in getattr(item, "fixturenames", ())
+        claims.begin_visit(once="subtests would catch what ends a visit" if subtests else "")
+        of_others = Visit(item)
         properties, travelled = list(item.user_properties), claims.reported
         # With one line per file, a later visit that ends nothing leaves no trace.
         started = again is None or self._shows_tests
@@ -227,6 +227,7 @@ class Visits:
                 (each.when, visit.durations.get(each.when, 0.0) + each.duration) for each in reports
             )
             claims.reported = travelled  # these reports were dropped with what they carried
+            of_others.leave_out()
             _restore_properties(item, properties)
             self._show_session(claims)
             return
@@ -285,14 +286,6 @@ def _as_new(item: pytest.Item) -> None:
     if isinstance(item.parent, pytest.Class) and hasattr(known, "_getobj"):
         vars(item).pop("_instance", None)
         known.obj = known._getobj()
-
-
-def _left_to_others(item: pytest.Item) -> bool:
-    """Whether another plug-in runs this test in its own way."""
-    option = item.config.getoption
-    if any(option(name, None) for name in _OPTIONS):
-        return True
-    return any(item.get_closest_marker(name) for name in _MARKERS)
 
 
 def _is_worker(plugin: object) -> bool:

@@ -432,12 +432,27 @@ ONCE = """
 
 
 @pytest.mark.parametrize(
-    ("mark", "options"),
-    [("@pytest.mark.flaky(reruns=2)", ()), ("", ("--reruns=1",)), ("", ("--setup-show",))],
+    ("mark", "options", "plugin"),
+    [
+        ("@pytest.mark.flaky(reruns=2)", (), "the plug-in of the marker flaky"),
+        ("", ("--reruns=1",), "pytest-rerunfailures (--reruns)"),
+        ("", ("--setup-show",), "pytest (--setup-show)"),
+        ("", ("-p", "own_way"), "own_way"),
+    ],
 )
 def test_a_test_run_by_another_plugin_has_its_sessions_at_once(
-    project: pytest.Pytester, mark: str, options: tuple[str, ...]
+    project: pytest.Pytester, mark: str, options: tuple[str, ...], plugin: str
 ) -> None:
+    project.makepyfile(
+        own_way="""
+        import pytest
+        from _pytest import runner
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_runtest_protocol(item, nextitem):
+            return runner.pytest_runtest_protocol(item, nextitem)
+        """
+    )
+    project.syspathinsert()
     project.makeconftest(
         """
         def pytest_addoption(parser): parser.addoption("--reruns", type=int)
@@ -452,7 +467,7 @@ def test_a_test_run_by_another_plugin_has_its_sessions_at_once(
     assert len(record["sessions"]) == 3
     assert (
         "the 3 sessions ran back to back, which is weaker: "
-        "this test could not be run again later in the run" in record["warnings"]
+        f"{plugin} runs this test in a way of its own" in record["warnings"]
     )
 
 
