@@ -13,6 +13,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from pytest_vperf.unit_slips import slip
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -61,8 +63,11 @@ def _unit(unit: str) -> Any:
         return _registry().Unit("percent")
     if _TEXT.fullmatch(f"1 {unit}") is None:
         raise QuantityError(f"{unit!r} is not a unit")
+    registry = _registry()
+    if known := slip(unit, registry):
+        raise QuantityError(f"{unit!r} is not a unit: {known}")
     try:
-        return _registry().Unit(unit)
+        return registry.Unit(unit)
     except (
         Exception
     ) as error:  # pint raises many kinds: UndefinedUnitError, tokenizer errors, TypeError

@@ -309,3 +309,42 @@ def test_numpy_is_not_imported_for_its_numbers() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("10 mB/s", "'mB/s' is not a unit: it would be in millibytes: did you mean 'MB/s'?"),
+        ("10 mbit/s", "'mbit/s' is not a unit: it would be in millibits: did you mean 'Mbit/s'?"),
+        ("400 Ms", "'Ms' is not a unit: it would be in megaseconds: did you mean 'ms'?"),
+        ("2 ks", "'ks' is not a unit: it would be in kiloseconds: did you mean 's'?"),
+        ("3 mHz", "'mHz' is not a unit: it would be in millihertzs: did you mean 'MHz'?"),
+        (
+            "5 millibyte",
+            "'millibyte' is not a unit: it would be in millibytes: did you mean 'megabyte'?",
+        ),
+        ("5 request/s", "'request/s' is not a unit: did you mean 'operation/s'?"),
+        ("5 requests/second", "'requests/second' is not a unit: did you mean 'operation/second'?"),
+        ("5 rps", "'rps' is not a unit: did you mean 'operation/s'?"),
+        ("5 kpps", "'kpps' is not a unit: did you mean 'kpacket/s'?"),
+        ("5 Mbps", "'Mbps' is not a unit: did you mean 'Mbit/s'?"),
+        ("5 Mb/s", "'Mb/s' is not a unit: did you mean 'Mbit/s'?"),
+        ("3 KB", "'KB' is not a unit: did you mean 'kB'?"),
+        ("3 parsnips", "'parsnips' is not a unit"),
+    ],
+)
+def test_units_that_nobody_means(text: str, what: str) -> None:
+    with pytest.raises(QuantityError) as caught:
+        Quantity.parse(text)
+    assert what in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        *("ms", "us", "ns", "s", "min", "hour", "MB", "kB", "GiB/s", "Mbit/s", "kpacket/s"),
+        *("operation/s", "ops/s", "MHz", "GHz", "MFLOPS", "DMIPS", "mW"),
+    ],
+)
+def test_units_that_are_meant(unit: str) -> None:
+    assert Quantity.parse(f"1 {unit}").unit == unit

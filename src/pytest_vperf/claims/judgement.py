@@ -11,6 +11,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_vperf.claims import careless
 from pytest_vperf.claims.marks import why_unstable
 from pytest_vperf.claims.plan import Verdict
 from pytest_vperf.claims.sampling import LEAST_EQUAL, Sampling, rough_time
@@ -231,6 +232,9 @@ def _warnings(
             f"all {len(samples)} samples are exactly {Quantity(samples[0], unit)}: no variance at all is "
             "suspicious: is something cached or constant?"
         )
+    yield from careless.warnings(
+        judgement.samplers, judgement.plan, criterion, judgement.sampling, judgement.tracer
+    )
     if criterion and criterion.is_absolute:
         yield from _weaker(judgement, verdict)
     if not threshold or not criterion or not criterion.is_limit or verdict is not Verdict.HOLDS:
@@ -297,7 +301,9 @@ class Judgement:
         started_at: ISO time.
         waited: seconds spent waiting for the measuring lock, all visits together.
         back_to_back: why sessions ran back to back; empty if they did not.
-        settings: the machine's settings that affect noise, at the start.
+        samplers: of the latest visit, by arm.
+        tracer: what followed this process while it sampled; empty if nothing did.
+        settings: the machine's settings that affect noise, at the start, and the tracer.
         noise: the noise measured during each session.
     """
 
@@ -322,7 +328,11 @@ class Judgement:
         self.started_at = now()
         self.waited = 0.0
         self.back_to_back = ""
+        self.samplers: Mapping[Arm, Sampler] = {}
+        self.tracer = careless.tracing()
         self.settings = noise_settings.settings()
+        if self.tracer:
+            self.settings["tracer"] = self.tracer
         self.noise: list[NoiseEvidence] = []
         self.criterion = criterion = (
             threshold.criterion.settled(self.plan.tolerance) if threshold else None
@@ -363,7 +373,8 @@ class Judgement:
             whatever `Sampling.run` raises.
         """
         __tracebackhide__ = True
-        self.context = context
+        self.context, self.samplers = context, samplers
+        self.tracer = self.tracer or careless.tracing()
         with lock.measuring(lambda holder: context.progress.waiting(self.name, holder)) as waited:
             self.waited += waited
             self._session(samplers)

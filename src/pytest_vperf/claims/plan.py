@@ -109,6 +109,7 @@ def plan_for(
         number: the claim's position in its test, counted from 1.
 
     Raises:
+        pytest.UsageError: a marker gives a tolerance to a criterion that has none.
         ValueError: ``claims_in_run`` or ``number`` is less than 1.
     """
     if claims_in_run < 1:
@@ -122,6 +123,12 @@ def plan_for(
     }
     if settings["budget"].origin == _ASKED_BUDGET:
         found["budget"] = settings["budget"]
+    own = threshold.criterion if threshold else None
+    if threshold and own and own.tolerance == 0 and not own.reason and "tolerance" in marker:
+        raise pytest.UsageError(
+            f"claim {threshold.name!r} is {own} ({threshold.location}), which has no tolerance: "
+            f"take tolerance=… out of the marker {MARKER} of this test"
+        )
     found["tolerance"] = _tolerance(threshold, found["tolerance"])
     return Plan(
         tolerance=found["tolerance"].value,

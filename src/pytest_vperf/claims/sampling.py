@@ -12,7 +12,7 @@ import inspect
 import math
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from pytest_vperf.quantity import DimensionError, Quantity, QuantityError, dimension
 from pytest_vperf.results.record import Beside, Observation, Session, judged
@@ -300,6 +300,7 @@ class Sampling:
         targets: by arm, the facts of the targets its samples started.
         facts: the facts of all the test's targets, in order of first appearance.
         tools: by arm, the tools that ran for its samples, and where.
+        direction: what is better of the samples, as they say; empty if they do not.
         discrete: by arm, whether equal samples are possible: all of its samples say so.
     """
 
@@ -343,6 +344,7 @@ class Sampling:
         self.targets: dict[Arm, list[Facts]] = {}
         self.facts: list[Facts] = []
         self.tools: dict[Arm, list[ToolUse]] = {}
+        self.direction: Literal["lower", "higher", ""] = ""
         self.discrete: dict[Arm, bool] = {}
         self._criterion = criterion
         self._any_programs = any_programs
@@ -567,6 +569,7 @@ class Sampling:
         relative = "a ratio" if self.paired else "a sweep" if self._load else ""
         check_possible(f"claim {self.claim!r}: {number}", value, relative=relative)
         check_direction(self.claim, self._criterion, value)
+        self.direction = self.direction or value.direction
         if self.unit is None:
             self.unit = value.unit
         try:

@@ -110,7 +110,8 @@ def test_the_most_specific_setting_wins(pytester: pytest.Pytester, key: str) -> 
 def test_a_tolerance_widens_no_published_figure(
     settings: Mapping[str, Setting], criterion: Criterion
 ) -> None:
-    plan = plan_for(threshold(criterion), {"tolerance": 0.05}, settings, 1)
+    wider = {**settings, "tolerance": Setting(0.05, "--claims-tolerance")}
+    plan = plan_for(threshold(criterion), {}, wider, 1)
     assert plan.tolerance == 0
     assert plan.origins["tolerance"] == "criterion"
     assert criterion.settled(plan.tolerance) == criterion
