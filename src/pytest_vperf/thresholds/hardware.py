@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_vperf.thresholds.consistency import ANY
+from pytest_vperf.thresholds.profile import Hidden, stands_for
 from pytest_vperf.thresholds.text_file import nearest
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ class Selection:
     remote: str = ""
 
     def find(self, claim: str) -> Threshold | None:
-        """The threshold of a claim in the first profile that has one.
+        """The threshold of a claim: of the first profile that has its name, else of the first with a name that fits
+        it, in which ``*`` stands for one word.
 
         Returns:
             ``None`` if only profiles for other hardware have one: the claim is not comparable here.
@@ -80,7 +82,8 @@ class Selection:
         Raises:
             UnknownClaim: no profile has one.
         """
-        for profile in self.profiles:
+        exact = [profile for profile in self.profiles if claim in profile.claims]
+        for profile in exact or self.profiles:
             if threshold := profile.find(claim):
                 return threshold
         if self.holders(claim):
@@ -108,6 +111,39 @@ class Selection:
     @property
     def _all(self) -> tuple[HardwareProfile, ...]:
         return tuple({**self.known, **{each.name: each for each in self.profiles}}.values())
+
+
+def hidden_in(profiles: Mapping[str, HardwareProfile]) -> list[Hidden]:
+    """The thresholds that another one keeps from counting where it says something else.
+
+    In each profile those of files in later folders; and where a run judges by a profile and by ``any``, those of
+    either that the other one hides.
+    """
+    found = [each for profile in profiles.values() for each in profile.hidden]
+    everywhere = profiles.get(ANY)
+    for profile in profiles.values():
+        if everywhere is None or profile is everywhere:
+            continue
+        for name, own in profile.claims.items():
+            for common, other in everywhere.claims.items():
+                if common == name:
+                    found.append(Hidden(other, own))
+                elif "*" in name and "*" not in common and stands_for(name, common):
+                    if common not in profile.claims:
+                        found.append(Hidden(own, other))
+                elif "*" in common and "*" not in name and stands_for(common, name):
+                    found.append(Hidden(other, own))
+    return [
+        each
+        for each in found
+        # One without a figure is no loss.
+        if not each.threshold.criterion.reason and _asserts(each.threshold) != _asserts(each.by)
+    ]
+
+
+def _asserts(threshold: Threshold) -> tuple[object, ...]:
+    settings = {key: setting.value for key, setting in threshold.judge.items()}
+    return threshold.criterion, settings
 
 
 def select(

@@ -138,6 +138,19 @@ def stands_for(pattern: str, text: str) -> bool:
 
 
 @dataclass(frozen=True)
+class Hidden:
+    """A threshold that does not count.
+
+    Attributes:
+        threshold: the one that does not.
+        by: the one that counts instead.
+    """
+
+    threshold: Threshold
+    by: Threshold
+
+
+@dataclass(frozen=True)
 class HardwareProfile:
     """One threshold file.
 
@@ -148,6 +161,7 @@ class HardwareProfile:
         match: which machines it is for.
         claims: its thresholds by name; a name may have one ``*``, see `find`.
         judge: what the file says of how all its claims are judged.
+        hidden: thresholds of files of the same name in later folders that do not count, each with the one that does.
     """
 
     name: str
@@ -156,6 +170,7 @@ class HardwareProfile:
     match: Match
     claims: Mapping[str, Threshold]
     judge: Mapping[str, Setting] = field(default_factory=dict)
+    hidden: tuple[Hidden, ...] = ()
 
     def find(self, claim: str) -> Threshold | None:
         """The threshold of a claim, under the claim's own name.
@@ -174,6 +189,26 @@ class HardwareProfile:
             if "*" in name and stands_for(name, claim):
                 return name
         return None
+
+    def over(self, later: HardwareProfile) -> HardwareProfile:
+        """This profile with the thresholds of one of the same name in a later folder, for claims that it lacks.
+
+        Where both have one, this one's counts, unless it is from a calibration and the other has a figure. An exact
+        name has precedence over one with ``*``, whatever its folder.
+        """
+        claims, hidden = dict(self.claims), [*self.hidden, *later.hidden]
+        for name, other in later.claims.items():
+            own = claims.get(name)
+            if own is None:
+                claims[name] = other
+                fits = (key for key in self.claims if "*" in key and stands_for(key, name))
+                hidden += (Hidden(self.claims[key], other) for key in fits if "*" not in name)
+            elif own.source and own.source.calibration and not other.gives_way:
+                claims[name] = other
+                hidden.append(Hidden(own, other))
+            else:
+                hidden.append(Hidden(other, own))
+        return replace(self, claims=claims, hidden=tuple(hidden))
 
     def with_calibrated(self, calibrated: HardwareProfile) -> HardwareProfile:
         """This profile with the limits of a calibration, for claims that it has no figure for.
@@ -226,7 +261,7 @@ def load_profile(path: Path) -> HardwareProfile:
 
 
 def load_profiles(folders: Sequence[Path]) -> dict[str, HardwareProfile]:
-    """Read all threshold files of some folders; of profiles with the same name, the one in the earlier folder counts.
+    """Read all threshold files of some folders; profiles of one name are put together, see `HardwareProfile.over`.
 
     A folder that does not exist is skipped.
 
@@ -234,7 +269,6 @@ def load_profiles(folders: Sequence[Path]) -> dict[str, HardwareProfile]:
         ThresholdError: a file is wrong, or a folder cannot be read; the message lists the problems of all files.
     """
     profiles: dict[str, HardwareProfile] = {}
-    earlier: set[str] = set()
     lines: list[str] = []
     for folder in folders:
         try:
@@ -244,23 +278,23 @@ def load_profiles(folders: Sequence[Path]) -> dict[str, HardwareProfile]:
         except OSError as error:
             lines.append(f"{shown_path(folder)}: cannot be read: {error.strerror}")
             continue
-        here: set[str] = set()
+        here: dict[str, HardwareProfile] = {}
         for path in files:  # NAME.calibrated.yaml comes before NAME.yaml
             if path.suffix == ".yml" and not path.name.startswith("."):
                 # It would be ignored silently otherwise.
                 lines.append(f"{shown_path(path)}: a threshold file's name ends in .yaml, not .yml")
             name = path.stem.removesuffix(CALIBRATED)
-            if path.suffix != ".yaml" or path.name.startswith(".") or name in earlier:
+            if path.suffix != ".yaml" or path.name.startswith("."):
                 continue
-            here.add(name)
             try:
                 loaded = load_profile(path)
             except ThresholdError as error:
                 lines += str(error).splitlines()
                 continue
-            calibrated = profiles.get(name)
-            profiles[name] = loaded.with_calibrated(calibrated) if calibrated else loaded
-        earlier |= here
+            calibrated = here.get(name)
+            here[name] = loaded.with_calibrated(calibrated) if calibrated else loaded
+        for name, profile in here.items():
+            profiles[name] = profiles[name].over(profile) if name in profiles else profile
     if lines:
         raise ThresholdError(lines)
     return profiles

@@ -314,3 +314,79 @@ def test_a_record_that_was_named_and_is_damaged_ends_the_command(
     done = vperf("run.json", str(cut))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"{HELLO}vperf claims: {cut}: is not JSON: ")
+
+
+MINE = """
+hardware: {name: any, match: {}}
+claims:
+  start.pod: {at_most: 1 ms}
+  copy.*: {at_most: 2 ms}
+  list.*: {unknown: nobody knows, unit: ms}
+"""
+LATER = """
+hardware: {name: any, match: {}}
+claims:
+  start.pod: {at_most: 9 ms}
+  copy.fast: {at_most: 3 ms}
+  list.sort: {at_most: 4 ms}
+  list.*: {at_most: 5 ms}
+  only.here: {at_most: 6 ms}
+"""
+ON_BOX = """
+hardware: {name: box, match: {cpu_model: "no such processor"}}
+claims:
+  only.*: {unknown: nobody knows, unit: ms}
+  start.pod: {at_most: 1 s}
+"""
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with two folders of threshold files, of which the first one counts more."""
+    root = tmp_path_factory.mktemp("folders")
+    for folder, name, text in (
+        ("mine", "any", MINE),
+        ("later", "any", LATER),
+        ("mine", "box", ON_BOX),
+    ):
+        (root / folder).mkdir(exist_ok=True)
+        (root / folder / f"{name}.yaml").write_text(text)
+    (root / "pytest.ini").write_text("[pytest]\nclaims_thresholds =\n  mine\n  later\n")
+    return root
+
+
+#: What is hidden, and by what: name, limit and line of each.
+HIDDEN = [
+    ("copy.* ≤ 2 ms (mine/any.yaml:5)", "copy.fast ≤ 3 ms (later/any.yaml:5)"),
+    ("list.* ≤ 5 ms (later/any.yaml:7)", "list.* no published figure (mine/any.yaml:6)"),
+    ("start.pod ≤ 9 ms (later/any.yaml:4)", "start.pod ≤ 1 ms (mine/any.yaml:4)"),
+    ("start.pod ≤ 1 ms (mine/any.yaml:4)", "start.pod ≤ 1 s (mine/box.yaml:5)"),
+]
+
+
+def test_what_hides_what_is_said(folders: Path) -> None:
+    done = _run(folders, "pytest_vperf", "claims")
+    said = [line for line in done.stdout.splitlines() if line.startswith("hidden: ")]
+    told = [
+        (f"hidden: any: {hidden}", f"{'box' if 'box' in by else 'any'}: {by}")
+        for hidden, by in HIDDEN
+    ]
+    assert sorted(said) == sorted(f"{hidden}, by {by}" for hidden, by in told)
+    found = json.loads(_run(folders, "pytest_vperf", "claims", "--json").stdout)["hidden"]
+    assert sorted(
+        tuple(f"{each['name']} {each['limit']} ({each['location']})" for each in (one, one["by"]))
+        for one in found
+    ) == sorted(HIDDEN)
+
+
+def test_only_what_is_shown_is_said_to_be_hidden(folders: Path) -> None:
+    done = _run(folders, "pytest_vperf", "claims", "-k", "copy.*")
+    assert [line for line in done.stdout.splitlines() if line.startswith("hidden: ")] == [
+        "hidden: any: copy.* ≤ 2 ms (mine/any.yaml:5), by any: copy.fast ≤ 3 ms (later/any.yaml:5)"
+    ]
+
+
+def test_a_file_of_a_shipped_name_adds_to_the_shipped_one(project: Path) -> None:
+    done = _run(project, "pytest_vperf", "claims", "--json", "--hw=any")
+    names = {line["claim"] for line in json.loads(done.stdout)["table"]}
+    assert {"start.order", "startup.order.kvm.qboot_before_seabios"} <= names

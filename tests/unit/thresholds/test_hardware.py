@@ -258,6 +258,12 @@ def test_a_claim_is_found_in_the_most_specific_profile() -> None:
     assert origin("cpu.time") == ("any", "cpu.time")
 
 
+def test_an_exact_name_has_precedence_over_a_pattern_whatever_the_profile() -> None:
+    known = profiles(profile("any", None, "start.pod"), profile("type1", FULL, "start.*"))
+    found = select(known, "type1", TYPE1)
+    assert [found.find(name).profile for name in ("start.pod", "start.runc")] == ["any", "type1"]  # type: ignore[union-attr]
+
+
 def test_a_claim_of_other_hardware_is_not_comparable() -> None:
     known = profiles(
         profile("any"), profile("type3", FULL, "start.pod"), profile("type1", FULL, "start.*")

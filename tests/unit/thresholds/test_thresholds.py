@@ -462,10 +462,24 @@ def test_a_calibration_alone_is_a_profile(tmp_path: Path) -> None:
     assert (profile.name, list(profile.claims)) == ("desk", ["start.shell"])
 
 
-def test_the_files_of_a_name_in_an_earlier_folder_count_alone(tmp_path: Path) -> None:
+def test_a_file_of_a_name_in_an_earlier_folder_adds_to_the_later_ones(tmp_path: Path) -> None:
     write(tmp_path / "mine", "desk", "  a.b: {at_most: 1 ms}")
     (tmp_path / "desk.calibrated.yaml").write_text(CALIBRATED)
-    assert list(load_profiles([tmp_path / "mine", tmp_path])["desk"].claims) == ["a.b"]
+    profile = load_profiles([tmp_path / "mine", tmp_path])["desk"]
+    assert list(profile.claims) == ["a.b", "start.shell"]
+    assert profile.path == tmp_path / "mine" / "desk.yaml"
+
+
+def test_a_figure_in_a_later_folder_has_precedence_over_a_calibration(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "desk.calibrated.yaml").write_text(CALIBRATED)
+    write(tmp_path, "desk", "  start.shell: {at_most: 1 ms}\n  a.b: {at_most: 2 ms}")
+    profile = load_profiles([mine, tmp_path])["desk"]
+    assert {name: str(each.criterion) for name, each in profile.claims.items()} == {
+        "start.shell": "≤ 1 ms",
+        "a.b": "≤ 2 ms",
+    }
 
 
 def test_a_calibrations_file_has_calibrated_limits_only(tmp_path: Path) -> None:

@@ -161,6 +161,7 @@ def _show(
 
     from pytest_vperf.commands.claims import output
     from pytest_vperf.commands.claims.output import parts
+    from pytest_vperf.thresholds.hardware import hidden_in
 
     shown = [
         line
@@ -168,13 +169,20 @@ def _show(
         if (arguments.hw is None or line.profile == arguments.hw)
         and (arguments.pattern is None or fnmatchcase(line.name, arguments.pattern))
     ]
+    hidden = [
+        each
+        for each in hidden_in(profiles)
+        if arguments.hw in (None, each.threshold.profile, each.by.profile)
+        and (arguments.pattern is None or fnmatchcase(each.threshold.name, arguments.pattern))
+    ]
     if not (arguments.markdown or arguments.json):
         if rows:
             output.print_parts(parts(rows, shown))
         output.print_lines(shown)
+        output.print_hidden(hidden)
         return True
     if arguments.json:
-        text = output.document(shown)
+        text = output.document(shown, hidden)
     else:
         command = shlex.join(["vperf", *arguments.words])
         text = output.markdown_page(shown, parts(rows, shown), profiles, command)

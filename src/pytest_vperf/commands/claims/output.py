@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from pytest_vperf import __version__
+from pytest_vperf.commands.claims.lines import limit
 from pytest_vperf.commands.claims.records import Kept
 from pytest_vperf.foreign_text import (
     line as one_line,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from pytest_vperf.commands.claims.measured import Machine, Measured
     from pytest_vperf.commands.claims.records import RunPart
     from pytest_vperf.commands.claims.rows import Row
-    from pytest_vperf.thresholds.profile import HardwareProfile
+    from pytest_vperf.thresholds.profile import HardwareProfile, Hidden, Threshold
 
 
 class Machines:
@@ -314,9 +315,33 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(cells)} |" for cells in lines]
 
 
-def document(lines: Iterable[Line]) -> str:
-    """The table as JSON; unknown values are ``null`` or empty, never 0."""
-    content = {"format": FORMAT, "vperf": __version__, "table": [_line(line) for line in lines]}
+def print_hidden(hidden: Iterable[Hidden]) -> None:
+    """Print a line for each threshold that another one keeps from counting."""
+    for each in hidden:
+        tell(one_line(f"hidden: {_place(each.threshold)}, by {_place(each.by)}"))
+
+
+def _place(threshold: Threshold) -> str:
+    return f"{threshold.profile}: {threshold.name} {limit(threshold)} ({threshold.location})"
+
+
+def _hidden(threshold: Threshold) -> dict[str, str]:
+    return {
+        "profile": threshold.profile,
+        "name": threshold.name,
+        "limit": limit(threshold),
+        "location": threshold.location,
+    }
+
+
+def document(lines: Iterable[Line], hidden: Iterable[Hidden]) -> str:
+    """The table, and what is hidden by what, as JSON; unknown values are ``null`` or empty, never 0."""
+    content = {
+        "format": FORMAT,
+        "vperf": __version__,
+        "table": [_line(line) for line in lines],
+        "hidden": [{**_hidden(each.threshold), "by": _hidden(each.by)} for each in hidden],
+    }
     return to_json(content, indent=1) + "\n"
 
 
