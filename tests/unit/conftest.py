@@ -49,3 +49,11 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     if report.skipped and "Skipped: not measured" in str(report.longrepr):
         report.outcome = "failed"
     return report
+
+
+@pytest.fixture(autouse=True)
+def at_a_desk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pytest within a test prints as at a desk: in CI, its short summary has whole messages and nothing is cut."""
+    if "pytester" in request.fixturenames:
+        for variable in ("CI", "BUILD_NUMBER"):
+            monkeypatch.delenv(variable, raising=False)

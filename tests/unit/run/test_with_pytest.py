@@ -141,14 +141,10 @@ def test_a_run_that_does_not_count_is_not_called_by_its_verdict(project: pytest.
 )
 def test_pytests_own_options_are_obeyed(
     project: pytest.Pytester,
-    monkeypatch: pytest.MonkeyPatch,
     options: tuple[str, ...],
     text: bool,
     line: bool,
 ) -> None:
-    # There pytest's short summary has the whole text.
-    monkeypatch.delenv("CI", raising=False)
-    monkeypatch.delenv("BUILD_NUMBER", raising=False)
     project.makepyfile(THREE)
     result = project.runpytest(*options, "-k", "test_1")
     out = result.stdout.str()
