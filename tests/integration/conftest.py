@@ -118,10 +118,17 @@ def guest_place(short_folder: Path, session_run: Run) -> Iterator[Place]:
     require("guest", connect.check())
     image, kernel = had("guest", core.make_tools_image), had("guest", distribution_kernel)
     own, daemon = start_daemon(session_run, cache.root() / "libvirt")
+    place = Place(session_run, daemon, own, image, kernel)
     try:
-        yield Place(session_run, daemon, own, image, kernel)
+        yield place
     finally:
-        daemon.close()
+        place.daemon.close()
+
+
+@pytest.fixture(autouse=True)
+def _one_test_loses_no_daemon_for_others(request: pytest.FixtureRequest) -> None:
+    if "guest_place" in request.fixturenames:
+        request.getfixturevalue("guest_place").renew()
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from pytest_vperf.machine import cgroups
+from pytest_vperf.machine import cache, cgroups
 from pytest_vperf.targets.guest.guests import Guests
 from pytest_vperf.targets.libvirt.connect import PrivateDaemon
 from pytest_vperf.targets.libvirt.daemon import Daemon
@@ -33,6 +33,12 @@ class Place:
     own: PrivateDaemon
     rootfs: Rootfs
     kernel: GuestKernel
+
+    def renew(self) -> None:
+        """Start another daemon where a test has lost this one."""
+        if not self.daemon.connection.is_alive:
+            self.daemon.close()
+            self.own, self.daemon = start_daemon(self.run, cache.root() / "libvirt")
 
     def guests(self, rootfs: Rootfs | None = None, timeout: float = LIMIT) -> Guests:
         """Guests whose scope only the test closes."""

@@ -116,10 +116,12 @@ child=$!
 trap 'kill -TERM "$child"' TERM
 while kill -0 "$child" 2>/dev/null; do wait "$child" || :; done
 """
+#: It ends with us, so it need not ask whether we live; we may be too busy to answer in its 30 s.
 _LIBVIRTD = """unix_sock_dir = "{folder}"
 auth_unix_rw = "none"
 auth_unix_ro = "none"
 listen_tls = 0
+keepalive_interval = -1
 log_outputs = "3:stderr"
 """
 #: QEMU runs as our user, so that machines' files and /dev/kvm need no other owner. Its system calls are filtered, and

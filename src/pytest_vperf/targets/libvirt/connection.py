@@ -265,9 +265,9 @@ def _script(program: str) -> Path:
 OPEN_TIMEOUT = 30.0
 #: The same, when reconnecting to end a machine after its connection broke.
 _ANEW = 10.0
-#: Seconds between keepalives, and how many may be missed: a local daemon that hangs is detected after 15 s. A remote
-#: one has a minute: an emulated host was seen to be silent for 20 s while reading a disk.
-_KEEP_ALIVE, _KEEP_ALIVE_THERE = (5, 3), (5, 12)
+#: Seconds between keepalives, and how many may be missed. Those who are only busy are not taken for dead: an emulated
+#: host was seen to be silent for 20 s while reading a disk, and so was a daemon of a machine with much to do.
+_KEEP_ALIVE = (5, 12)
 
 
 class Connection:
@@ -333,8 +333,7 @@ class Connection:
         handle = opened[0]
         # A transport may lack keepalives: the next call then notices its end.
         with contextlib.suppress(libvirt.libvirtError):
-            there = address.is_remote(uri)
-            handle.setKeepAlive(*(_KEEP_ALIVE_THERE if there else _KEEP_ALIVE))
+            handle.setKeepAlive(*_KEEP_ALIVE)
         return cls(uri, handle, libvirt)
 
     @property
