@@ -105,7 +105,7 @@ _TABLE = (
         "as weaker"),
     Option("--claims-json=FILE", "path", help="write every claim with its verdict and all its samples to FILE"),
     Option("--claims-thresholds=DIR", "paths", otherwise="thresholds/ in the root folder", help=
-        "folder of threshold files, may be repeated; wins over the shipped ones"),
+        "folder of threshold files, may be repeated; its figures count before the shipped ones"),
     Option("--claims-seed=N", otherwise="drawn per run, and recorded", help=
         "seed of the random order of comparisons"),
     Option("--container-runtime=NAME[,NAME]", "names", default="runc", help=

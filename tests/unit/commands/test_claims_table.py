@@ -390,3 +390,26 @@ def test_a_file_of_a_shipped_name_adds_to_the_shipped_one(project: Path) -> None
     done = _run(project, "pytest_vperf", "claims", "--json", "--hw=any")
     names = {line["claim"] for line in json.loads(done.stdout)["table"]}
     assert {"start.order", "startup.order.kvm.qboot_before_seabios"} <= names
+
+
+def test_a_record_without_a_verdict_is_listed_under_the_exact_name(tmp_path: Path) -> None:
+    """As a run would have judged it, which takes a pattern of the machine's profile only after that."""
+    for name, match, entry in (
+        ("any", "{}", "start.gone: {at_most: 3 ms}"),
+        ("box", '{logical_cpus: ">= 1"}', "start.*: {unknown: nobody has published it, unit: ms}"),
+    ):
+        (tmp_path / f"{name}.yaml").write_text(
+            f"hardware: {{name: {name}, match: {match}}}\nclaims: {{{entry}}}\n"
+        )
+    (tmp_path / "test_gone.py").write_text(
+        "from pytest_vperf.targets.base import Unavailable\n"
+        "def test_gone(claim):\n"
+        "    claim('start.gone')\n"
+        "    raise Unavailable('no machine here', remedy='buy one', target='pod')\n"
+    )
+    (tmp_path / "pytest.ini").write_text("[pytest]\nclaims_thresholds = .\n")
+    _run(tmp_path, "pytest", "--hw=box", "--claims-json=run.json", "-p", "no:cacheprovider")
+    arguments = ("claims", "--json", "--tests=.", "-k", "start.gone", "run.json")
+    rows = json.loads(_run(tmp_path, "pytest_vperf", *arguments).stdout)["table"]
+    taken = [(row["profile"], row["entry"]) for row in rows if row["last"]]
+    assert taken == [("any", "start.gone")]

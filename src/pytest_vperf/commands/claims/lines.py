@@ -191,7 +191,8 @@ def _homes(record: Measured, profiles: Mapping[str, HardwareProfile]) -> list[st
     # It was not judged: it ended before, or none of the run's profiles has the claim.
     of_run = record.run.profile.names if record.run.profile else []
     chosen = [name for name in of_run if name in holders]
-    return chosen[:1] or holders
+    exact = [name for name in chosen if record.name in profiles[name].claims]
+    return [*exact, *chosen][:1] or holders
 
 
 def _same(then: str, now: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -105,6 +106,29 @@ def test_tests_without_claims_are_refused(vperf: Vperf, project: Path) -> None:
     done = vperf("--hw=desk", "test_plain.py")
     assert done.returncode == 2
     assert done.stderr.endswith("vperf calibrate: no test that was collected asks for a claim\n")
+
+
+def test_limits_of_a_shipped_profile_stay_where_the_user_adds_to_it(
+    vperf: Vperf, project: Path
+) -> None:
+    (project / "thresholds" / "type1.yaml").write_text(
+        'hardware: {name: type1, match: {logical_cpus: ">= 1"}}\n'
+        "claims: {copy.rate: {unknown: not yet, unit: MB/s}}\n"
+    )
+    (project / "test_pod.py").write_text(
+        "from pytest_vperf.quantity import Quantity\n"
+        "def test_pod(claim):\n"
+        "    claim('startup.pod.kvm.qboot').holds(lambda: Quantity(5, 'ms'))\n"
+    )
+    done = vperf("--hw=type1", "--runs=3", "test_pod.py", "tests/claims", "-k", "rate or pod")
+    assert done.returncode == 0
+    assert re.search(
+        r"^left alone: startup\.pod\.kvm\.qboot: its figure is published \(\S+/shipped/type1\.yaml:\d+\)$",
+        done.stdout,
+        re.MULTILINE,
+    )
+    written = load_profile(project / "thresholds" / "type1.calibrated.yaml")
+    assert list(written.claims) == ["copy.rate"]
 
 
 def test_a_published_profile_is_never_written(
