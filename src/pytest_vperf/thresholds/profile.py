@@ -7,6 +7,7 @@ is a document that publishes it, or a calibration. Calibrated limits are in a fi
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from dataclasses import dataclass, field, replace
@@ -260,6 +261,12 @@ def load_profile(path: Path) -> HardwareProfile:
     )
 
 
+@functools.cache
+def _shipped(path: Path, shown: str) -> HardwareProfile:
+    """A shipped file, which stays as it is while we run: it is read once for each way in which it is shown."""
+    return load_profile(path)
+
+
 def load_profiles(folders: Sequence[Path]) -> dict[str, HardwareProfile]:
     """Read all threshold files of some folders; profiles of one name are put together, see `HardwareProfile.over`.
 
@@ -270,6 +277,7 @@ def load_profiles(folders: Sequence[Path]) -> dict[str, HardwareProfile]:
     """
     profiles: dict[str, HardwareProfile] = {}
     lines: list[str] = []
+    shipped = shipped_folder()
     for folder in folders:
         try:
             files = sorted(folder.iterdir())
@@ -287,7 +295,9 @@ def load_profiles(folders: Sequence[Path]) -> dict[str, HardwareProfile]:
             if path.suffix != ".yaml" or path.name.startswith("."):
                 continue
             try:
-                loaded = load_profile(path)
+                loaded = (
+                    load_profile(path) if folder != shipped else _shipped(path, shown_path(path))
+                )
             except ThresholdError as error:
                 lines += str(error).splitlines()
                 continue
