@@ -8,12 +8,13 @@ From what was sampled and judged to the plain record of it.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_vperf.claims import careless
 from pytest_vperf.claims.marks import why_unstable
-from pytest_vperf.claims.plan import Verdict
+from pytest_vperf.claims.plan import DEFAULT, Verdict
 from pytest_vperf.claims.sampling import LEAST_EQUAL, Sampling, rough_time
 from pytest_vperf.machine import lock, noise, noise_settings
 from pytest_vperf.quantity import Quantity
@@ -90,8 +91,9 @@ def _rule(judgement: Judgement, sessions: int) -> Rule:
         return DescribeRule(paired=judgement.paired, seed=seed)
     options: dict[str, float] = {"max_pairs": plan.pairs, "seed": seed}
     if not criterion.compares:
-        most = max(plan.pairs, sessions)
-        options = {"max_samples": most, "sessions": sessions, "quantile": criterion.quantile}
+        options = {"sessions": sessions, "quantile": criterion.quantile}
+        if plan.origins.get("pairs") != DEFAULT:
+            options["max_samples"] = max(plan.pairs, sessions)
     return _RULES[criterion.rule](**criterion.arguments, **errors, **options)
 
 
@@ -341,13 +343,21 @@ class Judgement:
         against, planned = "the unit its threshold names" if unit else "the samples before it", 1
         if criterion and criterion.is_absolute:
             against, planned = str(criterion), context.sessions
+        rule = _rule(self, planned)
+        if isinstance(rule, LimitRule):
+            if self.plan.origins.get("pairs") == DEFAULT:
+                self.plan = replace(self.plan, pairs=rule.most)
+            if rule.too_few:
+                allowed = f"{self.plan.pairs} are allowed {self.plan.allow_more('pairs')}"
+                rule.stop("too few samples", f"{rule.too_few}, and {allowed}")
         self.sampling = Sampling(
             name,
-            _rule(self, planned),
+            rule,
             paired=paired,
             unit=unit,
             against=against,
             budget=self.plan.budget,
+            allow_more=self.plan.allow_more("budget"),
             planned=planned,
             progress=context.progress,
             criterion=criterion,
@@ -375,6 +385,8 @@ class Judgement:
         __tracebackhide__ = True
         self.context, self.samplers = context, samplers
         self.tracer = self.tracer or careless.tracing()
+        if self.sampling.rule.state.decided:
+            return
         with lock.measuring(lambda holder: context.progress.waiting(self.name, holder)) as waited:
             self.waited += waited
             self._session(samplers)

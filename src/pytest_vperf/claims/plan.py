@@ -41,6 +41,8 @@ class Verdict(str, Enum):
 
 MARKER = "vperf"
 _ASKED_BUDGET = "--claims-budget"
+#: The origin of a setting that nobody asked for.
+DEFAULT = "default"
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,8 @@ class Plan:
             whose figures are not widened.
         alpha: the requested chance that any true claim of the run is refuted, see `alpha_each`.
         beta: the chance that this claim holds although it is untrue.
-        pairs: the greatest number of pairs of a comparison, or of samples of a limit.
+        pairs: the greatest number of pairs of a comparison, or of samples of a limit. Where nobody asked for one,
+            `Judgement` allows a limit as many as its quantile needs.
         budget: seconds of sampling, counted once the warm-up is over.
         claims: how many tests of the run ask for claims.
         number: the claim's position in its test, counted from 1, in the order in which claims were first judged.
@@ -86,6 +89,12 @@ class Plan:
         """
         share = self.alpha / self.claims
         return share if self.number == 1 else share / (self.number * (self.number + 1))
+
+    def allow_more(self, key: str) -> str:
+        """What to say of a setting that is too small, after its value: its origin, and what to do."""
+        origin = self.origins.get(key, DEFAULT)
+        option = f" (--claims-{key})" if origin == DEFAULT else ""
+        return f"({origin}): allow more{option}"
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as it is recorded."""

@@ -315,6 +315,7 @@ class Sampling:
         budget: float,
         planned: int,
         progress: Progress,
+        allow_more: str = "",
         criterion: Criterion | None = None,
         any_programs: bool = False,
         load: Callable[[], LoadFacts | None] | None = None,
@@ -330,6 +331,7 @@ class Sampling:
             budget: seconds after the warm-up, all sessions together; the sample that exceeds it is the last.
             planned: the number of sessions.
             progress: receives progress reports.
+            allow_more: who set the budget, and how to have a larger one.
             criterion: what the samples have to prove; ``None`` if nothing.
             any_programs: whether two arms may run different binaries of one tool.
             load: in a sweep, returns the load of the latest sample.
@@ -351,6 +353,7 @@ class Sampling:
         self._load = load
         self._against = against
         self._budget = budget
+        self._allow_more = allow_more
         self._progress = progress
         self._began: float | None = None
         self._spent_before = 0.0
@@ -500,6 +503,11 @@ class Sampling:
         return text
 
     def _out_of_hope(self, needed: Need) -> str:
+        if self._criterion is not None and not self.paired:
+            return (
+                f"{self._criterion.statistic} needs at least {count(needed.samples, 'sample')}, "
+                f"{rough_time(needed.seconds)}, and {self._budget:g} s are allowed {self._allow_more}"
+            )
         number = count(roughly(needed.samples), self._noun)
         return f"needs about {number}, {rough_time(needed.seconds)}; budget {self._budget:g} s"
 

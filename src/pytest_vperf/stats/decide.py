@@ -147,7 +147,7 @@ def limit(
     quantile: float = 0.5,
     alpha: float = 0.01,
     beta: float = 0.01,
-    max_samples: int = 512,
+    max_samples: int | None = None,
     sessions: int = 3,
     least: int | None = None,
     pause: Callable[[], object] | None = None,
@@ -161,7 +161,9 @@ def limit(
         quantile: 0.5 is the median, 0.95 the 95th percentile.
         alpha: greatest chance to refute although it is on the good side.
         beta: greatest chance to say ``holds`` although it is not.
-        max_samples: judged samples of all sessions, after which the limit stays undecided.
+        max_samples: judged samples of all sessions, after which the limit stays undecided; by default 512, or more
+        if the quantile needs more. If they are too few for it to hold, nothing is sampled, and the reason says how
+        many it needs.
         sessions: the number of sessions, which have to agree.
         least: the fewest judged samples per session; by default 1 with ``pause`` and 64 without, as sessions run back
         to back have to be longer to see more than one level of the machine. Fewer suffice if the samples are far from
@@ -185,6 +187,11 @@ def limit(
         sessions=sessions,
         least=least if least is not None else 1 if pause is not None else _LEAST_ADJACENT,
     )
+    if rule.too_few:
+        rule.stop(
+            "too few samples",
+            f"{rule.too_few}, and {max_samples} are allowed (max_samples): allow more",
+        )
     return Result(rule, _run(rule, {"a": sample}, pause), 0, float(at_most or at_least or 0.0))
 
 

@@ -254,7 +254,7 @@ class SignEvidence:
             self._seen_under += 1
         self.log = self.after(self._seen_over, self._seen_under)
 
-    def after(self, over: int, under: int) -> float:
+    def after(self, over: float, under: float) -> float:
         """The value of `log` after this many samples above the limit and at or below it, in any order."""
         logs = [
             over * step_over + under * step_under

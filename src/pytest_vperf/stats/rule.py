@@ -164,13 +164,15 @@ def count(number: int, noun: str) -> str:
 Arm = Literal["a", "b"]
 Side = Literal["at_most", "at_least"]
 Decision = Literal["holds", "refuted", "inconclusive"]
-#: Why nothing was decided: the allowed samples are used up, or would be; the true value is so near the threshold that
+#: Why nothing was decided: the allowed samples are used up, or would be; fewer are allowed than a verdict about this
+#: quantile takes; the true value is so near the threshold that
 #: no affordable number of samples would tell; the sessions disagree; the metric varies more between runs than the
 #: difference in question; the samples do not vary at all; in a sweep, the sender could not offer the loads, or there
 #: is no plateau yet.
 Cause = Literal[
     "",
     "budget",
+    "too few samples",
     "too close to call",
     "sessions disagree",
     "unstable",

@@ -25,6 +25,8 @@ claims:
   start.leaky: {no_worse: lower_is_better}
   copy.rate: {at_least: 10 MB/s}
   copy.noisy: {at_most: 900 ms, judge: {pairs: 64}}
+  copy.tail: {at_most: 900 ms, statistic: p99}
+  copy.short: {at_most: 900 ms, statistic: p99, judge: {pairs: 64}}
   copy.constant: {near: {value: 3 ms, tolerance: 5 %}}
   copy.gone: {at_most: 3 ms}
   copy.broken: {at_most: 3 ms}
@@ -75,6 +77,14 @@ def test_rate(claim):
 
 def test_noisy(claim):
     claim("copy.noisy").holds(around(10, spread=0.9))
+
+
+def test_tail(claim):
+    claim("copy.tail").holds(around(10))
+
+
+def test_short(claim):
+    claim("copy.short").holds(around(10))
 
 
 def test_constant(claim):
@@ -225,6 +235,20 @@ def test_a_metric_that_is_stable_alone_is_success(
 ) -> None:
     done = vperf("pytest_vperf", "selfcheck", "copy.rate", "--decisions=60", "--tolerance=2 %")
     assert (done.returncode, rows(done.stdout)["copy.rate"][-1]) == (0, "stable")
+
+
+def test_the_metric_of_a_percentile_is_checked_with_as_many_pairs_as_any(
+    vperf: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    """Not with the thousands of samples that judging it may take, and also where the claim itself has too few."""
+    done = vperf(
+        "pytest_vperf", "selfcheck", "copy.tail", "copy.short", "--decisions=60", "--json=out.json"
+    )
+    document = json.loads((tmp_path / "project" / "out.json").read_text())
+    allowed = {metric["claim"]: metric["pairs_slower"] for metric in document["metrics"]}
+    assert allowed == {"copy.tail": 512, "copy.short": 64}
+    assert rows(done.stdout)["copy.tail"][-1] == "stable"
+    assert rows(done.stdout)["copy.short"][0] == "60 of 60"
 
 
 def test_few_decisions_conclude_nothing(

@@ -78,6 +78,26 @@ def test_limit_judges_one_arm() -> None:
     assert stats.limit(noise, at_most=300, quantile=0.9, max_samples=2000).verdict == "holds"
 
 
+def test_a_quantile_takes_what_it_needs_unless_asked_for_less() -> None:
+    source = random.Random(4)
+    taken = 0
+
+    def sample() -> float:
+        nonlocal taken
+        taken += 1
+        return source.uniform(10, 20)
+
+    assert stats.limit(sample, at_most=100, quantile=0.99).verdict == "holds"
+    assert taken == 807 + 9
+    result = stats.limit(sample, at_most=100, quantile=0.99, max_samples=512)
+    assert taken == 807 + 9
+    assert (result.verdict, result.cause, result.judged) == ("inconclusive", "too few samples", 0)
+    assert result.reason == (
+        "p99 needs at least 807 samples, and 512 are allowed (max_samples): allow more"
+    )
+    assert (result.ratio, result.interval) == (None, (None, None))
+
+
 def test_limit_pauses_between_its_sessions() -> None:
     pauses = []
     source = random.Random(1)

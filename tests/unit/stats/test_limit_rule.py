@@ -16,6 +16,8 @@ from pytest_vperf.stats.limit import LimitRule
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pytest_vperf.stats.rule import Side
+
 
 def rising(value: float, step: float) -> Callable[[str, int], float]:
     return lambda arm, taken: value + taken * step
@@ -127,6 +129,80 @@ def test_a_percentile_is_judged(share_above: float, decision: str) -> None:
     assert rule.state.decision == decision
     assert "the p95 is shown" in rule.state.reason
     assert rule.state.samples > 24 if decision == "holds" else True
+
+
+_CHANCES = st.floats(1e-4, 0.2)
+_QUANTILES = st.sampled_from([0.01, 0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99])
+
+
+@given(_QUANTILES, _CHANCES, _CHANCES, st.integers(1, 4), st.sampled_from(["at_most", "at_least"]))
+def test_the_fewest_samples_of_each_verdict_are_known(
+    quantile: float, alpha: float, beta: float, sessions: int, side: Side
+) -> None:
+    """With that many samples, all on one side and far from the limit, it decides; with one fewer it cannot."""
+    low, high = 10.0, 1000.0
+    options: dict[str, Any] = {
+        "quantile": quantile,
+        "alpha": alpha,
+        "beta": beta,
+        "sessions": sessions,
+    }
+    fewest = LimitRule.at_most(100.0, side, **options).fewest
+    for decision, samples in fewest.items():
+        value = low if (decision == "holds") == (side == "at_most") else high
+        for most in (samples, samples - 1):
+            if most < sessions:
+                continue
+            rule = LimitRule.at_most(100.0, side, max_samples=most, warm_up=0, **options)
+            taken = run(rule, rising(value, 0.0))
+            enough = most == samples
+            assert rule.decision == (decision if enough else "inconclusive")
+            assert taken == samples if enough else taken < samples
+            assert enough or rule.cause == "too few samples"
+            assert enough or f"needs at least {samples} sample" in rule.state.reason
+
+
+def test_the_fewest_samples_inside_a_band_are_those_near_its_ends() -> None:
+    """Where the band is narrow no value is far from both ends."""
+    for tolerance, holds in ((0.05, 24), (0.5, 12)):
+        rule = LimitRule.near(100.0, tolerance)
+        assert rule.fewest["holds"] == holds
+        rule = LimitRule.near(100.0, tolerance, max_samples=holds)
+        run(rule, rising(98.0, 0.001) if holds == 24 else rising(85.0, 0.001))
+        assert (rule.decision, rule.state.samples) == ("holds", holds)
+
+
+@pytest.mark.parametrize(
+    ("quantile", "most"), [(0.5, 512), (0.75, 512), (0.95, 2277), (0.05, 2277), (0.99, 11787)]
+)
+def test_where_nobody_asks_a_quantile_may_take_what_it_needs(quantile: float, most: int) -> None:
+    """Half as many samples beyond the limit as may be are just few enough for each session."""
+    rule = LimitRule.at_most(100.0, quantile=quantile, warm_up=0)
+    assert rule.most == most
+    every = round(2 / (1 - quantile))
+    run(rule, lambda arm, taken: 150.0 if taken % every == every // 2 else 80.0 + taken / 1e5)
+    assert rule.decision == "holds"
+
+
+def test_a_limit_that_is_not_close_is_not_called_close() -> None:
+    rule = LimitRule.at_most(100.0, max_samples=30)
+    run(rule, lambda arm, taken: 300.0 if taken % 3 == 1 else 50.0 + taken)
+    assert (rule.decision, rule.cause) == ("inconclusive", "too few samples")
+    assert rule.state.reason == (
+        "too few samples: session 1 of 3 was undecided after 10 samples, all that are allowed, "
+        "3 of them beyond the limit"
+    )
+
+
+def test_too_few_samples_to_refute_are_said() -> None:
+    """For a p99 of at least 100 even a hundredth of the samples above 100 are enough."""
+    rule = LimitRule.at_most(100.0, "at_least", quantile=0.99, max_samples=600)
+    run(rule, rising(10.0, 0.001))
+    assert (rule.decision, rule.cause) == ("inconclusive", "too few samples")
+    assert rule.state.reason == (
+        "p99 needs at least 807 samples to be refuted, and 600 are allowed: "
+        "session 1 of 3 was undecided after 200 samples"
+    )
 
 
 def test_near_a_value_is_judged() -> None:

@@ -90,7 +90,9 @@ class CheckedClaim(Claim):
 
     def _check_metric(self, judgement: Judgement, sample: Sampler, slower: Slower | None) -> Result:
         __tracebackhide__ = True
-        context, request, plan = self._circumstances, self._request, judgement.plan
+        context, request = self._circumstances, self._request
+        # The judgement's own allows a percentile more samples, which are no pairs.
+        plan = context.plan(self.threshold, 1)
         tolerance = request.tolerance or plan.tolerance or request.usual_tolerance
         # If the direction is unknown, lower is better.
         side = (judgement.criterion.side if judgement.criterion else None) or "at_most"
