@@ -2,45 +2,10 @@
 
 from __future__ import annotations
 
+from fillings import filling
+
 from pytest_vperf.reporting.tables import costs_table, curves_table, fillings_table, reasons, render
-from pytest_vperf.results.record import Cost, FillingRecord, Reading, Spread, spread
-
-
-def record() -> FillingRecord:
-    return FillingRecord(
-        name="pod tcg qboot",
-        nodeid="test_density.py::test_it",
-        started_at="2026-01-01T00:00:00+00:00",
-        duration_s=61.5,
-        teardown_s=0.42,
-        count=27,
-        stop="oom",
-        why="the control group of all, with 6 GiB, had no memory left for one more: the kernel ended 1 process",
-        most=None,
-        memory=6 << 30,
-        memory_asked=True,
-        floor=512 << 20,
-        floor_asked=False,
-        at_once=2,
-        held=True,
-        outside=False,
-        watched="",
-        options={},
-        curve=[Reading(n=0, at_s=0.0, available=20 << 30, group_used=0)],
-        process={
-            "rss": Spread(min=210.0, mean=220.5, max=231.0),
-            "pss": Spread(min=180.0, mean=190.0, max=200.0),
-            "size": Spread(min=1200.0, mean=1200.0, max=1200.0),
-        },
-        inside={
-            "total": Spread(min=470.0, mean=470.0, max=470.0),
-            "used": Spread(min=40.0, mean=41.0, max=42.0),
-            "free": Spread(min=428.0, mean=429.0, max=430.0),
-        },
-        cost=Cost(estimate=218.0, low=210.0, high=225.5, confidence=0.95),
-        cost_in_group=Cost(estimate=217.0, low=None, high=None, confidence=0.95),
-        targets=[],
-    )
+from pytest_vperf.results.record import FillingRecord, Reading, Spread, spread
 
 
 def shown(*records: FillingRecord, width: int = 170) -> list[str]:
@@ -49,7 +14,7 @@ def shown(*records: FillingRecord, width: int = 170) -> list[str]:
 
 
 def test_a_row_for_each_host_that_was_filled() -> None:
-    lines = shown(record())
+    lines = shown(filling())
     titles = "density count stopped by VmRSS Pss VmSize total used free"
     assert " ".join(lines[0].split()) == titles
     row = "pod tcg qboot 27 oom 210/220/231 180/190/200 1200/1200/1200 470/470/470 40/41/42 428/429/430"
@@ -57,7 +22,7 @@ def test_a_row_for_each_host_that_was_filled() -> None:
 
 
 def test_the_cost_of_one_more_target_and_of_many() -> None:
-    text = "\n".join(shown(record()))
+    text = "\n".join(shown(filling()))
     assert "218 [210, 225.5]" in text
     assert "1023 take, GiB" in text
     # 217 MiB * 1023 / 1024: of their group, which accounts for all of them
@@ -67,14 +32,14 @@ def test_the_cost_of_one_more_target_and_of_many() -> None:
 
 
 def test_where_the_group_does_not_hold_all_the_host_says_what_many_take() -> None:
-    outside = record()
+    outside = filling()
     outside["outside"] = True
     # 218 MiB * 1023 / 1024
     assert "217.8 [209.8, 225.3]" in "\n".join(shown(outside))
 
 
 def test_the_reason_is_shown_below_the_table() -> None:
-    assert shown(record())[-1] == f"pod tcg qboot:  {record()['why']}"
+    assert shown(filling())[-1] == f"pod tcg qboot:  {filling()['why']}"
 
 
 def readings(*used: int) -> list[Reading]:
@@ -92,7 +57,7 @@ def curve_of(*records: FillingRecord) -> list[list[str]]:
 
 
 def test_the_memory_taken_is_a_curve() -> None:
-    one = record()
+    one = filling()
     one["curve"] = readings(10, 110, 210)
     assert curve_of(one) == [
         ["pod", "tcg", "qboot", "0", "0"],
@@ -102,27 +67,27 @@ def test_the_memory_taken_is_a_curve() -> None:
 
 
 def test_the_curve_is_the_hosts_where_the_group_does_not_hold_all() -> None:
-    one = record()
+    one = filling()
     one["curve"], one["outside"] = readings(0, 100), True
     assert [row[-2:-1] for row in curve_of(one)[1:]] == [["200"]]
 
 
 def test_a_long_curve_is_thinned_out_and_keeps_its_ends() -> None:
-    one = record()
+    one = filling()
     one["curve"] = readings(*range(0, 1001))
     counts = [row[-3] if len(row) > 2 else row[0] for row in curve_of(one)[1:]]
     assert (len(counts), counts[-1]) == (8, "2000")
 
 
 def test_without_readings_there_is_no_curve() -> None:
-    assert curves_table([record()]) is None
-    empty = record()
+    assert curves_table([filling()]) is None
+    empty = filling()
     empty["curve"] = []
     assert curves_table([empty]) is None
 
 
 def test_unknown_figures_are_dashes() -> None:
-    few = record()
+    few = filling()
     few["process"], few["inside"], few["cost"], few["teardown_s"] = {}, {}, None, None
     few["held"], few["watched"] = False, "no root"
     lines = shown(few)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fillings import filling
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -193,34 +194,24 @@ def test_a_sentence_keeps_its_indent() -> None:
     ]
 
 
-def filling() -> FillingRecord:
+def far_away() -> FillingRecord:
+    """Of a thousand pods, with long names and reasons."""
     big = Spread(min=1210.4, mean=1220.5, max=1231.2)
-    return FillingRecord(
-        name="pod tcg qboot on a machine far away",
-        nodeid="t.py::t",
-        started_at="now",
-        duration_s=61.5,
-        teardown_s=0.42,
-        count=1000,
-        stop="most",
-        why="1000 run, as many as were asked for (--density-max), and no more of them were started here",
-        most=1000,
-        memory=0,
-        memory_asked=False,
-        floor=0,
-        floor_asked=False,
-        at_once=2,
-        held=True,
-        outside=False,
-        watched="",
-        options={},
-        curve=[Reading(n=2 * k, at_s=float(k), available=0, group_used=k << 27) for k in range(3)],
-        process={"rss": big, "pss": big, "size": big},
-        inside={"total": big, "used": big, "free": big},
-        cost=Cost(estimate=4.321, low=3.904, high=4.775, confidence=0.95),
-        cost_in_group=Cost(estimate=0.3848, low=0.3818, high=0.386, confidence=0.95),
-        targets=[],
-    )
+    return {
+        **filling(),
+        "name": "pod tcg qboot on a machine far away",
+        "count": 1000,
+        "stop": "most",
+        "why": "1000 run, as many as were asked for (--density-max), and no more of them were started here",
+        "most": 1000,
+        "curve": [
+            Reading(n=2 * k, at_s=float(k), available=0, group_used=k << 27) for k in range(3)
+        ],
+        "process": {"rss": big, "pss": big, "size": big},
+        "inside": {"total": big, "used": big, "free": big},
+        "cost": Cost(estimate=4.321, low=3.904, high=4.775, confidence=0.95),
+        "cost_in_group": Cost(estimate=0.3848, low=0.3818, high=0.386, confidence=0.95),
+    }
 
 
 def started() -> ClaimRecord:
@@ -246,8 +237,8 @@ def answered() -> ClaimRecord:
 def test_no_column_of_figures_is_folded(width: int) -> None:
     tables = [
         *(sweeps_table([swept()]), phases_table([started()]), *beside_tables([answered()])),
-        *(fillings_table([filling()]), costs_table([filling()]), curves_table([filling()])),
-        reasons([filling()], width),
+        *(fillings_table([far_away()]), costs_table([far_away()]), curves_table([far_away()])),
+        reasons([far_away()], width),
     ]
     lines = render([each for each in tables if each], width=width, colour=False)
     assert all(cell_len(line) <= width for line in lines)

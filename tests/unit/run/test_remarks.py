@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import sys
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from terminals import on_a_terminal
 
 MISSING = """
     import pytest
@@ -148,19 +143,12 @@ def test_a_pipe_has_each_row_on_one_line(
     assert any(len(line) > 120 for line in result.outlines)
 
 
-def on_a_terminal(project: pytest.Pytester, columns: int, *options: str, **more: str) -> list[str]:
-    """The lines on a terminal, from the text of the refuted claim on."""
-    pexpect = pytest.importorskip("pexpect")
-    terminal = pexpect.spawn(
-        sys.executable,
-        ["-m", "pytest", "-p", "no:cacheprovider", *options],
-        cwd=str(project.path),
-        dimensions=(40, columns),
-        encoding="utf-8",
-        timeout=60,
-        env={**os.environ, "TERM": "xterm", "NO_COLOR": "1", **more},
-    )
-    lines: Sequence[str] = terminal.read().replace("\r", "").splitlines()
+def on_a_plain_terminal(
+    project: pytest.Pytester, columns: int, *options: str, **environment: str
+) -> list[str]:
+    """The lines on a terminal without colours, from the text of the refuted claim on."""
+    text = on_a_terminal(project, options, columns, NO_COLOR="1", **environment)
+    lines = text.replace("\r", "").splitlines()
     return [*lines[next(k for k, line in enumerate(lines) if "is refuted: " in line) :]]
 
 
@@ -170,7 +158,7 @@ def test_a_terminal_has_lines_of_its_width(
 ) -> None:
     monkeypatch.delenv("COLUMNS")
     project.makepyfile(SUITE)
-    lines = on_a_terminal(project, columns, **({"COLUMNS": wanted} if wanted else {}))
+    lines = on_a_plain_terminal(project, columns, **({"COLUMNS": wanted} if wanted else {}))
     ours = [line for line in lines if not line.startswith(("REFUTED", "="))]
     assert max(map(len, ours)) <= 80
     text = "\n".join(ours)
@@ -197,7 +185,7 @@ def test_a_narrow_terminal_breaks_no_figure(
 ) -> None:
     monkeypatch.delenv("COLUMNS")
     project.makepyfile(SUITE)
-    lines = on_a_terminal(project, 40, *options)
+    lines = on_a_plain_terminal(project, 40, *options)
     shown = [line.strip() for line in lines]
     assert "claims: 1 refuted, 1 not measured" in shown
     if options != ("-qq",):

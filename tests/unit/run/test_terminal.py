@@ -2,42 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import re
-import sys
-from typing import TYPE_CHECKING
 
 import pytest
+from terminals import on_a_terminal
 
 from pytest_vperf.claims.sampling import Need, Snapshot
 from pytest_vperf.reporting.terminal import progress_text
 from pytest_vperf.stats.rule import State
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-pexpect = pytest.importorskip("pexpect")
 
 SLOW = """
     from samplers import around
     def test_slow(claim): claim("start.alike").compares(around(99, sleep=0.06), to=around(99))
     def test_after(): pass
 """
-
-
-def on_a_terminal(project: pytest.Pytester, options: Sequence[str], columns: int = 100) -> str:
-    """Everything that pytest writes on a terminal, escape sequences included."""
-    terminal = pexpect.spawn(
-        sys.executable,
-        ["-m", "pytest", "-p", "no:cacheprovider", *options],
-        cwd=str(project.path),
-        dimensions=(40, columns),
-        encoding="utf-8",
-        timeout=60,
-        env={**os.environ, "TERM": "xterm"},
-    )
-    text: str = terminal.read()
-    return text
 
 
 @pytest.mark.parametrize(
