@@ -19,6 +19,8 @@ from pytest_vperf.reporting.words import OUTCOMES
 from pytest_vperf.run.result import fails
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pytest_vperf.claims.claim import Claim
     from pytest_vperf.claims.judgement import Judgement
     from pytest_vperf.results.record import ClaimRecord
@@ -103,6 +105,7 @@ class TestClaims:
         named: the names the test gave to ``claim``, in order.
         in_teardown: whether a fixture got ``claim``, and may judge only in its teardown. over: whether the test ended
             early, or was found to have judged too little: that it judged nothing need not be said (again).
+        skipped: why the test was skipped, or failed as expected, before it had judged what it named; empty if not.
         attempt: counted up from 1 when a plug-in runs the test again.
         refutation: the text of the first refuted claim that was to fail the test; empty without one.
         verdict: the test's, once it is known.
@@ -118,13 +121,14 @@ class TestClaims:
     named: list[Named] = field(default_factory=list)
     in_teardown: bool = False
     over: bool = False
+    skipped: str = ""
     attempt: int = 1
     refutation: str = ""
     verdict: str | None = None
 
     def begin_visit(self, *, once: str) -> None:
         """Note that `Visits` runs the test, and will run it again if a claim needs that."""
-        self.prepared, self.continues, self.over = True, False, False
+        self.prepared, self.continues, self.over, self.skipped = True, False, False, ""
         self.ledger.begin_visit(once=once)
         self.named.clear()
 
@@ -133,16 +137,21 @@ class TestClaims:
         """The claim named last, which an `Unavailable` raised outside a sampler is about."""
         return self.named[-1].name if self.named else None
 
+    @property
+    def unjudged(self) -> Sequence[Named | None]:
+        """What the test named and did not judge; ``None`` for a test that did neither."""
+        left = [each for each in self.named if not each.judged]
+        return left if self.named or self.records else [None]
+
     def check_judged(self) -> None:
         """Refuse to let a test pass that judged nothing, or not all that it named.
 
         Raises:
             ClaimUnjudged: it did so.
         """
-        left = next((each for each in self.named if not each.judged), None)
-        if left is not None or not (self.named or self.records):
+        if left := self.unjudged:
             self.over = True
-            raise ClaimUnjudged(left)
+            raise ClaimUnjudged(left[0])
 
     def gravest(self, level: Level) -> ClaimRecord | None:
         """The first of the gravest records, of those that fail the test if there are any; ``None`` without any."""

@@ -26,6 +26,7 @@ def decide(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
     """Make the verdicts the outcome of a phase, before pytest reports it. As pytest's own unittest plug-in does, it
     replaces the exception in ``call.excinfo``.
     """
+    session = claims_session(item.config)
     claims = item.stash.get(TEST_CLAIMS, None)
     if claims is not None:
         _take_from_unittest(item, call)
@@ -33,26 +34,34 @@ def decide(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
     if claims is not None and (error is not None or call.when == "call"):
         if _continues(call, claims):
             return
-        _replace(call, lambda: claims_session(item.config).keep_begun(item, claims, "test"))
+        known = claims
+        _replace(call, lambda: session.keep_begun(item, known, "test"))
     if call.when == "teardown":
         if claims is not None and not claims.continues and (error is None or _is_soft(error)):
-            known, level = claims, claims_session(item.config).settings.level
-            _replace(call, lambda: outcomes.end_teardown(known, level))
+            if claims.skipped:
+                _keep_passed_over(item, claims)
+            known = claims
+            _replace(call, lambda: outcomes.end_teardown(known, session.settings.level))
         return
     if claims is not None and error is not None:
         claims.over = True
     if outcomes.unavailable(error):
         _replace(call, lambda: _unavailable(item, error))
-    elif claims is None:
         return
-    elif isinstance(error, outcomes.ClaimRefuted):
+    if isinstance(error, _SKIPS) and item in session.claiming:
+        claims = item.stash.setdefault(TEST_CLAIMS, outcomes.TestClaims())
+        claims.over = True
+        _pass_over(item, claims, f"skipped: {error}")
+    if claims is None:
+        return
+    if isinstance(error, outcomes.ClaimRefuted):
         claims.verdict = "refuted"
-    else:
-        level = claims_session(item.config).settings.level
-        ended = call.when == "call" and error is None
-        expected = isinstance(error, pytest.xfail.Exception) and _is_strict_xfail(item)
-        if ended or (_is_soft(error) and not expected and _hides(claims, level)):
-            _replace(call, lambda: outcomes.end_test(claims, level))
+        return
+    known, level = claims, session.settings.level
+    ended = call.when == "call" and error is None
+    expected = isinstance(error, pytest.xfail.Exception) and _is_strict_xfail(item)
+    if ended or (_is_soft(error) and not expected and _hides(claims, level)):
+        _replace(call, lambda: outcomes.end_test(known, level))
 
 
 def decide_subtest(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
@@ -78,10 +87,13 @@ def _continues(call: pytest.CallInfo[None], claims: TestClaims) -> bool:
     return claims.continues
 
 
+#: Raised to skip a test.
+_SKIPS = (pytest.skip.Exception, unittest.SkipTest)
+
+
 def _is_soft(error: BaseException | None) -> bool:
     """Whether an error does not fail a test: it skips it, or says that it is expected to fail."""
-    skips = (pytest.skip.Exception, pytest.xfail.Exception, unittest.SkipTest)
-    return isinstance(error, skips)
+    return isinstance(error, (*_SKIPS, pytest.xfail.Exception))
 
 
 def _hides(claims: TestClaims, level: Level) -> bool:
@@ -105,8 +117,6 @@ def _replace(call: pytest.CallInfo[None], conclude: Callable[[], None]) -> None:
 
 def _unavailable(item: pytest.Item, error: BaseException | None) -> None:
     """Record a claim as not measured because a target was unavailable outside any sampler."""
-    from pytest_vperf.results.record import unmeasured
-    from pytest_vperf.results.run import now
     from pytest_vperf.run import required
 
     session, reason = claims_session(item.config), str(error)
@@ -123,8 +133,35 @@ def _unavailable(item: pytest.Item, error: BaseException | None) -> None:
     claims.verdict = "not measured"
     if claims.named:
         claims.named[-1].missing = True
+    name = claims.current or item.name
+    _keep_unmeasured(item, name, reason, target)
+    outcomes.not_proven(f"not measured: {reason}", fail=fail, name=name)
+
+
+def _pass_over(item: pytest.Item, claims: TestClaims, why: str) -> None:
+    """Note that a test was skipped, or failed as expected: what it has not judged is not measured. Where a fixture
+    may still judge it, that is known in the end.
+    """
+    claims.skipped = why
+    if not claims.in_teardown:
+        _keep_passed_over(item, claims)
+
+
+def _keep_passed_over(item: pytest.Item, claims: TestClaims) -> None:
+    for named in claims.unjudged:
+        if named is not None:
+            named.missing = True
+        _keep_unmeasured(item, named.name if named else item.name, claims.skipped)
+        claims.verdict = "not measured"
+
+
+def _keep_unmeasured(item: pytest.Item, name: str, reason: str, target: str = "") -> None:
+    from pytest_vperf.results.record import unmeasured
+    from pytest_vperf.results.run import now
+
+    session = claims_session(item.config)
     record = unmeasured(
-        claims.current or item.name,
+        name,
         reason,
         target=target,
         nodeid=item.nodeid,
@@ -134,19 +171,26 @@ def _unavailable(item: pytest.Item, error: BaseException | None) -> None:
         mismatches=session.mismatches,
     )
     session.keep(item, record)
-    outcomes.not_proven(f"not measured: {reason}", fail=fail, name=record["name"])
 
 
 def attach(item: pytest.Item, report: pytest.TestReport) -> None:
     """Attach the verdict, and the records not carried by an earlier report, to the report of a phase."""
+    session = claims_session(item.config)
+    expected = str(getattr(report, "wasxfail", "")).removeprefix("reason: ") or "xfail"
+    as_expected = hasattr(report, "wasxfail") and report.skipped
+    if as_expected and item in session.claiming:
+        _pass_over(
+            item,
+            item.stash.setdefault(TEST_CLAIMS, outcomes.TestClaims()),
+            f"expected to fail: {expected}",
+        )
     claims: TestClaims | None = item.stash.get(TEST_CLAIMS, None)
     if claims is None or claims.continues:
         return
     carried = vars(report)  # what pytest-xdist serialises
-    session = claims_session(item.config)
     if error := session.usage_error:
         carried["vperf_usage_error"] = error
-    if hasattr(report, "wasxfail") and report.skipped and _is_strict_xfail(item):
+    if as_expected and _is_strict_xfail(item):
         carried["vperf_excused"] = True
     if report.when != "teardown" and claims.verdict is not None:
         carried["vperf_verdict"] = claims.verdict

@@ -125,7 +125,19 @@ def conclude(
     swallowed = [
         (each, _again(each, claims)) for each in refuted if each["nodeid"] not in reports.failed
     ]
-    unproven = any(reports.failed.values()) or unmet
+    last: dict[str, int] = {}
+    for each in claims:
+        last[each["nodeid"]] = max(each["attempt"], last.get(each["nodeid"], 0))
+    unproven = (
+        unmet
+        or any(reports.failed.values())
+        # Whatever became of its test: a failure that is expected, but not strictly, hides nothing.
+        or any(
+            fails(level, each["verdict"])
+            for each in counted
+            if each["attempt"] == last[each["nodeid"]]
+        )
+    )
     nothing = (
         level != "advisory"
         and bool(claims)

@@ -521,8 +521,3 @@ def test_a_skip_does_not_hide_what_was_not_proven_from_strict(
     result = project.runpytest("-rs")
     assert result.ret == code
     result.stdout.fnmatch_lines(["SKIPPED * enough"])
-
-
-def test_a_skip_before_any_claim_stays_one(project: pytest.Pytester) -> None:
-    project.makepyfile("import pytest\ndef test_it(claim): pytest.skip('not today')")
-    project.runpytest("--claims-strict").assert_outcomes(skipped=1)
