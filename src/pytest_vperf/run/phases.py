@@ -48,10 +48,8 @@ def decide(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
     if outcomes.unavailable(error):
         _replace(call, lambda: _unavailable(item, error))
         return
-    if isinstance(error, _SKIPS) and item in session.claiming:
-        claims = item.stash.setdefault(TEST_CLAIMS, outcomes.TestClaims())
-        claims.over = True
-        _pass_over(item, claims, f"skipped: {error}")
+    if isinstance(error, _SKIPS):
+        claims = _pass_over(item, f"skipped: {error}")
     if claims is None:
         return
     if isinstance(error, outcomes.ClaimRefuted):
@@ -138,13 +136,19 @@ def _unavailable(item: pytest.Item, error: BaseException | None) -> None:
     outcomes.not_proven(f"not measured: {reason}", fail=fail, name=name)
 
 
-def _pass_over(item: pytest.Item, claims: TestClaims, why: str) -> None:
+def _pass_over(item: pytest.Item, why: str) -> TestClaims | None:
     """Note that a test was skipped, or failed as expected: what it has not judged is not measured. Where a fixture
     may still judge it, that is known in the end.
     """
-    claims.skipped = why
-    if not claims.in_teardown:
-        _keep_passed_over(item, claims)
+    claims: TestClaims | None = item.stash.get(TEST_CLAIMS, None)
+    if claims is None and item in claims_session(item.config).claiming:
+        # It ended before it got `claim`.
+        claims = item.stash[TEST_CLAIMS] = outcomes.TestClaims()
+    if claims is not None:
+        claims.skipped, claims.over = why, True
+        if not claims.in_teardown:
+            _keep_passed_over(item, claims)
+    return claims
 
 
 def _keep_passed_over(item: pytest.Item, claims: TestClaims) -> None:
@@ -176,14 +180,10 @@ def _keep_unmeasured(item: pytest.Item, name: str, reason: str, target: str = ""
 def attach(item: pytest.Item, report: pytest.TestReport) -> None:
     """Attach the verdict, and the records not carried by an earlier report, to the report of a phase."""
     session = claims_session(item.config)
-    expected = str(getattr(report, "wasxfail", "")).removeprefix("reason: ") or "xfail"
     as_expected = hasattr(report, "wasxfail") and report.skipped
-    if as_expected and item in session.claiming:
-        _pass_over(
-            item,
-            item.stash.setdefault(TEST_CLAIMS, outcomes.TestClaims()),
-            f"expected to fail: {expected}",
-        )
+    if as_expected:
+        reason = str(report.wasxfail).removeprefix("reason: ")
+        _pass_over(item, f"expected to fail: {reason}" if reason else "expected to fail")
     claims: TestClaims | None = item.stash.get(TEST_CLAIMS, None)
     if claims is None or claims.continues:
         return

@@ -46,6 +46,25 @@ def test_it(claim):
         "start.alike",
         "skipped: no KVM",
     ),
+    "a claim that no argument asks for": (
+        """
+def test_it(request):
+    request.getfixturevalue("claim")("start.alike")
+    pytest.skip("no KVM")
+""",
+        "start.alike",
+        "skipped: no KVM",
+    ),
+    "an expected failure of one that no argument asks for": (
+        """
+@pytest.mark.xfail(reason="no KVM")
+def test_it(request):
+    request.getfixturevalue("claim")("start.alike")
+    assert False
+""",
+        "start.alike",
+        "expected to fail: no KVM",
+    ),
     "a fixture": (
         """
 @pytest.fixture
