@@ -265,8 +265,8 @@ def _script(program: str) -> Path:
 OPEN_TIMEOUT = 30.0
 #: The same, when reconnecting to end a machine after its connection broke.
 _ANEW = 10.0
-#: Seconds between keepalives, and how many may be missed. Those who are only busy are not taken for dead: an emulated
-#: host was seen to be silent for 20 s while reading a disk, and so was a daemon of a machine with much to do.
+#: Seconds between keepalives, and how many may be missed: a daemon that is only busy is not to be taken for dead. An
+#: emulated host was seen to be silent for 20 s while reading a disk.
 _KEEP_ALIVE = (5, 12)
 
 
