@@ -315,6 +315,58 @@ def run_process(
     return Finished(status, output.stdout, output.stderr, duration, cpu_time)
 
 
+def run_detached(
+    argv: Sequence[str], *, env: Mapping[str, str], log: Path, timeout: float = 60.0
+) -> Finished:
+    """Run a command that leaves processes behind, which keep its output open; only its own end is waited for.
+
+    Args:
+        argv: the command; no shell is involved.
+        env: its whole environment.
+        log: the file for its output, and for that of what it leaves; overwritten.
+        timeout: seconds until it, and all it started, is killed.
+
+    Returns:
+        how it ended; its output of both kinds, up to 64 KiB, is in ``stderr``.
+
+    Raises:
+        OutOfTime: it exceeded its time limit.
+        OSError: the host cannot create another process, or the file cannot be written.
+    """
+    with log.open("wb") as stream:
+        begin = time.perf_counter()
+        try:
+            process = subprocess.Popen(
+                list(argv),
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                env=dict(env),
+                start_new_session=True,
+            )
+        except OSError as error:
+            status, words = _refusal(error, argv[0], None)
+            return Finished(status, b"", words.encode(), time.perf_counter() - begin, 0.0)
+    ended = False
+    descriptor = os.pidfd_open(process.pid)
+    try:
+        ended = bool(ready([descriptor], [], timeout)[0])
+        duration = time.perf_counter() - begin
+    finally:
+        os.close(descriptor)
+        if not ended:
+            end_session(process.pid)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = code = os.waitstatus_to_exitcode(status)
+    output = Output(_CHUNK)
+    with log.open("rb") as written:
+        output.take_stderr(written.read(_CHUNK))
+    cpu_time = used.ru_utime + used.ru_stime
+    if not ended:
+        raise OutOfTime(output, cpu_time)
+    return Finished(code if code >= 0 else 128 - code, b"", output.stderr, duration, cpu_time)
+
+
 def _refusal(error: OSError, command: str, cwd: str | None) -> tuple[int, str]:
     """The status and message of a shell for a command that could not be executed."""
     if cwd is not None and error.filename == cwd:

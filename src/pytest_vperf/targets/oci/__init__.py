@@ -1,0 +1,1 @@
+"""OCI runtimes called directly, without an engine."""

@@ -1,0 +1,303 @@
+"""Containers started by an OCI runtime alone: ``runc run``, or create, start and delete, without an engine.
+
+The bundle is written before the clock starts. A time is from before the first command of the runtime is started until
+the last one has ended, on the host's monotonic clock; the CPU time is that of the commands and of the children they
+waited for (getrusage(2)). The container's own process is among them in `OciRuntime.run`, and not in
+`OciRuntime.cycle`, where it is nobody's child.
+
+On a machine with a hybrid tree of control groups every command of every runtime enters a mount namespace where crun
+works, too (`pytest_vperf.machine.cgroup_view`); that takes some 2 ms, on both sides of a comparison.
+
+Every command has a time limit, since a container that ends at once is a hard case for a runtime: youki 0.7.0's
+foreground ``run`` is known not to return now and then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_vperf.machine import cgroup_view
+from pytest_vperf.machine.preflight import find_program
+from pytest_vperf.machine.runs import remove_tree
+from pytest_vperf.quantity import Quantity
+from pytest_vperf.stats.search import Answer, Found, NoSize, smallest
+from pytest_vperf.targets.base import CannotStart, Facts, TargetError, TimedOut, Unavailable
+from pytest_vperf.targets.container import runtimes
+from pytest_vperf.targets.image.programs import programs_of
+from pytest_vperf.targets.image.tar import unpacked
+from pytest_vperf.targets.limits import bytes_of
+from pytest_vperf.targets.oci.bundle import Settings, write
+from pytest_vperf.targets.process import OutOfTime, run_detached, run_process
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from pytest_vperf.machine.runs import Run
+    from pytest_vperf.targets.image.rootfs import Rootfs
+    from pytest_vperf.targets.process import Finished
+    from pytest_vperf.targets.scope import Scope
+
+#: Seconds that each command of a runtime may take.
+TIMEOUT = 30.0
+TRUE = ("/bin/true",)
+#: The search for the least memory: its step in KiB, where it begins, and how often a size must work.
+STEP, TOP, STARTS = 16, "16 MiB", 5
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What commands of a runtime took.
+
+    Attributes:
+        duration: wall time, in ms.
+        cpu_time: user and system, in ms.
+    """
+
+    duration: Quantity
+    cpu_time: Quantity
+
+
+@dataclass(frozen=True)
+class Least:
+    """The least memory that containers start with.
+
+    Attributes:
+        memory: in KiB, in steps of `STEP`.
+        found: every size tried, in steps, with its outcome.
+    """
+
+    memory: Quantity
+    found: Found
+
+
+class OciRuntime:
+    """One runtime of this machine.
+
+    Args:
+        runtime: its name, see `pytest_vperf.targets.container.runtimes`.
+        run: owns the bundles, the states and the control groups.
+        scope: keeps the facts.
+        rootfs: returns the root file system.
+        arguments: for the runtime, before its command, e.g. ``--platform=ptrace``.
+        timeout: seconds that each of its commands may take.
+
+    Raises:
+        Unavailable: it is not installed, or this user may not start containers with it.
+    """
+
+    def __init__(
+        self,
+        runtime: str,
+        run: Run,
+        scope: Scope,
+        *,
+        rootfs: Callable[[], Rootfs],
+        arguments: Sequence[str] = (),
+        timeout: float = TIMEOUT,
+    ) -> None:
+        self.name = f"container {runtime} (no engine)"
+        program = find_program(runtime)
+        if program is None:
+            raise Unavailable(
+                f"{runtime} is not installed", remedy=runtimes.remedy(runtime), target=self.name
+            )
+        if os.geteuid() != 0:
+            raise Unavailable(f"{runtime} needs root without an engine", target=self.name)
+        self._run, self._timeout = run, timeout
+        self._view: cgroup_view.View | None = None
+        self._folder = run.subfolder("oci")
+        scope.keep(self)
+        image = rootfs()
+        self._root = unpacked(programs_of(image).tree, image.sha256)
+        options = (*runtimes.ARGUMENTS.get(runtime, ()), *arguments)
+        self._argv = (program, "--root", str(self._folder / "state"), *options)
+        details = {
+            "runtime": runtime,
+            "runtime_version": runtimes.version(program),
+            "arguments": " ".join(options),
+            "rootfs": image.name,
+            "rootfs_sha256": image.sha256,
+        }
+        if (point := cgroup_view.hybrid()) is not None:
+            try:
+                self._view = cgroup_view.View(point, run.environment)
+            except OSError as error:
+                raise Unavailable(str(error), target=self.name) from error
+            details["control_groups"] = cgroup_view.HIDDEN
+        facts = {name: text for name, text in details.items() if text}
+        scope.note_facts(Facts("container", self.name, facts))
+
+    def run(
+        self,
+        command: Sequence[str] = TRUE,
+        *,
+        memory: int | str | None = None,
+        network: bool = True,
+    ) -> Ran:
+        """Run a container to its end: ``run``.
+
+        Args:
+            command: its process; it must succeed.
+            memory: its limit: bytes, or e.g. ``4 MiB``.
+            network: whether it has a network namespace of its own; else it shares the host's.
+
+        Raises:
+            CannotStart: the runtime or the command failed, with what was printed.
+            TimedOut: it did not end.
+        """
+        with self._container(Settings(command, bytes_of(memory), network)) as (name, bundle):
+            return _took(self._foreground("run", "--bundle", str(bundle), name))
+
+    def cycle(self, command: Sequence[str] = TRUE) -> Ran:
+        """Create, start and delete a container: ``create``, ``start`` and ``delete --force``.
+
+        Raises: as `run`.
+        """
+        with self._container(Settings(command)) as (name, bundle):
+            return _took(
+                self._background("create", "--bundle", str(bundle), name),
+                self._background("start", name),
+                self._background("delete", "--force", name),
+            )
+
+    def detached(self, command: Sequence[str] = TRUE) -> Ran:
+        """Start a container in the background: ``run --detach``. It is deleted after the clock has stopped.
+
+        Raises: as `run`.
+        """
+        with self._container(Settings(command)) as (name, bundle):
+            return _took(self._background("run", "--detach", "--bundle", str(bundle), name))
+
+    def peak_memory(self, command: Sequence[str] = TRUE) -> Quantity:
+        """The maximum resident set size of the runtime or a child it waited for, in KiB, in `run`.
+
+        GNU time reads it (getrusage(2), ``RUSAGE_CHILDREN``): a process that we start ourselves has our own peak,
+        since the kernel counts what a process was before it executed a program. (``busybox time`` prints four times
+        as much.)
+
+        Raises: as `run`; Unavailable: GNU time is not installed.
+        """
+        time = find_program("time")
+        if time is None:
+            raise Unavailable(
+                "GNU time is not installed", remedy="apt-get install time", target=self.name
+            )
+        peak = self._folder / "peak"
+        watched = (time, "--format=%M", f"--output={peak}")
+        with self._container(Settings(command)) as (name, bundle):
+            self._foreground("run", "--bundle", str(bundle), name, before=watched)
+        return Quantity(int(peak.read_text()), "KiB", direction="lower", discrete=True)
+
+    def least_memory(self, command: Sequence[str] = TRUE, *, top: str = TOP) -> Least:
+        """Search for the least memory limit with which a container starts and its command succeeds.
+
+        A size works if `STARTS` containers in a row do.
+
+        Args:
+            command: its process.
+            top: a limit with which it starts.
+
+        Raises:
+            CannotStart: it does not start with ``top``, or a size that worked failed when repeated.
+        """
+
+        def ask(steps: int) -> Answer:
+            for _ in range(STARTS):
+                try:
+                    self.run(command, memory=steps * STEP << 10)
+                except TargetError as error:
+                    return Answer(False, str(error).splitlines()[0])
+            return Answer(True)
+
+        try:
+            found = smallest(ask, (bytes_of(top) or 0) // (STEP << 10))
+        except NoSize as error:
+            raise CannotStart(
+                f"no least memory was found: {error} (in steps of {STEP} KiB)", target=self.name
+            ) from error
+        size = Quantity(found.size * STEP, "KiB", direction="lower", discrete=True)
+        return Least(size, found)
+
+    @contextlib.contextmanager
+    def _container(self, settings: Settings) -> Iterator[tuple[str, Path]]:
+        """A container's name and its bundle; whatever there is of the container is deleted at the end."""
+        name = f"vperf-{self._run.id}-{next(_numbers)}"
+        bundle = self._folder / name
+        bundle.mkdir()
+        write(bundle, self._root, f"/{self._run.cgroup}/{name}", settings)
+        try:
+            yield name, bundle
+        finally:
+            # A folder named after it, or with gVisor files whose names begin with its own.
+            if any((self._folder / "state").glob(f"{name}*")):
+                with contextlib.suppress(TargetError):
+                    self._background("delete", "--force", name)
+            remove_tree(bundle)
+
+    def _foreground(self, *words: str, before: Sequence[str] = ()) -> Finished:
+        """Run one command of the runtime with its output read until all that holds it has ended."""
+        try:
+            done = run_process(
+                [*self._entering, *before, *self._argv, *words],
+                env=self._run.environment,
+                timeout=self._timeout,
+            )
+        except OutOfTime as error:
+            raise self._too_long(words, error.output.stderr) from None
+        return self._checked(words, done)
+
+    def _background(self, *words: str) -> Finished:
+        """Run one command that leaves a process behind, which holds its output."""
+        try:
+            done = run_detached(
+                [*self._entering, *self._argv, *words],
+                env=self._run.environment,
+                log=self._folder / "output",
+                timeout=self._timeout,
+            )
+        except OutOfTime as error:
+            raise self._too_long(words, error.output.stderr) from None
+        return self._checked(words, done)
+
+    @property
+    def _entering(self) -> Sequence[str]:
+        return self._view.entering if self._view is not None else ()
+
+    def _checked(self, words: Sequence[str], done: Finished) -> Finished:
+        if done.returncode == 0:
+            return done
+        said = (done.stderr or done.stdout).decode(errors="replace").strip()
+        raise CannotStart(
+            f"{self._argv[0]} {words[0]} ended with status {done.returncode}"
+            + (f":\n{said}" if said else ""),
+            target=self.name,
+        )
+
+    def _too_long(self, words: Sequence[str], stderr: bytes) -> TimedOut:
+        return TimedOut(
+            f"{self._argv[0]} {words[0]} did not end within {self._timeout:g} s and was killed",
+            target=self.name,
+            stdout=b"",
+            stderr=stderr,
+        )
+
+    def close(self) -> None:
+        """End what is left, and remove the files. Safe to repeat."""
+        if self._view is not None:
+            self._view.close()
+            self._view = None
+        if self._folder.exists():
+            remove_tree(self._folder)
+
+
+def _took(*commands: Finished) -> Ran:
+    return Ran(
+        Quantity(sum(each.duration for each in commands) * 1e3, "ms", direction="lower"),
+        Quantity(sum(each.cpu_time for each in commands) * 1e3, "ms", direction="lower"),
+    )
