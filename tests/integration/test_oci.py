@@ -118,7 +118,7 @@ def test_a_runtime_that_is_missing_says_how_to_get_it(
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(Unavailable) as caught:
-        make("crun")
+        make("crun").run()
     assert str(caught.value) == "crun is not installed (to mend it: apt-get install crun)"
 
 

@@ -25,7 +25,14 @@ from pytest_vperf.machine.preflight import find_program
 from pytest_vperf.machine.runs import remove_tree
 from pytest_vperf.quantity import Quantity
 from pytest_vperf.stats.search import Answer, Found, NoSize, smallest
-from pytest_vperf.targets.base import CannotStart, Facts, TargetError, TimedOut, Unavailable
+from pytest_vperf.targets.base import (
+    CannotStart,
+    Facts,
+    TargetError,
+    TimedOut,
+    Unavailable,
+    named,
+)
 from pytest_vperf.targets.container import runtimes
 from pytest_vperf.targets.image.programs import programs_of
 from pytest_vperf.targets.image.tar import unpacked
@@ -76,19 +83,30 @@ class Least:
     found: Found
 
 
+@dataclass(frozen=True)
+class _Ready:
+    """What commands of a runtime need: its beginning, the root file system, a folder, and where they run."""
+
+    argv: Sequence[str]
+    root: Path
+    folder: Path
+    view: cgroup_view.View | None
+
+    @property
+    def entering(self) -> Sequence[str]:
+        return self.view.entering if self.view is not None else ()
+
+
 class OciRuntime:
-    """One runtime of this machine.
+    """One runtime of this machine; found, and its first bundle made, when it is first used.
 
     Args:
         runtime: its name, see `pytest_vperf.targets.container.runtimes`.
         run: owns the bundles, the states and the control groups.
-        scope: keeps the facts.
+        scope: closes it, and keeps its facts.
         rootfs: returns the root file system.
         arguments: for the runtime, before its command, e.g. ``--platform=ptrace``.
         timeout: seconds that each of its commands may take.
-
-    Raises:
-        Unavailable: it is not installed, or this user may not start containers with it.
     """
 
     def __init__(
@@ -101,37 +119,52 @@ class OciRuntime:
         arguments: Sequence[str] = (),
         timeout: float = TIMEOUT,
     ) -> None:
-        self.name = f"container {runtime} (no engine)"
-        program = find_program(runtime)
-        if program is None:
-            raise Unavailable(
-                f"{runtime} is not installed", remedy=runtimes.remedy(runtime), target=self.name
-            )
-        if os.geteuid() != 0:
-            raise Unavailable(f"{runtime} needs root without an engine", target=self.name)
-        self._run, self._timeout = run, timeout
-        self._view: cgroup_view.View | None = None
-        self._folder = run.subfolder("oci")
-        scope.keep(self)
-        image = rootfs()
-        self._root = unpacked(programs_of(image).tree, image.sha256)
-        options = (*runtimes.ARGUMENTS.get(runtime, ()), *arguments)
-        self._argv = (program, "--root", str(self._folder / "state"), *options)
-        details = {
-            "runtime": runtime,
-            "runtime_version": runtimes.version(program),
-            "arguments": " ".join(options),
-            "rootfs": image.name,
-            "rootfs_sha256": image.sha256,
-        }
-        if (point := cgroup_view.hybrid()) is not None:
-            try:
-                self._view = cgroup_view.View(point, run.environment)
-            except OSError as error:
-                raise Unavailable(str(error), target=self.name) from error
-            details["control_groups"] = cgroup_view.HIDDEN
-        facts = {name: text for name, text in details.items() if text}
-        scope.note_facts(Facts("container", self.name, facts))
+        self.name = " ".join(("container", runtime, *arguments, "(no engine)"))
+        self._runtime, self._arguments = runtime, arguments
+        self._run, self._scope, self._rootfs, self._timeout = run, scope, rootfs, timeout
+        self._ready: _Ready | None = None
+
+    def _use(self) -> _Ready:
+        """What its commands need.
+
+        Raises:
+            Unavailable: it is not installed, or this user may not start containers with it.
+        """
+        if self._ready is None:
+            program = find_program(self._runtime)
+            if program is None:
+                raise Unavailable(
+                    f"{self._runtime} is not installed",
+                    remedy=runtimes.remedy(self._runtime),
+                    target=self.name,
+                )
+            if os.geteuid() != 0:
+                raise Unavailable(f"{self._runtime} needs root without an engine", target=self.name)
+            with named(self.name):
+                image = self._rootfs()
+                root = unpacked(programs_of(image).tree, image.sha256)
+            options = (*runtimes.ARGUMENTS.get(self._runtime, ()), *self._arguments)
+            details = {
+                "runtime": self._runtime,
+                "runtime_version": runtimes.version(program),
+                "arguments": " ".join(options),
+                "rootfs": image.name,
+                "rootfs_sha256": image.sha256,
+            }
+            view = None
+            if (point := cgroup_view.hybrid()) is not None:
+                try:
+                    view = cgroup_view.View(point, self._run.environment)
+                except OSError as error:
+                    raise Unavailable(str(error), target=self.name) from error
+                details["control_groups"] = cgroup_view.HIDDEN
+            folder = self._run.subfolder("oci")
+            argv = (program, "--root", str(folder / "state"), *options)
+            self._ready = _Ready(argv, root, folder, view)
+            self._scope.keep(self)
+            facts = {name: text for name, text in details.items() if text}
+            self._scope.note_facts(Facts("container", self.name, facts))
+        return self._ready
 
     def run(
         self,
@@ -148,6 +181,7 @@ class OciRuntime:
             network: whether it has a network namespace of its own; else it shares the host's.
 
         Raises:
+            Unavailable: the runtime is not installed, or this user may not start containers with it.
             CannotStart: the runtime or the command failed, with what was printed.
             TimedOut: it did not end.
         """
@@ -188,7 +222,7 @@ class OciRuntime:
             raise Unavailable(
                 "GNU time is not installed", remedy="apt-get install time", target=self.name
             )
-        peak = self._folder / "peak"
+        peak = self._use().folder / "peak"
         watched = (time, "--format=%M", f"--output={peak}")
         with self._container(Settings(command)) as (name, bundle):
             self._foreground("run", "--bundle", str(bundle), name, before=watched)
@@ -211,6 +245,8 @@ class OciRuntime:
             for _ in range(STARTS):
                 try:
                     self.run(command, memory=steps * STEP << 10)
+                except Unavailable:
+                    raise
                 except TargetError as error:
                     return Answer(False, str(error).splitlines()[0])
             return Answer(True)
@@ -227,61 +263,53 @@ class OciRuntime:
     @contextlib.contextmanager
     def _container(self, settings: Settings) -> Iterator[tuple[str, Path]]:
         """A container's name and its bundle; whatever there is of the container is deleted at the end."""
+        ready = self._use()
         name = f"vperf-{self._run.id}-{next(_numbers)}"
-        bundle = self._folder / name
+        bundle = ready.folder / name
         bundle.mkdir()
-        write(bundle, self._root, f"/{self._run.cgroup}/{name}", settings)
+        write(bundle, ready.root, f"/{self._run.cgroup}/{name}", settings)
         try:
             yield name, bundle
         finally:
             # A folder named after it, or with gVisor files whose names begin with its own.
-            if any((self._folder / "state").glob(f"{name}*")):
+            if any((ready.folder / "state").glob(f"{name}*")):
                 with contextlib.suppress(TargetError):
                     self._background("delete", "--force", name)
             remove_tree(bundle)
 
     def _foreground(self, *words: str, before: Sequence[str] = ()) -> Finished:
-        """Run one command of the runtime with its output read until all that holds it has ended."""
+        """Run one command of the runtime, with its output read until nothing holds it."""
+        ready = self._use()
+        argv = [*ready.entering, *before, *ready.argv, *words]
         try:
-            done = run_process(
-                [*self._entering, *before, *self._argv, *words],
-                env=self._run.environment,
-                timeout=self._timeout,
-            )
+            done = run_process(argv, env=self._run.environment, timeout=self._timeout)
         except OutOfTime as error:
             raise self._too_long(words, error.output.stderr) from None
         return self._checked(words, done)
 
     def _background(self, *words: str) -> Finished:
         """Run one command that leaves a process behind, which holds its output."""
+        ready = self._use()
+        argv, log = [*ready.entering, *ready.argv, *words], ready.folder / "output"
         try:
-            done = run_detached(
-                [*self._entering, *self._argv, *words],
-                env=self._run.environment,
-                log=self._folder / "output",
-                timeout=self._timeout,
-            )
+            done = run_detached(argv, env=self._run.environment, log=log, timeout=self._timeout)
         except OutOfTime as error:
             raise self._too_long(words, error.output.stderr) from None
         return self._checked(words, done)
-
-    @property
-    def _entering(self) -> Sequence[str]:
-        return self._view.entering if self._view is not None else ()
 
     def _checked(self, words: Sequence[str], done: Finished) -> Finished:
         if done.returncode == 0:
             return done
         said = (done.stderr or done.stdout).decode(errors="replace").strip()
         raise CannotStart(
-            f"{self._argv[0]} {words[0]} ended with status {done.returncode}"
+            f"{self._runtime} {words[0]} ended with status {done.returncode}"
             + (f":\n{said}" if said else ""),
             target=self.name,
         )
 
     def _too_long(self, words: Sequence[str], stderr: bytes) -> TimedOut:
         return TimedOut(
-            f"{self._argv[0]} {words[0]} did not end within {self._timeout:g} s and was killed",
+            f"{self._runtime} {words[0]} did not end within {self._timeout:g} s and was killed",
             target=self.name,
             stdout=b"",
             stderr=stderr,
@@ -289,11 +317,11 @@ class OciRuntime:
 
     def close(self) -> None:
         """End what is left, and remove the files. Safe to repeat."""
-        if self._view is not None:
-            self._view.close()
-            self._view = None
-        if self._folder.exists():
-            remove_tree(self._folder)
+        ready, self._ready = self._ready, None
+        if ready is not None:
+            if ready.view is not None:
+                ready.view.close()
+            remove_tree(ready.folder)
 
 
 def _took(*commands: Finished) -> Ran:
