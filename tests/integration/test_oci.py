@@ -17,7 +17,7 @@ from pytest_vperf.machine.runs import MARK_FOLDER, Run
 from pytest_vperf.targets.base import CannotStart, TimedOut
 from pytest_vperf.targets.container.runtimes import installed
 from pytest_vperf.targets.image import rootfs as image
-from pytest_vperf.targets.oci.runtime import STEP, OciRuntime
+from pytest_vperf.targets.oci.runtime import OciRuntime, number_of, size_of
 from pytest_vperf.targets.scope import Scope
 
 if TYPE_CHECKING:
@@ -80,6 +80,15 @@ def test_what_a_container_sees(name: str, make: Callable[..., OciRuntime]) -> No
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_containers_in_a_row(name: str, make: Callable[..., OciRuntime]) -> None:
+    runtime = make(name)
+    one, five = (min(runtime.run(times=n).cpu_time.value for _ in range(3)) for n in (1, 5))
+    assert 2 * one < five < 20 * one
+    with pytest.raises(CannotStart, match="run ended with status 3"):
+        runtime.run(("sh", "-c", "exit 3"), times=5)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_command_that_fails_is_an_error(name: str, make: Callable[..., OciRuntime]) -> None:
     runtime = make(name)
     with pytest.raises(CannotStart) as caught:
@@ -103,7 +112,9 @@ def test_the_least_memory_is_found_by_starts(make: Callable[..., OciRuntime]) ->
     runtime = make("runc")
     least = runtime.least_memory()
     assert least.memory.unit == "KiB"
-    assert least.memory.value == least.found.size * STEP
+    assert least.memory.value == size_of(least.found.size)
+    assert number_of("16 MiB") == 80
+    assert size_of(80) == 16 << 10
     assert any(not each.answer.works for each in least.found.tries)
     assert runtime.peak_memory().value > 1000
 

@@ -31,7 +31,7 @@ from pytest_vperf.results.record import (
 from pytest_vperf.results.run import now
 from pytest_vperf.stats.limit import LimitRule
 from pytest_vperf.stats.pair import PairRule
-from pytest_vperf.thresholds.consistency import ANY, CALIBRATED
+from pytest_vperf.thresholds.consistency import ANY, CALIBRATED, EVERYWHERE, GALLERY
 from pytest_vperf.thresholds.judge import DEFAULTS
 
 if TYPE_CHECKING:
@@ -239,11 +239,14 @@ def _warnings(
     )
     if criterion and criterion.is_absolute:
         yield from _weaker(judgement, verdict)
+    if threshold and threshold.source and threshold.source.contested_by:
+        yield f"contested: {threshold.source.contested_by}"
     if not threshold or not criterion or not criterion.is_limit or verdict is not Verdict.HOLDS:
         return
     better = _better_by(criterion, judgement.sampling.rule.state)
-    fits = threshold.profile == ANY or not judgement.context.selection.mismatches
-    if fits and better > RECALIBRATE_BEYOND:
+    fits = threshold.profile in EVERYWHERE or not judgement.context.selection.mismatches
+    # What others publish is not ours to tighten.
+    if fits and better > RECALIBRATE_BEYOND and threshold.profile != GALLERY:
         yield (
             f"better than claimed by more than {RECALIBRATE_BEYOND:.0%}: {threshold.location}: "
             f"{_renewal(threshold)}"

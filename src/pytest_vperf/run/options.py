@@ -180,6 +180,7 @@ MARKERS = (
     ("saturation", "a claim about where more load no longer increases throughput"),
     ("scale", "a claim about many targets at once"),
     ("kernel", "a claim that compares kernels or runtimes with a baseline"),
+    ("gallery", "a claim that a project publishes about itself"),
     ("slow", "a claim that takes minutes; leave it out with -m 'not slow'"),
 )
 

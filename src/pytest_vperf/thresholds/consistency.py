@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from pytest_vperf.quantity import dimension
 from pytest_vperf.thresholds.scalars import Written, parse_unit, parse_written
-from pytest_vperf.thresholds.schema import CRITERIA, ClaimPart
+from pytest_vperf.thresholds.schema import CRITERIA, PUBLISHED, ClaimPart
 from pytest_vperf.thresholds.text_file import Problem, nearest, shown
 
 if TYPE_CHECKING:
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 _STATISTICS = ("min", "max", "mean", "median", "stddev", "value")
 _STATISTIC = re.compile(rf"{'|'.join(_STATISTICS)}|p[0-9.]+|run_[0-9]+")
 
-#: The profile that fits every machine.
-ANY = "any"
+#: The profile that fits every machine, and the one of claims that projects publish about themselves, which does, too.
+ANY, GALLERY = "any", "gallery"
+EVERYWHERE = (ANY, GALLERY)
 
 #: What the name of a calibration's file has after the profile's: ``desk.calibrated.yaml``.
 CALIBRATED = ".calibrated"
@@ -46,11 +47,11 @@ def disagreements(data: object, stem: str) -> Iterator[Problem]:
         message = f"is {shown(name)}, but the file is {stem}.yaml: name one after the other"
         yield Problem(("hardware", "name"), message)
     if isinstance(match := hardware.get("match"), dict):
-        if not match and name != ANY:
+        if not match and name not in EVERYWHERE:
             message = f"is empty, which fits every machine; only the profile {ANY!r} does"
             yield Problem(("hardware", "match"), message)
-        if match and name == ANY:
-            message = f"must be {{}}: the profile {ANY!r} fits every machine"
+        if match and name in EVERYWHERE:
+            message = f"must be {{}}: the profile {name!r} fits every machine"
             yield Problem(("hardware", "match"), message)
     claims = _mapping(data, "claims")
     for claim in claims:
@@ -142,7 +143,7 @@ def _source(path: DataPath, claim: dict[str, Any]) -> Iterator[Problem]:
         if "document" not in source:
             yield Problem(place, "the key 'document' is missing", at_key=True)
         return
-    for key in ("document", "section", "published", "also", "rule"):
+    for key in ("document", *PUBLISHED):
         if key in source:
             message = "belongs to a published figure, and this limit is calibrated"
             yield Problem((*place, key), message, at_key=True)

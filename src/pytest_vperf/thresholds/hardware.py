@@ -6,7 +6,7 @@ import difflib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_vperf.thresholds.consistency import ANY
+from pytest_vperf.thresholds.consistency import ANY, EVERYWHERE, GALLERY
 from pytest_vperf.thresholds.profile import Hidden, stands_for
 from pytest_vperf.thresholds.text_file import nearest
 
@@ -59,7 +59,7 @@ class Selection:
     """The profiles of a run.
 
     Attributes:
-        profiles: those used for judging, the most specific first, ``any`` last.
+        profiles: those used for judging, the most specific first, ``any`` and ``gallery`` last.
         named: whether the first was requested by name rather than found by the fingerprint.
         mismatches: how this machine differs from the named profile.
         remote: the readable name of the remote machine that targets run on; its fingerprint is not known here.
@@ -99,7 +99,11 @@ class Selection:
 
     def describe(self) -> str:
         """One line for the header of a run."""
-        names = ", ".join(profile.name for profile in self.profiles) or "no profile"
+        # The gallery's claims have names of their own, and are the same everywhere.
+        listed = [
+            each.name for each in self.profiles if each.name != GALLERY or each is self.profiles[0]
+        ]
+        names = ", ".join(listed) or "no profile"
         if self.remote and not self.named:
             return f"{names} (auto does not know {self.remote}: name its profile with --hw)"
         if not self.named:
@@ -157,14 +161,15 @@ def select(
 
     Args:
         profiles: all existing ones, by name.
-        hw: a name, or ``auto`` for the profile that fits the machine by the most conditions. ``any`` is always added.
+        hw: a name, or ``auto`` for the profile that fits the machine by the most conditions. ``any`` and ``gallery``
+            are always added.
         fingerprint: the machine.
         remote: the remote machine that targets run on; ``fingerprint`` is then not its own, and is not matched.
 
     Raises:
         HardwareError: there is no such profile, or ``auto`` finds two that fit equally well.
     """
-    everywhere = (profiles[ANY],) if ANY in profiles else ()
+    everywhere = tuple(profiles[name] for name in EVERYWHERE if name in profiles)
     if hw == AUTO:
         best = () if remote else _fitting(profiles, fingerprint)
         return Selection(best + everywhere, known=profiles, remote=remote)
@@ -186,7 +191,7 @@ def _fitting(
     fitting = [
         profile
         for profile in profiles.values()
-        if profile.name != ANY and not profile.match.mismatches(fingerprint)
+        if profile.name not in EVERYWHERE and not profile.match.mismatches(fingerprint)
     ]
     most = max((profile.match.size for profile in fitting), default=0)
     best = sorted(each.name for each in fitting if each.match.size == most)

@@ -78,20 +78,32 @@ class Source:
 
     Attributes:
         document: the publication; empty if the threshold comes from a calibration.
-        section: the place in the document; may be empty.
+        project: the one that publishes it about itself; may be empty, like the rest.
+        section: the place in the document.
+        commit: of the document that was read, or that brought the figures.
+        date: of that commit, or of the publication, ISO 8601.
         published: its figures by name.
         written: the same figures, exactly as written in the file.
         also: figures of other metrics published with them, exactly as written in the file.
-        rule: how the threshold follows from the published figures; may be empty.
+        rule: how the threshold follows from the published figures.
+        procedure: how the figures were measured.
+        deviations: in what the test differs from that.
+        contested_by: who has measured otherwise.
         calibration: the runs that the threshold was derived from; ``None`` if it was published.
     """
 
     document: str
+    project: str = ""
     section: str = ""
+    commit: str = ""
+    date: str = ""
     published: Mapping[str, Quantity] = field(default_factory=dict)
     written: Mapping[str, str] = field(default_factory=dict)
     also: Mapping[str, str] = field(default_factory=dict)
     rule: str = ""
+    procedure: str = ""
+    deviations: str = ""
+    contested_by: str = ""
     calibration: Calibration | None = None
 
     def __str__(self) -> str:
@@ -100,7 +112,9 @@ class Source:
         section = f" §{self.section}" if self.section else ""
         figures = ", ".join(f"{name} {text}" for name, text in self.written.items())
         rule = f": {self.rule}" if self.rule else ""
-        return f"{self.document}{section}{f' ({figures})' if figures else ''}{rule}"
+        at = f" at {self.commit}" if self.commit else ""
+        when = f"{at}, {self.date}" if self.date else at
+        return f"{self.document}{section}{when}{f' ({figures})' if figures else ''}{rule}"
 
 
 @dataclass(frozen=True)
@@ -372,11 +386,17 @@ def _source(claim: schema.ClaimPart, rule: str | None) -> Source:
     makes_it = part.published and (claim.at_most or claim.at_least)
     return Source(
         document=part.document,
+        project=part.project or "",
         section=part.section or "",
+        commit=part.commit or "",
+        date=part.date or "",
         published={name: figure.quantity for name, figure in part.published.items()},
         written={name: figure.text for name, figure in part.published.items()},
         also={name: figure.text for name, figure in part.also.items()},
         rule=part.rule or (rule if rule and makes_it else ""),
+        procedure=part.procedure or "",
+        deviations=part.deviations or "",
+        contested_by=part.contested_by or "",
     )
 
 

@@ -294,15 +294,28 @@ class CalibratedPart(Part):
     vperf: Text = Field(description="The version of pytest-vperf that wrote it.")
 
 
+#: The keys of a source that say more of a document.
+PUBLISHED = (
+    "project",
+    "section",
+    "commit",
+    "date",
+    "published",
+    "also",
+    "rule",
+    "procedure",
+    "deviations",
+    "contested_by",
+)
+
+
 class SourcePart(Part):
     """Where the threshold comes from: a document that publishes it, or a calibration."""
 
     model_config = ConfigDict(
         json_schema_extra={
             "oneOf": [{"required": ["document"]}, {"required": ["calibrated"]}],
-            "dependentSchemas": {
-                key: {"required": ["document"]} for key in ("section", "published", "also", "rule")
-            },
+            "dependentSchemas": {key: {"required": ["document"]} for key in PUBLISHED},
         }
     )
 
@@ -310,9 +323,16 @@ class SourcePart(Part):
     calibrated: CalibratedPart | None = Field(
         None, description="The runs on one machine that the limit was made from."
     )
+    project: Text | None = Field(
+        None, description="The project that publishes them about itself.", examples=["crun"]
+    )
     section: Text | None = Field(
         None, description="Where in the document; a text, in quotes.", examples=["1.1"]
     )
+    commit: Text | None = Field(
+        None, description="The commit of the document that was read, or that brought the figures."
+    )
+    date: Date | None = Field(None, description="The day of that commit, or of the publication.")
     published: dict[FigureName, Figure] = Field(
         default_factory=dict,
         description="The published figures, copied exactly: their names and quantities.",
@@ -328,6 +348,15 @@ class SourcePart(Part):
     rule: Text | None = Field(
         None,
         description="How the threshold follows from the published figures, in words; without it the file's rule.",
+    )
+    procedure: Text | None = Field(
+        None, description="How the figures were measured, as far as the document says."
+    )
+    deviations: Text | None = Field(
+        None, description="In what the test differs from that procedure."
+    )
+    contested_by: Text | None = Field(
+        None, description="Who has measured otherwise, and where that is written."
     )
 
 

@@ -88,12 +88,13 @@ class _ProfileHardware(RunHardware):
         self._name = name
 
     def _choose(self, profiles: Mapping[str, HardwareProfile], machine: Fingerprint) -> Selection:
-        from pytest_vperf.thresholds.consistency import ANY
+        from pytest_vperf.thresholds.consistency import EVERYWHERE
         from pytest_vperf.thresholds.hardware import Selection, select
 
         if self._name in profiles:
             return select(profiles, self._name, machine)
-        return Selection((profiles[ANY],) if ANY in profiles else (), known=profiles)
+        found = tuple(profiles[name] for name in EVERYWHERE if name in profiles)
+        return Selection(found, known=profiles)
 
 
 class _Run:

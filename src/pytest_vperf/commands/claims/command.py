@@ -86,6 +86,7 @@ def _claims(arguments: argparse.Namespace) -> int:
         arguments.fail("--output goes with --markdown or --json")
     from pytest_vperf.commands.claims.rows import read_rows
     from pytest_vperf.commands.claims.tests import ProjectError, ask
+    from pytest_vperf.thresholds.consistency import GALLERY
     from pytest_vperf.thresholds.hardware import AUTO, no_profile
     from pytest_vperf.thresholds.profile import load_profiles
     from pytest_vperf.thresholds.text_file import ThresholdError
@@ -94,6 +95,8 @@ def _claims(arguments: argparse.Namespace) -> int:
         project = ask(arguments.thresholds)
         profiles = load_profiles(project.folders)
         rows = read_rows(arguments.rows) if arguments.rows else []
+        if rows and arguments.hw != GALLERY:  # rows are of the project's own claims
+            profiles.pop(GALLERY, None)
     except (ProjectError, ThresholdError) as error:
         return _wrong(str(error).splitlines())
     if not profiles:

@@ -9,6 +9,7 @@ import contextlib
 import itertools
 from typing import TYPE_CHECKING, Any
 
+from pytest_vperf.machine import cgroup_view
 from pytest_vperf.targets.base import Command, Facts, TargetError, named
 from pytest_vperf.targets.container import runtimes
 from pytest_vperf.targets.container.address import answering
@@ -56,6 +57,9 @@ def facts_in_common(
         "runtime": runtime,
         "runtime_version": engine.runtime_version(runtime),
         "engine_version": engine.version,
+        "control_groups": (
+            cgroup_view.HIDDEN if engine.private and runtimes.is_hidden(runtime) else ""
+        ),
         "storage_driver": str(engine.info.get("Driver", "")),
         "image": image,
         "rootfs": tree().name if tree else "",
@@ -206,7 +210,7 @@ class Containers(Starter):
                 name=self.name,
                 startup_time=startup,
                 facts=facts,
-                shares_files=self.runtime in runtimes.SHARES_FILES,
+                shares_files=runtimes.shares_files(self.runtime),
                 link=link,
                 holder=plug.holder,
                 disks=present,

@@ -6,6 +6,7 @@ import shlex
 import subprocess
 from typing import TYPE_CHECKING, Any
 
+from pytest_vperf.machine import cgroup_view
 from pytest_vperf.machine.preflight import find_program
 
 if TYPE_CHECKING:
@@ -39,6 +40,11 @@ done
 exec {path} "$@"
 """
 }
+#: Runtimes that refuse a machine with hybrid control groups, see `pytest_vperf.machine.cgroup_view`. The private
+#: engine calls them in a mount namespace where they work; others that are compared with them are called likewise,
+#: under a name with this suffix.
+REFUSES_HYBRID = frozenset({"crun"})
+_V1 = "-v1"
 #: The distribution's package of each runtime, if any.
 PACKAGES: Mapping[str, str] = {"runc": "runc", "runsc": "runsc", "crun": "crun"}
 #: Runtimes whose containers share the host's kernel and its view of their files.
@@ -60,6 +66,16 @@ def daemon_entries(folder: Path) -> dict[str, dict[str, Any]]:
     entries = {
         name: {"path": path, "runtimeArgs": list(ARGUMENTS[name])} for name, path in found.items()
     }
+    if (point := cgroup_view.hybrid()) is not None:
+        for name, program in installed().items():
+            if name not in SHARES_FILES:
+                continue
+            hidden = folder / f"{name}{_V1}"
+            words = shlex.join((*cgroup_view.hiding(point), program))
+            hidden.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+            hidden.chmod(0o700)
+            entry: dict[str, Any] = {"path": str(hidden), "runtimeArgs": list(ARGUMENTS[name])}
+            entries[name if name in REFUSES_HYBRID else hidden.name] = entry
     for name, script in NETWORKED.items():
         if name in found:
             path = folder / _networked(name)
@@ -67,6 +83,22 @@ def daemon_entries(folder: Path) -> dict[str, dict[str, Any]]:
             path.chmod(0o700)
             entries[_networked(name)] = {"path": str(path), "runtimeArgs": []}
     return entries
+
+
+def beside(name: str, other: str) -> str:
+    """The private engine's name of a runtime that is called here as another one has to be: for comparisons."""
+    hidden = other in REFUSES_HYBRID and name not in REFUSES_HYBRID
+    return f"{name}{_V1}" if hidden and cgroup_view.hybrid() is not None else name
+
+
+def is_hidden(name: str) -> bool:
+    """Whether the private engine calls a runtime without version 2 of control groups, by its name for it."""
+    return (name in REFUSES_HYBRID or name.endswith(_V1)) and cgroup_view.hybrid() is not None
+
+
+def shares_files(name: str) -> bool:
+    """Whether containers of a runtime, by an engine's name for it, share the host's kernel and its view of files."""
+    return name.removesuffix(_V1) in SHARES_FILES
 
 
 def networked(name: str, known: Iterable[str]) -> str:

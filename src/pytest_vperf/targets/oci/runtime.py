@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -52,9 +53,13 @@ if TYPE_CHECKING:
 #: Seconds that each command of a runtime may take.
 TIMEOUT = 30.0
 TRUE = ("/bin/true",)
-#: The search for the least memory: its step in KiB, where it begins, and how often a size must work.
-STEP, TOP, STARTS = 16, "16 MiB", 5
+#: The search for the least memory: where it begins, and how often a size must work. Its sizes are eight to an octave,
+#: from 16 KiB on, in whole pages: near the border a size works by chance, in a range that grows with the size.
+TOP, STARTS = "16 MiB", 5
+_FIRST, _EACH_OCTAVE, _PAGE = 16, 8, 4
 _numbers = itertools.count(1)
+#: Runs a command a number of times; the first that fails ends it.
+_LOOP = 'n=$1; shift; while [ "$n" -gt 0 ]; do "$@" || exit; n=$((n - 1)); done'
 
 
 @dataclass(frozen=True)
@@ -75,12 +80,23 @@ class Least:
     """The least memory that containers start with.
 
     Attributes:
-        memory: in KiB, in steps of `STEP`.
-        found: every size tried, in steps, with its outcome.
+        memory: in KiB, in steps of 9 %.
+        found: every size tried, by its number, with its outcome; `size_of` says how large it is.
     """
 
     memory: Quantity
     found: Found
+
+
+def size_of(number: int) -> int:
+    """A size of the search in KiB, in whole pages."""
+    return round(_FIRST * 2 ** (number / _EACH_OCTAVE) / _PAGE) * _PAGE
+
+
+def number_of(size: str) -> int:
+    """The number of the greatest size of the search that is not above a given one; at least 1."""
+    octaves = math.log2((bytes_of(size) or 1) / (_FIRST << 10))
+    return max(1, math.floor(octaves * _EACH_OCTAVE))
 
 
 @dataclass(frozen=True)
@@ -172,6 +188,7 @@ class OciRuntime:
         *,
         memory: int | str | None = None,
         network: bool = True,
+        times: int = 1,
     ) -> Ran:
         """Run a container to its end: ``run``.
 
@@ -179,6 +196,7 @@ class OciRuntime:
             command: its process; it must succeed.
             memory: its limit: bytes, or e.g. ``4 MiB``.
             network: whether it has a network namespace of its own; else it shares the host's.
+            times: how many, one after the other, in a loop of a shell; what they take together is returned.
 
         Raises:
             Unavailable: the runtime is not installed, or this user may not start containers with it.
@@ -186,7 +204,8 @@ class OciRuntime:
             TimedOut: it did not end.
         """
         with self._container(Settings(command, bytes_of(memory), network)) as (name, bundle):
-            return _took(self._foreground("run", "--bundle", str(bundle), name))
+            loop = ("sh", "-c", _LOOP, "sh", str(times)) if times != 1 else ()
+            return _took(self._foreground("run", "--bundle", str(bundle), name, before=loop))
 
     def cycle(self, command: Sequence[str] = TRUE) -> Ran:
         """Create, start and delete a container: ``create``, ``start`` and ``delete --force``.
@@ -241,10 +260,10 @@ class OciRuntime:
             CannotStart: it does not start with ``top``, or a size that worked failed when repeated.
         """
 
-        def ask(steps: int) -> Answer:
+        def ask(number: int) -> Answer:
             for _ in range(STARTS):
                 try:
-                    self.run(command, memory=steps * STEP << 10)
+                    self.run(command, memory=size_of(number) << 10)
                 except Unavailable:
                     raise
                 except TargetError as error:
@@ -252,12 +271,13 @@ class OciRuntime:
             return Answer(True)
 
         try:
-            found = smallest(ask, (bytes_of(top) or 0) // (STEP << 10))
+            found = smallest(ask, number_of(top))
         except NoSize as error:
             raise CannotStart(
-                f"no least memory was found: {error} (in steps of {STEP} KiB)", target=self.name
+                f"no least memory was found: {error} (number N is {_FIRST} KiB · 2^(N/{_EACH_OCTAVE}))",
+                target=self.name,
             ) from error
-        size = Quantity(found.size * STEP, "KiB", direction="lower", discrete=True)
+        size = Quantity(size_of(found.size), "KiB", direction="lower", discrete=True)
         return Least(size, found)
 
     @contextlib.contextmanager
