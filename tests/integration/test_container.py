@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_vperf.machine import cgroup_view
 from pytest_vperf.machine.cgroups import hierarchies, paths_of
 from pytest_vperf.machine.runs import LABEL_RUN, Run
 from pytest_vperf.targets.base import (
@@ -19,6 +20,7 @@ from pytest_vperf.targets.base import (
     TimedOut,
     Unavailable,
 )
+from pytest_vperf.targets.container import runtimes
 from pytest_vperf.targets.container.address import connect
 from pytest_vperf.targets.container.containers import Containers
 from pytest_vperf.targets.container.engine import Engine
@@ -248,20 +250,24 @@ def test_a_process_that_ends_at_once_has_not_started(
     assert of_run(engine, session_run) == []
 
 
-def test_a_runtime_that_refuses_says_so_itself(
-    containers: Factory, engine: Engine, session_run: Run
+def test_crun_starts_with_hybrid_control_groups_too(
+    containers: Factory, engine: Engine, session_run: Run, rootfs: str
 ) -> None:
-    factory = containers("crun")
-    said = ""
+    crun = containers("crun")
+    hidden = cgroup_view.HIDDEN if engine.private and cgroup_view.hybrid() else None
+    beside = runtimes.beside("runc", "crun")
+    scope = Scope()
+    runc = Containers(lambda: engine, session_run, scope, runtime=beside, rootfs=lambda _: rootfs)
     try:
-        factory.start()
-    except CannotStart as error:
-        said = str(error)
-    if not said:
-        pytest.skip("crun runs here")
-    assert said.startswith("container crun did not start: ")
-    assert not said.endswith(": unknown")
-    assert of_run(engine, session_run) == []
+        for starter, name in ((crun, "crun"), (runc, "runc")):
+            container = starter.start(memory="16 MiB")
+            assert container.run(["echo", "here"]).text == "here\n"
+            details = container.facts().details
+            assert details.get("control_groups") == hidden
+            assert details["runtime_version"].startswith(name)
+    finally:
+        scope.close_since()
+    assert "control_groups" not in containers("runc").start().facts().details
 
 
 def test_an_unknown_runtime_is_unavailable(engine: Engine, session_run: Run, rootfs: str) -> None:
