@@ -437,7 +437,7 @@ class Judgement:
 
     def _no_threshold(self) -> str:
         selection = self.context.selection
-        used = ", ".join(profile.name for profile in selection.profiles) or "none"
+        used = ", ".join(selection.names) or "none"
         others = selection.holders(self.name)
         known = " and ".join(filter(None, [", ".join(others[:-1]), others[-1]])) if others else ""
         has = f"; {known} {'has' if len(others) == 1 else 'have'} one" if known else ""

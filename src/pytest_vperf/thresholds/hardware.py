@@ -97,13 +97,16 @@ class Selection:
         """The names of all profiles that have a threshold for a claim, sorted."""
         return tuple(sorted(each.name for each in self._all if each.find(claim) is not None))
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the profiles, for messages: of the gallery only if it was named."""
+        return tuple(
+            each.name for each in self.profiles if each.name != GALLERY or each is self.profiles[0]
+        )
+
     def describe(self) -> str:
         """One line for the header of a run."""
-        # The gallery's claims have names of their own, and are the same everywhere.
-        listed = [
-            each.name for each in self.profiles if each.name != GALLERY or each is self.profiles[0]
-        ]
-        names = ", ".join(listed) or "no profile"
+        names = ", ".join(self.names) or "no profile"
         if self.remote and not self.named:
             return f"{names} (auto does not know {self.remote}: name its profile with --hw)"
         if not self.named:
