@@ -67,7 +67,7 @@ def _worst(outcomes: set[str]) -> str:
 
 
 def known_skips(file: str) -> list[re.Pattern[str]]:
-    """The expected reasons, of a file beside this one."""
+    """The expected reasons, of a file beside this one: patterns of ``REASON``, or of ``TEST: REASON``."""
     lines = Path(__file__).with_name(file).read_text("utf-8").splitlines()
     return [re.compile(line) for line in lines if line and not line.startswith("#")]
 
@@ -95,7 +95,7 @@ def faults(outcome: Outcome, status: int, skips: str = KNOWN_SKIPS) -> list[str]
     known = known_skips(skips)
     for test in outcome.of("skipped"):
         reason = outcome.reasons.get(test, "")
-        if not any(each.search(reason) for each in known):
+        if not any(each.search(text) for each in known for text in (reason, f"{test}: {reason}")):
             found.append(f"{test} was skipped, which nobody expects: {reason}")
     return found
 

@@ -158,6 +158,11 @@ def test_a_file_that_skips_itself_is_red(of: Callable[..., Result], n: str) -> N
         ),
         ("not measured: kvm: QEMU ended with the status 1", False),
         ("not measured: the engine does not answer", False),
+        ("refuted (advisory): after 17 pairs the ratio is shown to lie above the threshold", False),
+        ("inconclusive: all 12 samples are exactly 3 ms: is something cached or constant?", False),
+        ("tests/claims/gallery/test_a.py::test_b[c]: refuted (advisory): after 17 pairs", True),
+        ("tests/claims/test_startup.py::test_b[c]: refuted (advisory): after 17 pairs", False),
+        ("tests/claims/gallery/test_a.py::test_b: inconclusive: needs about 23 pairs, 20 s", True),
     ],
 )
 def test_of_what_is_not_measured_only_missing_hardware_is_expected(
