@@ -42,7 +42,29 @@ def test_crun_needs_less_than_a_megabyte(claim, oci):
     claim("gallery.podman.least.crun").holds(lambda: least(oci("crun")))
 
 
+def test_docker_wants_six_megabytes(claim, containers_with):
+    claim("gallery.docker.least").holds(
+        lambda: containers_with("runc").least_memory(step="64 KiB", starts=1).memory
+    )
+
+
+def test_a_sandbox_adds_some_twenty_megabytes(claim, containers_with, procmem):
+    claim("gallery.gvisor.density").holds(lambda: memory(containers_with("runsc"), procmem))
+
+
+def test_a_sandbox_adds_more_memory_than_runc(claim, containers_with, procmem):
+    claim("gallery.quark.density.runc_below_gvisor").compares(
+        lambda: memory(containers_with("runc"), procmem),
+        to=lambda: memory(containers_with("runsc"), procmem),
+    )
+
+
 def test_crun_takes_less_memory_than_runc(claim, oci):
     claim("gallery.runk.memory.crun_below_runc").compares(
         lambda: oci("crun").peak_memory(), to=lambda: oci("runc").peak_memory()
     )
+
+
+def memory(containers, procmem):
+    """What the process of a container, or its sandbox, adds to what the host uses."""
+    return procmem.pss(containers.start().pid)

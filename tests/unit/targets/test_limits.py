@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vperf.targets.base import CannotStart, Unavailable
-from pytest_vperf.targets.container.limits import confined, host_config, read_back
+from pytest_vperf.targets.base import CannotStart, Unavailable, Usage
+from pytest_vperf.targets.container.limits import confined, host_config, read_back, usage
 from pytest_vperf.targets.limits import DiskCaps, Limits, bytes_of, check, cpus_of, weights
 
 if TYPE_CHECKING:
@@ -204,6 +205,46 @@ def test_a_process_that_is_in_no_group_of_the_container_is_not_limited() -> None
         read_back(Limits(cpu_shares=512), os.getpid(), "0123456789abcdef", "container runsc")
     assert no.value.target == "container runsc"
     assert read_back(Limits(), os.getpid(), "0123456789abcdef", "container runsc") == {}
+
+
+MOUNTS_1 = """\
+30 25 0:26 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct
+31 25 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
+"""
+MOUNTS_2 = "30 25 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
+GROUP = "vperf-run/0123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {
+            "/proc/self/mountinfo": MOUNTS_1,
+            "/proc/42/cgroup": f"2:cpu,cpuacct:/{GROUP}\n1:memory:/{GROUP}\n0::/\n",
+            f"/sys/fs/cgroup/cpu,cpuacct/{GROUP}/cpuacct.usage": "2500000000\n",
+            f"/sys/fs/cgroup/memory/{GROUP}/memory.usage_in_bytes": "5000\n",
+            f"/sys/fs/cgroup/memory/{GROUP}/memory.stat": "cache 9\ntotal_inactive_file 1000\n",
+        },
+        {
+            "/proc/self/mountinfo": MOUNTS_2,
+            "/proc/42/cgroup": f"0::/{GROUP}\n",
+            f"/sys/fs/cgroup/{GROUP}/cpu.stat": "usage_usec 2500000\nuser_usec 1\n",
+            f"/sys/fs/cgroup/{GROUP}/memory.current": "5000\n",
+            f"/sys/fs/cgroup/{GROUP}/memory.stat": "anon 9\ninactive_file 1000\n",
+        },
+    ],
+    ids=["version 1", "version 2"],
+)
+def test_usage_is_read_from_the_containers_own_groups(files: dict[str, str]) -> None:
+    def read(path: Path) -> str:
+        try:
+            return files[str(path)]
+        except KeyError:
+            raise FileNotFoundError(path) from None
+
+    engine: Any = SimpleNamespace(read=read, machine=None)  # which is not asked
+    found = usage(engine, "0123456789abcdef", 42, "container runc")
+    assert found == Usage(cpu_time=2.5, memory=4000)
 
 
 @given(st.integers(2, 262_144))

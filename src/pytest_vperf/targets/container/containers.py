@@ -18,8 +18,9 @@ from pytest_vperf.targets.container.limits import confined, read_back
 from pytest_vperf.targets.container.start import attach, discard, running, timed_start
 from pytest_vperf.targets.disks import attached
 from pytest_vperf.targets.image.rootfs import LABEL_ROOTFS
+from pytest_vperf.targets.least import STARTS, TOP, Least, search
 from pytest_vperf.targets.limits import Limits, bytes_of
-from pytest_vperf.targets.scope import Starter
+from pytest_vperf.targets.scope import Scope, Starter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.disks import CappedDisk, Disk
     from pytest_vperf.targets.image.rootfs import Rootfs
     from pytest_vperf.targets.network.switch import Switch
-    from pytest_vperf.targets.scope import Scope
 
 
 def facts_in_common(
@@ -220,6 +220,27 @@ class Containers(Starter):
             container.check_devices()
             undo.pop_all()
         return self._scope.own(container)
+
+    def least_memory(self, *, top: str = TOP, step: str = "", starts: int = STARTS) -> Least:
+        """Search for the least memory limit with which a container starts, and still runs.
+
+        Args:
+            top: a limit with which it starts.
+            step: between the sizes that are tried, e.g. ``64 KiB``; empty for eight to an octave.
+            starts: how often a size must work.
+
+        Raises: as `pytest_vperf.targets.least.search`.
+        """
+        tried = self._like(_scope=Scope())
+        least = search(
+            lambda size: tried.start(memory=size).close(),
+            target=self.name,
+            top=top,
+            step=step,
+            starts=starts,
+        )
+        self.start(memory=f"{least.memory.value:g} KiB")  # for the record
+        return least
 
     def _facts(
         self, engine: Engine, image: str, identity: str, state: Mapping[str, Any], limits: Limits

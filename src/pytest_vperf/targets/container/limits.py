@@ -94,9 +94,9 @@ def read_back(
     found: dict[str, str] = {}
     for controller in asked.controllers:
         old = "blkio" if controller == "io" else controller
-        first = old in paths and old in points
-        point, path = (points[old], paths[old]) if first else (points.get(""), paths.get("", ""))
-        if point is None or container not in path:
+        folder, first = _own_folder(old, container, paths, points)
+        if folder is None:
+            path = paths[old] if first else paths.get("", "")
             wanted = ", ".join(names(asked))
             here = is_sandbox(pid, container, read)
             why = (
@@ -107,8 +107,27 @@ def read_back(
             )
             raise Unavailable(f"asked for {wanted}, but {why}", target=target)
         settings = asked.settings(controller, 1 if first else 2)
-        found |= check(settings, point / path.lstrip("/"), target, read=read)
+        found |= check(settings, folder, target, read=read)
     return found
+
+
+def _own_folder(
+    controller: str, container: str, paths: Mapping[str, str], points: Mapping[str, Path]
+) -> tuple[Path | None, bool]:
+    """The folder of a container's own group, if it has one, and whether the controller is one of version 1.
+
+    Args:
+        controller: by its name in version 1.
+        container: the container's ID.
+        paths: of its first process, see `cgroups.paths_of`.
+        points: see `cgroups.hierarchies`.
+    """
+    first = controller in paths and controller in points
+    name = controller if first else ""
+    path = paths.get(name, "")
+    if name not in points or container not in path:
+        return None, first
+    return points[name] / path.lstrip("/"), first
 
 
 def is_sandbox(pid: int, container: str, read: Read = text) -> bool:
@@ -132,7 +151,10 @@ def usage(engine: Engine, container: str, pid: int, target: str) -> Usage:
         CannotConnect: the container or the engine is gone.
         Unavailable: it is in no control group, and the engine is on another machine.
     """
-    if not holds(pid, container, engine.read) and is_sandbox(pid, container, engine.read):
+    if holds(pid, container, engine.read):
+        with contextlib.suppress(OSError, LookupError, ValueError):
+            return _of_group(pid, container, engine.read)
+    elif is_sandbox(pid, container, engine.read):
         if engine.machine is not None:
             raise Unavailable(
                 f"its runtime puts it in no control group, and the processes of {engine.machine.address.where}"
@@ -141,6 +163,39 @@ def usage(engine: Engine, container: str, pid: int, target: str) -> Usage:
             )
         return _of_processes(pid)
     return _of_engine(engine, container, target)
+
+
+def _of_group(pid: int, container: str, read: Read) -> Usage:
+    """By the files of its control groups, at once: an engine may take a second to answer.
+
+    Raises:
+        OSError, LookupError, ValueError: a file is not there, or has another form.
+    """
+    paths, points = cgroups.paths_of(pid, read), cgroups.hierarchies(read)
+
+    def files(controller: str) -> tuple[Path, bool]:
+        folder, first = _own_folder(controller, container, paths, points)
+        if folder is None:
+            raise LookupError(controller)
+        return folder, first
+
+    def line(file: Path, name: str) -> int:
+        return int(dict(each.split() for each in read(file).splitlines())[name])
+
+    folder, first = files("cpuacct")
+    if first:
+        cpu_time = int(read(folder / "cpuacct.usage")) / 1e9
+    else:
+        cpu_time = line(folder / "cpu.stat", "usage_usec") / 1e6
+    folder, first = files("memory")
+    memory = int(read(folder / ("memory.usage_in_bytes" if first else "memory.current")))
+    droppable = line(folder / "memory.stat", "total_inactive_file" if first else "inactive_file")
+    return Usage(cpu_time=cpu_time, memory=_without(droppable, memory))
+
+
+def _without(droppable: int, memory: int) -> int:
+    """Like ``docker stats``, do not count file pages that the kernel can drop at once."""
+    return max(0, memory - droppable)
 
 
 def _of_engine(engine: Engine, container: str, target: str) -> Usage:
@@ -160,10 +215,9 @@ def _of_engine(engine: Engine, container: str, target: str) -> Usage:
         memory = stats["memory_stats"]["usage"]
     except KeyError:  # the engine omits the figures of a container that has ended
         raise CannotConnect(f"{target} has ended: it uses nothing now", target=target) from None
-    # Like `docker stats`, do not count file pages that the kernel can drop at once.
     details = stats["memory_stats"].get("stats", {})
     droppable = details.get("total_inactive_file", details.get("inactive_file", 0))
-    return Usage(cpu_time=cpu_time, memory=max(0, memory - droppable))
+    return Usage(cpu_time=cpu_time, memory=_without(droppable, memory))
 
 
 def _of_processes(pid: int) -> Usage:

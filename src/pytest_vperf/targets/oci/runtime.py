@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import math
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -25,7 +24,6 @@ from pytest_vperf.machine import cgroup_view
 from pytest_vperf.machine.preflight import find_program
 from pytest_vperf.machine.runs import remove_tree
 from pytest_vperf.quantity import Quantity
-from pytest_vperf.stats.search import Answer, Found, NoSize, smallest
 from pytest_vperf.targets.base import (
     CannotStart,
     Facts,
@@ -37,6 +35,7 @@ from pytest_vperf.targets.base import (
 from pytest_vperf.targets.container import runtimes
 from pytest_vperf.targets.image.programs import programs_of
 from pytest_vperf.targets.image.tar import unpacked
+from pytest_vperf.targets.least import TOP, Least, search
 from pytest_vperf.targets.limits import bytes_of
 from pytest_vperf.targets.oci.bundle import Settings, write
 from pytest_vperf.targets.process import OutOfTime, run_detached, run_process
@@ -53,10 +52,6 @@ if TYPE_CHECKING:
 #: Seconds that each command of a runtime may take.
 TIMEOUT = 30.0
 TRUE = ("/bin/true",)
-#: The search for the least memory: where it begins, and how often a size must work. Its sizes are eight to an octave,
-#: from 16 KiB on, in whole pages: near the border a size works by chance, in a range that grows with the size.
-TOP, STARTS = "16 MiB", 5
-_FIRST, _EACH_OCTAVE, _PAGE = 16, 8, 4
 _numbers = itertools.count(1)
 #: Runs a command a number of times; the first that fails ends it.
 _LOOP = 'n=$1; shift; while [ "$n" -gt 0 ]; do "$@" || exit; n=$((n - 1)); done'
@@ -73,30 +68,6 @@ class Ran:
 
     duration: Quantity
     cpu_time: Quantity
-
-
-@dataclass(frozen=True)
-class Least:
-    """The least memory that containers start with.
-
-    Attributes:
-        memory: in KiB, in steps of 9 %.
-        found: every size tried, by its number, with its outcome; `size_of` says how large it is.
-    """
-
-    memory: Quantity
-    found: Found
-
-
-def size_of(number: int) -> int:
-    """A size of the search in KiB, in whole pages."""
-    return round(_FIRST * 2 ** (number / _EACH_OCTAVE) / _PAGE) * _PAGE
-
-
-def number_of(size: str) -> int:
-    """The number of the greatest size of the search that is not above a given one; at least 1."""
-    octaves = math.log2((bytes_of(size) or 1) / (_FIRST << 10))
-    return max(1, math.floor(octaves * _EACH_OCTAVE))
 
 
 @dataclass(frozen=True)
@@ -250,35 +221,13 @@ class OciRuntime:
     def least_memory(self, command: Sequence[str] = TRUE, *, top: str = TOP) -> Least:
         """Search for the least memory limit with which a container starts and its command succeeds.
 
-        A size works if `STARTS` containers in a row do.
-
         Args:
             command: its process.
             top: a limit with which it starts.
 
-        Raises:
-            CannotStart: it does not start with ``top``, or a size that worked failed when repeated.
+        Raises: as `pytest_vperf.targets.least.search`.
         """
-
-        def ask(number: int) -> Answer:
-            for _ in range(STARTS):
-                try:
-                    self.run(command, memory=size_of(number) << 10)
-                except Unavailable:
-                    raise
-                except TargetError as error:
-                    return Answer(False, str(error).splitlines()[0])
-            return Answer(True)
-
-        try:
-            found = smallest(ask, number_of(top))
-        except NoSize as error:
-            raise CannotStart(
-                f"no least memory was found: {error} (number N is {_FIRST} KiB · 2^(N/{_EACH_OCTAVE}))",
-                target=self.name,
-            ) from error
-        size = Quantity(size_of(found.size), "KiB", direction="lower", discrete=True)
-        return Least(size, found)
+        return search(lambda size: self.run(command, memory=size), target=self.name, top=top)
 
     @contextlib.contextmanager
     def _container(self, settings: Settings) -> Iterator[tuple[str, Path]]:
