@@ -129,6 +129,7 @@ class Threshold:
         profile: the profile's name.
         location: file and line, e.g. ``thresholds/type1.yaml:12``.
         judge: the file's settings for this claim or for all, see `pytest_vperf.thresholds.judge`.
+        needs: the programs without which it cannot be measured.
     """
 
     name: str
@@ -138,6 +139,7 @@ class Threshold:
     profile: str
     location: str
     judge: Mapping[str, Setting] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
 
     @property
     def gives_way(self) -> bool:
@@ -355,6 +357,7 @@ def _threshold(
             **_judge(whole.judge, ("judge",), file),
             **_judge(part.judge, ("claims", name, "judge"), file),
         },
+        needs=tuple(part.needs),
     )
 
 

@@ -539,6 +539,11 @@ class ClaimPart(Part):
     )
     unit: Unit | None = Field(None, description="With unknown: the unit the metric is reported in.")
     summary: Text | None = Field(None, description="The claim as a sentence.")
+    needs: list[Text] = Field(
+        default_factory=list,
+        description="The programs of this machine without which it cannot be measured.",
+        examples=[["runc", "crun"]],
+    )
     judge: JudgePart | None = Field(None, description="How this claim is judged.")
     source: SourcePart | None = Field(None, description="Where the threshold comes from.")
 

@@ -47,6 +47,11 @@ REFUSES_HYBRID = frozenset({"crun"})
 _V1 = "-v1"
 #: The distribution's package of each runtime, if any.
 PACKAGES: Mapping[str, str] = {"runc": "runc", "runsc": "runsc", "crun": "crun"}
+#: Where others come from.
+_ELSEWHERE: Mapping[str, str] = {
+    "youki": "cargo install youki, or a release of https://github.com/youki-dev/youki",
+    "kata-runtime": "a release of https://github.com/kata-containers/kata-containers",
+}
 #: Runtimes whose containers share the host's kernel and its view of their files.
 SHARES_FILES = frozenset({"runc", "crun", "youki"})
 
@@ -111,8 +116,10 @@ def _networked(name: str) -> str:
 
 
 def remedy(name: str) -> str:
-    """The command that installs a runtime; empty if it is not packaged."""
-    return f"apt-get install {PACKAGES[name]}" if name in PACKAGES else ""
+    """The command that installs a runtime, or where there is one; empty if it is not known."""
+    if name in PACKAGES:
+        return f"apt-get install {PACKAGES[name]}"
+    return _ELSEWHERE.get(name, "")
 
 
 def version(path: str) -> str:

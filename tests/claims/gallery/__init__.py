@@ -1,0 +1,1 @@
+"""Claims that other projects publish about themselves; `vperf gallery` lists them."""
