@@ -598,6 +598,8 @@ def _problem(path: DataPath, type_: str, message: str, given: object) -> Problem
         return Problem(path[:-1], message, at_key=True)
     if type_ in ("model_type", "dict_type"):
         return Problem(path, f"must be a mapping of keys, not {kind(given)}")
+    if type_ == "list_type":
+        return Problem(path, f"must be a list, such as [runc, crun], not {kind(given)}")
     return Problem(path, message)
 
 
