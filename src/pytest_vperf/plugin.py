@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from _pytest.terminal import TerminalReporter
 
+    from pytest_vperf.run.session import ClaimsSession
+
 #: Modules of fixtures.
 _FIXTURES = (
     core,
@@ -258,7 +260,18 @@ def pytest_terminal_summary(
             swallowed=result.swallowed,
             unmet=session.unmet,
             lost=session.record_lost,
+            further=_further(session),
         )
+
+
+def _further(session: ClaimsSession) -> str:
+    """The last line of a run that judged claims; a run with an error of its own has other work for the user."""
+    from pytest_vperf.reporting import summary
+
+    claims = session.run.claims
+    if not claims or session.usage_error or session.record_lost:
+        return ""
+    return summary.next_step(claims, kept=str(session.settings.json or ""))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from pytest_vperf import foreign_text
@@ -209,8 +210,9 @@ def write_result(
     swallowed: Iterable[tuple[ClaimRecord, ClaimRecord | None]] = (),
     unmet: Iterable[tuple[str, Sequence[str]]] = (),
     lost: str = "",
+    further: str = "",
 ) -> None:
-    """Write what the tests' own outcomes do not say, and the result of the run as the last line.
+    """Write what the tests' own outcomes do not say, the result of the run, and what to do next.
 
     Args:
         reporter: pytest's.
@@ -218,6 +220,7 @@ def write_result(
         swallowed: the refuted claims whose test did not fail, each with what a later attempt at the test found.
         unmet: the variable or option that names targets of which none was measured, and these targets.
         lost: which part of the record could not be written to its file, and where it is instead; empty if none.
+        further: the last line, see `next_step`; empty for none.
     """
     for record, again in swallowed:
         name, test = record["name"], record["nodeid"]
@@ -237,6 +240,37 @@ def write_result(
         reporter.line(f"claims: {foreign_text.line(lost)}", red=True)
     text = f"claims: result: {word}, exit status {status}"
     reporter.line(text, **{"green" if word == "ok" else "red": True})
+    if further and reporter.verbosity > -2:
+        reporter.line(further)
+
+
+def next_step(records: Sequence[ClaimRecord], *, kept: str = "") -> str:
+    """The last line: how many verdicts there are, and the command that gets more out of them.
+
+    Of several the first: what was not measured, for which something is missing here; what the budget did not decide;
+    what no limit of this machine judges; else keeping the record, and reading it.
+
+    Args:
+        records: the claims; not empty.
+        kept: the file of the record; empty if it is not kept.
+    """
+    verdicts = [record["verdict"] for record in records]
+    decided = verdicts.count("holds") + verdicts.count("refuted")
+    told = f"claims: {decided} verdict{'s' if decided != 1 else ''} of {len(records)}; next: "
+    missing = sum(
+        record["verdict"] == "not measured" and not record["reason"].startswith("error")
+        for record in records
+    )
+    if missing:
+        return f"{told}`vperf doctor` says what this machine lacks for the {missing} that could not be measured"
+    if short := [record for record in records if record["verdict"] == "inconclusive"]:
+        budget = 2 * max(record["budget_s"] for record in short)
+        return f"{told}`--claims-budget={budget:g}s` gives the {len(short)} undecided more time"
+    if "not comparable" in verdicts:
+        return f"{told}`vperf calibrate --hw=NAME` makes limits of this machine"
+    if kept:
+        return f"{told}`vperf claims {shlex.quote(kept)}` shows them with their sources"
+    return f"{told}`--claims-json=run.json` keeps them for `vperf claims run.json`"
 
 
 def write_fillings(reporter: TerminalReporter, records: Sequence[FillingRecord]) -> None:

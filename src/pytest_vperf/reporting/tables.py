@@ -131,14 +131,22 @@ def remarks(
 ) -> Group | None:
     """Reasons and warnings, below the table since a column would be too narrow; ``None`` if there are none.
 
-    Claims with the same reason, or with a warning of the same kind, share a remark.
+    Claims with the same reason, or with a warning of the same kind, share a remark. What could not be measured comes
+    last, where a reader of a first run looks for what to install.
 
     Args:
         records: the claims.
         width: of a line; ``None`` is any length.
         verbose: whether a remark about several claims names all of them.
     """
-    return remark_lines([*_reasons(records, verbose), *_notes(records, verbose)], width)
+    measured = [record for record in records if record["verdict"] != "not measured"]
+    others = [record for record in records if record["verdict"] == "not measured"]
+    told = [
+        *_reasons(measured, verbose),
+        *_notes(records, verbose),
+        *_reasons(others, verbose),
+    ]
+    return remark_lines(told, width)
 
 
 def _reasons(records: Sequence[ClaimRecord], verbose: bool) -> Iterable[tuple[str, str]]:

@@ -90,8 +90,8 @@ def said(*records: ClaimRecord, verbose: bool = False) -> list[str]:
 def test_remarks_say_why_below_the_table() -> None:
     assert said(HELD, REFUTED, record(reason="first\nsecond")) == [
         "startup.pod.tcg.qboot:  the interval is above the limit",
-        "startup.pod.tcg.qboot:  first",
         "startup.pod.tcg.qboot:  something to know",
+        "startup.pod.tcg.qboot:  first",  # what was not measured comes last
     ]
     assert said(HELD) == []
 
@@ -111,8 +111,8 @@ def test_only_whole_names_are_left_out_of_a_reason() -> None:
 
 def test_reasons_of_different_verdicts_are_said_apart() -> None:
     assert said(record(), record(), record(verdict="inconclusive")) == [
-        "not measured (2 claims):  no pod here: startup.pod.tcg.qboot",
         "startup.pod.tcg.qboot:    no pod here",
+        "not measured (2 claims):  no pod here: startup.pod.tcg.qboot",
     ]
 
 

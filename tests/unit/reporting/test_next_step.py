@@ -1,0 +1,54 @@
+"""The last line of a run: how many verdicts there are, and the command that gets more."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from pytest_vperf.reporting.summary import next_step
+from pytest_vperf.results.record import ClaimRecord
+
+
+def record(verdict: str, reason: str = "", budget: float = 60.0) -> ClaimRecord:
+    made: dict[str, Any] = {"verdict": verdict, "reason": reason, "budget_s": budget}
+    return cast(ClaimRecord, made)
+
+
+HOLDS, REFUTED = record("holds"), record("refuted", "too slow")
+ABSENT = record("not measured", "runx is not installed: apt-get install runx")
+BROKEN = record("not measured", "error: ValueError: no")
+SHORT = record("inconclusive", "budget of 90 s spent", 90.0)
+ELSEWHERE = record("not comparable", "no published figure")
+
+
+@pytest.mark.parametrize(
+    ("records", "line"),
+    [
+        (
+            [HOLDS, ABSENT, SHORT, ELSEWHERE],
+            "claims: 1 verdict of 4; next: `vperf doctor` says what this machine lacks for the 1 that could not be"
+            " measured",
+        ),
+        (
+            [HOLDS, REFUTED, BROKEN, record("inconclusive"), SHORT],
+            "claims: 2 verdicts of 5; next: `--claims-budget=180s` gives the 2 undecided more time",
+        ),
+        (
+            [ELSEWHERE],
+            "claims: 0 verdicts of 1; next: `vperf calibrate --hw=NAME` makes limits of this machine",
+        ),
+        (
+            [HOLDS, REFUTED],
+            "claims: 2 verdicts of 2; next: `--claims-json=run.json` keeps them for `vperf claims run.json`",
+        ),
+    ],
+)
+def test_it_names_what_stands_in_the_way(records: list[ClaimRecord], line: str) -> None:
+    assert next_step(records) == line
+
+
+def test_a_kept_record_is_read_next() -> None:
+    assert next_step([HOLDS], kept="my runs/run.json") == (
+        "claims: 1 verdict of 1; next: `vperf claims 'my runs/run.json'` shows them with their sources"
+    )
