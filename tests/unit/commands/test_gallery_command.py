@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -66,6 +68,33 @@ def test_one(claim, name):
 def test_two(claim):
     claim("gallery.two.order").compares(around(10), to=around(20))
 """
+
+
+PAGE = ROOT / "docs" / "gallery.md"
+
+
+def test_the_page_of_this_repository_is_not_stale(tmp_path: Path) -> None:
+    command = re.search(r"^Made by `(vperf .*)`;", PAGE.read_text("utf-8"), re.MULTILINE)
+    assert command is not None
+    place = tmp_path / "gallery.md"
+    words = [
+        f"--output={place}" if word.startswith("--output=") else word
+        for word in shlex.split(command[1])[1:]
+        if not word.startswith("--keep=")
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest_vperf", *words],
+        cwd=ROOT,
+        env={**os.environ, "PYTEST_ADDOPTS": ""},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    before, now = (each.read_text("utf-8").splitlines() for each in (PAGE, place))
+    differs = list(difflib.unified_diff(before[:-1], now[:-1], n=0))  # the last line is the command
+    assert differs[:8] == [], f"docs/gallery.md is stale; this makes it anew: {command[1]}"
 
 
 @pytest.fixture
