@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import re
 import shlex
@@ -178,6 +179,17 @@ def test_the_page_has_the_refuted_and_the_contested_first(run: Run, record: str)
     assert "  README, Speed, at abc1234, 2024-01-02<br>\n" in done.stdout
     assert "*published*: value 5 ms" in done.stdout
     assert "Made by `vperf gallery run.json --markdown`" in done.stdout
+
+
+def test_the_page_names_the_versions(tmp_path: Path, run: Run, record: str) -> None:
+    whole = json.loads((tmp_path / record).read_text())
+    details = {"runtime_version": "crun version 1.8.1", "engine_version": "20.10", "memory": "1"}
+    for claim in whole["claims"]:
+        claim["targets"] = [{"kind": "container", "name": "container crun", "details": details}]
+    (tmp_path / record).write_text(json.dumps(whole))
+    assert (
+        "\n- with crun version 1.8.1, Docker 20.10\n" in run("gallery", record, "--markdown").stdout
+    )
 
 
 def test_kept_verdicts_make_the_same_page(tmp_path: Path, run: Run, record: str) -> None:

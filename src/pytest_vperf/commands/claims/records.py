@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-#: The details of a target that say where it was, and that distinguish two machines of one kind.
+#: The details of a target that say where it was, and that distinguish two machines of one kind; and what it ran on.
 _WHERE = ("lab", "emulated", "on", "guest_kernel")
+VERSIONS = ("runtime_version", "engine_version", "qemu", "libvirt")
 Verdict = Literal["holds", "refuted", "inconclusive", "not comparable", "not measured"]
 
 
@@ -32,7 +33,7 @@ Words = Annotated[str, AfterValidator(lambda text: text[:LONGEST])]
 
 
 class TargetPart(Part):
-    """A target, with those of its details that say where it was."""
+    """A target, with those of its details that say where it was, and with which versions."""
 
     kind: Words
     name: Words
@@ -40,8 +41,8 @@ class TargetPart(Part):
 
     @field_validator("details")
     @classmethod
-    def _where(cls, details: dict[str, str]) -> dict[str, str]:
-        return {key: details[key] for key in _WHERE if key in details}
+    def _kept(cls, details: dict[str, str]) -> dict[str, str]:
+        return {key: details[key] for key in (*_WHERE, *VERSIONS) if key in details}
 
 
 class HardwarePart(Part):

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from pytest_vperf.commands.claims.lines import limit
 from pytest_vperf.commands.claims.output import Machines
+from pytest_vperf.commands.claims.records import VERSIONS
 from pytest_vperf.commands.gallery.exhibits import by_project
 from pytest_vperf.foreign_text import line as one_line
 from pytest_vperf.foreign_text import markdown as _text
@@ -114,7 +115,10 @@ def page(every: Sequence[Exhibit], command: str) -> str:
         "",
     ]
     if described := machines.described():
-        text += ["Measured on:", "", *(f"- {_text(each)}" for each in described), ""]
+        text += ["Measured on:", "", *(f"- {_text(each)}" for each in described)]
+        if versions := ", ".join(_versions(every)):
+            text.append(f"- with {_text(versions)}")
+        text.append("")
     for title, own in _groups(every):
         text += [f"## {title}", "", "| claim | project | says | measured |", "|---|---|---|---|"]
         text += [f"| {' | '.join(_cells(each, machines))} |" for each in own]
@@ -126,6 +130,24 @@ def page(every: Sequence[Exhibit], command: str) -> str:
             text += [*_details(each), ""]
     text += [f"Made by {_code(command)}; a change by hand is lost.", ""]
     return "\n".join(text)
+
+
+#: What a target's detail is the version of; a runtime says that itself.
+_NAMES = {"engine_version": "Docker ", "qemu": "QEMU ", "libvirt": "libvirt "}
+
+
+def _versions(every: Iterable[Exhibit]) -> list[str]:
+    """The versions of what was measured, each once: ``crun version 1.8.1``, ``Docker 20.10.24``."""
+    found = {
+        f"{_NAMES.get(key, '')}{each.details[key]}"
+        for exhibit in every
+        for line in exhibit.lines
+        if line.last is not None
+        for each in line.last.measured.claim.targets
+        for key in VERSIONS
+        if key in each.details
+    }
+    return sorted(found, key=str.casefold)
 
 
 def _groups(every: Sequence[Exhibit]) -> Iterable[tuple[str, list[Exhibit]]]:
