@@ -1,11 +1,12 @@
 """What projects ask of a host on which their machines are to run."""
 
 import os
+import shutil
 import time
 
 import pytest
 
-from pytest_vperf import Quantity
+from pytest_vperf import Quantity, Unavailable
 
 pytestmark = pytest.mark.gallery
 
@@ -22,15 +23,27 @@ printf "%d %.6f\n", $n, time - $began;
 
 @pytest.mark.cpu
 def test_perl_matches_its_expressions(claim, native):
+    proven = claim("gallery.proxmox.regex")
+    if shutil.which("perl") is None:
+        raise Unavailable("perl is not installed", remedy="apt-get install perl", target="host")
+
     def rate():
         count, seconds = native.run(["perl", "-e", PERL, str(WINDOW)]).text.split()
         return Quantity(int(count) / float(seconds), "operation/s", direction="higher")
 
-    claim("gallery.proxmox.regex").holds(rate)
+    proven.holds(rate)
 
 
 @pytest.mark.disk
-def test_a_file_is_forced_to_the_disk(claim, tmp_path):
+def test_a_file_is_forced_to_the_disk(claim, native, tmp_path):
+    proven = claim("gallery.proxmox.fsync")
+    if native.run(["stat", "--file-system", "--format=%T", str(tmp_path)]).text.strip() == "tmpfs":
+        raise Unavailable(
+            f"{tmp_path} is in memory, not on a disk",
+            remedy="--basetemp=FOLDER, on a disk",
+            target="host",
+        )
+
     def rate():
         count, began = 0, time.monotonic()
         with (tmp_path / "file").open("wb") as file:
@@ -42,7 +55,7 @@ def test_a_file_is_forced_to_the_disk(claim, tmp_path):
                 count += 1
         return Quantity(count / (time.monotonic() - began), "operation/s", direction="higher")
 
-    claim("gallery.proxmox.fsync").holds(rate)
+    proven.holds(rate)
 
 
 @pytest.mark.disk
