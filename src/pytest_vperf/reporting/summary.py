@@ -262,15 +262,15 @@ def next_step(records: Sequence[ClaimRecord], *, kept: str = "") -> str:
         for record in records
     )
     if missing:
-        return f"{told}`vperf doctor` says what this machine lacks for the {missing} that could not be measured"
+        return f"{told}vperf doctor ({missing} could not be measured)"
     if short := [record for record in records if record["verdict"] == "inconclusive"]:
         budget = 2 * max(record["budget_s"] for record in short)
-        return f"{told}`--claims-budget={budget:g}s` gives the {len(short)} undecided more time"
-    if "not comparable" in verdicts:
-        return f"{told}`vperf calibrate --hw=NAME` makes limits of this machine"
+        return f"{told}--claims-budget={budget:g}s ({len(short)} undecided)"
+    if others := verdicts.count("not comparable"):
+        return f"{told}vperf calibrate --hw=NAME ({others} without a limit here)"
     if kept:
-        return f"{told}`vperf claims {shlex.quote(kept)}` shows them with their sources"
-    return f"{told}`--claims-json=run.json` keeps them for `vperf claims run.json`"
+        return f"{told}vperf claims {shlex.quote(kept)}"
+    return f"{told}--claims-json=run.json, then vperf claims run.json"
 
 
 def write_fillings(reporter: TerminalReporter, records: Sequence[FillingRecord]) -> None:

@@ -27,20 +27,19 @@ ELSEWHERE = record("not comparable", "no published figure")
     [
         (
             [HOLDS, ABSENT, SHORT, ELSEWHERE],
-            "claims: 1 verdict of 4; next: `vperf doctor` says what this machine lacks for the 1 that could not be"
-            " measured",
+            "claims: 1 verdict of 4; next: vperf doctor (1 could not be measured)",
         ),
         (
             [HOLDS, REFUTED, BROKEN, record("inconclusive"), SHORT],
-            "claims: 2 verdicts of 5; next: `--claims-budget=180s` gives the 2 undecided more time",
+            "claims: 2 verdicts of 5; next: --claims-budget=180s (2 undecided)",
         ),
         (
             [ELSEWHERE],
-            "claims: 0 verdicts of 1; next: `vperf calibrate --hw=NAME` makes limits of this machine",
+            "claims: 0 verdicts of 1; next: vperf calibrate --hw=NAME (1 without a limit here)",
         ),
         (
             [HOLDS, REFUTED],
-            "claims: 2 verdicts of 2; next: `--claims-json=run.json` keeps them for `vperf claims run.json`",
+            "claims: 2 verdicts of 2; next: --claims-json=run.json, then vperf claims run.json",
         ),
     ],
 )
@@ -50,5 +49,5 @@ def test_it_names_what_stands_in_the_way(records: list[ClaimRecord], line: str) 
 
 def test_a_kept_record_is_read_next() -> None:
     assert next_step([HOLDS], kept="my runs/run.json") == (
-        "claims: 1 verdict of 1; next: `vperf claims 'my runs/run.json'` shows them with their sources"
+        "claims: 1 verdict of 1; next: vperf claims 'my runs/run.json'"
     )
