@@ -26,6 +26,7 @@ def test_the_startup_claims_are_collected_and_nothing_else(folder: str) -> None:
     assert len(collected) >= 12
     assert {line.partition("::")[0] for line in collected} == {
         "tests/claims/gallery/test_starting.py",
+        "tests/claims/gallery/test_virtual_machines.py",
         "tests/claims/test_startup.py",
     }
 

@@ -22,7 +22,8 @@ def test_qboot_starts_before_seabios(claim, pods_on):
         firmware = startup.named_breakdown.get("firmware")
         if firmware is None:
             raise Unavailable("the kernel does not say when the firmware has ended")
-        return Quantity(firmware, startup.unit, direction="lower")
+        phase = (("firmware", firmware),)
+        return Quantity(firmware, startup.unit, direction="lower", breakdown=phase)
 
     claim("gallery.qemu.qboot_before_seabios").compares(
         lambda: in_firmware("qboot"), to=lambda: in_firmware("seabios")
