@@ -87,8 +87,10 @@ def search(
     Raises:
         Unavailable: nothing of the kind can be started here.
         CannotStart: it does not start with ``top``, or a size that worked failed when repeated.
-        ValueError: ``step`` is no whole number of pages of 4 KiB.
+        ValueError: ``step`` is no whole number of pages of 4 KiB, or ``starts`` is below 1.
     """
+    if starts < 1:
+        raise ValueError(f"starts is {starts}, not at least 1: a size that is not tried would work")
     each = (bytes_of(step) or 0) if step else 0
     if each % (_PAGE << 10):
         raise ValueError(f"step is {step!r}, no whole number of pages of {_PAGE} KiB")

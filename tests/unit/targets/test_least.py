@@ -75,3 +75,9 @@ def test_what_is_not_there_is_not_too_small() -> None:
 def test_a_step_is_in_pages() -> None:
     with pytest.raises(ValueError, match="step is '3 KiB', no whole number of pages of 4 KiB"):
         search(needs(1), target="container x", step="3 KiB")
+
+
+@pytest.mark.parametrize("starts", [0, -1])
+def test_a_size_that_is_never_tried_does_not_work(starts: int) -> None:
+    with pytest.raises(ValueError, match=f"starts is {starts}, not at least 1"):
+        search(needs(2 << 20), target="container x", starts=starts)
