@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pytest_vperf import stats
     from pytest_vperf.claims.claim import Claim
+    from pytest_vperf.claims.rounds import rounds
     from pytest_vperf.quantity import Quantity, QuantityError
     from pytest_vperf.results.record import ClaimRecord
     from pytest_vperf.run.outcomes import ClaimRefuted
@@ -77,12 +78,14 @@ __all__ = [
     "mirrored",
     "on_loopback",
     "processors",
+    "rounds",
     "stats",
 ]
 
 #: The module that defines each name, relative to this package; `stats` is a subpackage.
 _DEFINED_IN = {
     "Claim": "claims.claim",
+    "rounds": "claims.rounds",
     "Quantity": "quantity",
     "QuantityError": "quantity",
     "ClaimRecord": "results.record",

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +17,7 @@ import pytest
 from pytest_vperf.fixtures import core, machines, network, pods, tools
 from pytest_vperf.run import options
 from pytest_vperf.run.result import REPORTS, Reports
-from pytest_vperf.run.stash import RUNNING, WORKERS, begun_session, claims_session
+from pytest_vperf.run.stash import RUNNING, STORAGE, WORKERS, begun_session, claims_session
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -55,6 +57,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{name}: {meaning}")
     for module in _FIXTURES:
         config.pluginmanager.register(module, module.__name__)
+    folder = Path.cwd() / ".benchmarks"
+    if not folder.exists():
+        config.stash[STORAGE] = folder
     config.stash[REPORTS] = reports = Reports()
     config.pluginmanager.register(reports, "vperf-reports")
     if options.given_on_command_line(config) or options.given_in_ini(config):
@@ -252,6 +257,8 @@ def pytest_terminal_summary(
             header=session.header() if session.reports_of_workers else (),
             usage_error=session.usage_error,
         )
+    if (left_out := session.left_out_of_benchmarks) and (path := session.settings.benchmark_json):
+        summary.write_left_out(terminalreporter, path.name, left_out)
     if (result := session.result) is not None:
         summary.write_result(
             terminalreporter,
@@ -275,7 +282,10 @@ def _further(session: ClaimsSession) -> str:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Restore the signal handlers, and free what was kept for workers."""
+    """Restore the signal handlers, free what was kept for workers, and remove a folder that nothing was saved in."""
+    if (folder := config.stash.get(STORAGE, None)) is not None:
+        with suppress(OSError):  # it is not empty, or not there
+            folder.rmdir()
     if (workers := config.stash.get(WORKERS, None)) is not None:
         workers.close()
     session = begun_session(config)

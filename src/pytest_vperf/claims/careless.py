@@ -8,10 +8,11 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from pytest_vperf.claims.rounds import Rounds, TakenRounds
 from pytest_vperf.quantity import dimension
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pytest_vperf.claims.plan import Plan
     from pytest_vperf.claims.sampling import Sampling
@@ -68,12 +69,17 @@ def _usual_direction(unit: str) -> str:
     return "higher" if measured.endswith("/ [time]") else ""
 
 
-def tracing() -> str:
+def tracing(samplers: Iterable[object] = ()) -> str:
     """What follows each step of this process, such as ``coverage``; empty if nothing does.
 
     A tracer slows pure Python down several times, and unevenly (`sys.settrace`, `sys.setprofile`, `sys.monitoring`).
+
+    Args:
+        samplers: what is called meanwhile; pytest-benchmark pauses the first two during a round.
     """
-    for follower in (sys.gettrace(), sys.getprofile()):
+    benchmarked = [isinstance(each, (Rounds, TakenRounds)) for each in samplers]
+    paused = bool(benchmarked) and all(benchmarked)
+    for follower in () if paused else (sys.gettrace(), sys.getprofile()):
         if follower is not None:
             module = getattr(follower, "__module__", None) or type(follower).__module__
             return str(module).partition(".")[0]

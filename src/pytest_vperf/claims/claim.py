@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pytest_vperf.claims.judgement import Judgement
 from pytest_vperf.claims.plan import Verdict
+from pytest_vperf.claims.rounds import TakenRounds, is_benchmark
 from pytest_vperf.claims.sweep import Sweep
 from pytest_vperf.machine import lock
 from pytest_vperf.stats.rule import ROUNDS
@@ -15,6 +16,8 @@ from pytest_vperf.targets.base import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from pytest_benchmark.fixture import BenchmarkFixture
 
     from pytest_vperf.claims.circumstances import Circumstances
     from pytest_vperf.claims.sampling import Sampler
@@ -62,7 +65,9 @@ class Claim:
         self.has_figure = self.threshold is not None and not self.threshold.criterion.reason
         self._circumstances = circumstances
 
-    def holds(self, sample: Sampler, *, slower: Slower | None = None) -> ClaimRecord:
+    def holds(
+        self, sample: Sampler | BenchmarkFixture, *, slower: Slower | None = None
+    ) -> ClaimRecord:
         """Prove that what ``sample`` measures stays on the good side of the claim's limit, or near its value.
 
         A limit is judged in several sessions, spread over the run: all but the last end the test early, and it is run
@@ -70,7 +75,8 @@ class Claim:
 
         Args:
             sample: takes one sample; called until the evidence decides. Targets it starts through a fixture are
-                stopped after each call, outside the measured time.
+                stopped after each call, outside the measured time. Or pytest-benchmark's ``benchmark``, after
+                ``benchmark(function)``: its rounds are the samples.
             slower: takes one sample with extra work, given as a share: 0.04 is 4 % more; only ``vperf selfcheck``
                 calls it.
 
@@ -78,12 +84,19 @@ class Claim:
             the record; if the verdict fails the test, an exception is raised instead.
 
         Raises:
-            ClaimError: the claim compares two things.
+            ClaimError: the claim compares two things, or ``benchmark`` was not used yet.
             whatever ``sample`` raises, except `Unavailable`.
         """
         __tracebackhide__ = True
         self._check("holds")
-        return self._judge({"a": sample}, paired=False, slower=slower)
+        if not is_benchmark(sample):
+            return self._judge({"a": cast("Sampler", sample)}, paired=False, slower=slower)
+        if sample.stats is None and not sample.disabled:
+            raise ClaimError(
+                f"claim {self.name!r}: the benchmark has no rounds yet: call benchmark(function) before"
+            )
+        taken = TakenRounds(sample, self._circumstances.seed)
+        return self._judge({"a": taken}, paired=False, slower=slower)
 
     def compares(
         self,
@@ -102,11 +115,13 @@ class Claim:
         compared.
 
         Raises:
-            ClaimError: the claim has a limit for a single metric, or a ratio to be near to.
+            ClaimError: the claim has a limit for a single metric, or a ratio to be near to; or a sampler is
+            ``benchmark`` itself, and not `pytest_vperf.rounds` of it.
             whatever the samplers raise, except `Unavailable`.
         """
         __tracebackhide__ = True
         self._check("compares")
+        self._check_interleaved("compares", sample, to)
         return self._judge(
             {"a": sample, "b": to}, paired=True, slower=slower, any_programs=any_programs
         )
@@ -129,6 +144,7 @@ class Claim:
         """
         __tracebackhide__ = True
         self._check("near")
+        self._check_interleaved("near", sample, to)
         return self._judge(
             {"a": sample, "b": to}, paired=True, slower=slower, any_programs=any_programs
         )
@@ -155,6 +171,11 @@ class Claim:
         """
         __tracebackhide__ = True
         self._check("saturates")
+        if is_benchmark(sample):
+            raise ClaimError(
+                f"claim {self.name!r} needs a sample at each load, and the benchmark took its rounds before: sample "
+                "with a function of the load"
+            )
         sweep = Sweep(sample, over, rounds)
         return self._judge({"a": sweep.take}, paired=False, sweep=sweep)
 
@@ -172,8 +193,24 @@ class Claim:
             f"{self.threshold.location}): use claim({self.name!r}).{right}"
         )
 
+    def _check_interleaved(self, method: str, *samples: object) -> None:
+        """Refuse a benchmark that has taken its rounds already: they cannot be interleaved with others."""
+        __tracebackhide__ = True
+        if any(is_benchmark(each) for each in samples):
+            raise ClaimError(
+                f"claim {self.name!r} needs interleaved rounds, and a benchmark takes all of its own at once: use "
+                f"claim({self.name!r}).{method}(rounds(benchmark, function), to=rounds(benchmark, other)), with "
+                "pytest_vperf.rounds"
+            )
+
     def _begin(
-        self, *, paired: bool, number: int, any_programs: bool, sweep: Sweep | None
+        self,
+        *,
+        paired: bool,
+        number: int,
+        any_programs: bool,
+        sweep: Sweep | None,
+        warmed_up: bool,
     ) -> Judgement:
         """A new judgement, without any samples."""
         return Judgement(
@@ -184,6 +221,7 @@ class Claim:
             number=number,
             any_programs=any_programs,
             sweep=sweep,
+            warmed_up=warmed_up,
         )
 
     def _judge(
@@ -231,7 +269,11 @@ class Claim:
         if judgement is None:
             number = ledger.number(key)
             judgement = self._begin(
-                paired=paired, number=number, any_programs=any_programs, sweep=sweep
+                paired=paired,
+                number=number,
+                any_programs=any_programs,
+                sweep=sweep,
+                warmed_up=isinstance(samplers["a"], TakenRounds),
             )
         elif sweep is not None and judgement.sweep is not None:
             # In a new visit the targets, and so the sampler, are new; the measurements are kept.

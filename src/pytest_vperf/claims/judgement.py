@@ -63,8 +63,13 @@ _RULES: Mapping[str, Callable[..., Rule]] = {
 }
 
 
-def _rule(judgement: Judgement, sessions: int) -> Rule:
+def _rule(judgement: Judgement, sessions: int, warm_up: Mapping[str, int]) -> Rule:
     """The rule that judges a claim's criterion; without a figure to judge by, one that only describes the samples.
+
+    Args:
+        judgement: the claim's.
+        sessions: how many there will be.
+        warm_up: the option of that name, if it is not the rule's own; a sweep has its own.
 
     Raises:
         ValueError: a sweep has too few loads to show a plateau.
@@ -88,13 +93,13 @@ def _rule(judgement: Judgement, sessions: int) -> Rule:
     if criterion is None or criterion.rule not in _RULES:
         from pytest_vperf.stats.describe import DescribeRule
 
-        return DescribeRule(paired=judgement.paired, seed=seed)
+        return DescribeRule(paired=judgement.paired, seed=seed, **warm_up)
     options: dict[str, float] = {"max_pairs": plan.pairs, "seed": seed}
     if not criterion.compares:
         options = {"sessions": sessions, "quantile": criterion.quantile}
         if plan.origins.get("pairs") != DEFAULT:
             options["max_samples"] = max(plan.pairs, sessions)
-    return _RULES[criterion.rule](**criterion.arguments, **errors, **options)
+    return _RULES[criterion.rule](**criterion.arguments, **errors, **options, **warm_up)
 
 
 def build_record(
@@ -322,8 +327,12 @@ class Judgement:
         number: int = 1,
         any_programs: bool = False,
         sweep: Sweep | None = None,
+        warmed_up: bool = False,
     ) -> None:
-        """Prepare to judge; ``number`` is the claim's position in its test, ``any_programs`` is as in `Sampling`."""
+        """Prepare to judge; ``number`` is the claim's position in its test, ``any_programs`` is as in `Sampling`.
+
+        Samples that are ``warmed_up`` count from the first on.
+        """
         self.name = name
         self.threshold = threshold
         self.plan = context.plan(threshold, number)
@@ -334,10 +343,8 @@ class Judgement:
         self.waited = 0.0
         self.back_to_back = ""
         self.samplers: Mapping[Arm, Sampler] = {}
-        self.tracer = careless.tracing()
+        self.tracer = ""
         self.settings = noise_settings.settings()
-        if self.tracer:
-            self.settings["tracer"] = self.tracer
         self.noise: list[NoiseEvidence] = []
         self.criterion = criterion = (
             threshold.criterion.settled(self.plan.tolerance) if threshold else None
@@ -346,7 +353,7 @@ class Judgement:
         against, planned = "the unit its threshold names" if unit else "the samples before it", 1
         if criterion and criterion.is_absolute:
             against, planned = str(criterion), context.sessions
-        rule = _rule(self, planned)
+        rule = _rule(self, planned, {"warm_up": 0} if warmed_up else {})
         if isinstance(rule, LimitRule):
             if self.plan.origins.get("pairs") == DEFAULT:
                 self.plan = replace(self.plan, pairs=rule.most)
@@ -387,7 +394,9 @@ class Judgement:
         """
         __tracebackhide__ = True
         self.context, self.samplers = context, samplers
-        self.tracer = self.tracer or careless.tracing()
+        self.tracer = self.tracer or careless.tracing(samplers.values())
+        if self.tracer:
+            self.settings["tracer"] = self.tracer
         if self.sampling.rule.state.decided:
             return
         with lock.measuring(lambda holder: context.progress.waiting(self.name, holder)) as waited:

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     Sampler = Callable[[], Quantity]
 
 
+class Exhausted(Unavailable):
+    """A sampler has no more samples, and says why: the claim is judged by those that there were."""
+
+
 class NotComparable(TypeError):
     """The claim's criterion cannot judge these samples: the test or the threshold is wrong."""
 
@@ -467,7 +471,13 @@ class Sampling:
             if needed is not None and needed.hopeless:
                 self.rule.stop("budget", self._out_of_hope(needed))
                 return
-            missing.discard(self._take(samplers, scope))
+            try:
+                missing.discard(self._take(samplers, scope))
+            except Exhausted as error:
+                within = f"{self.session}: " if self.session else ""
+                part = part_of_need(state, self._noun)
+                self.rule.stop("too few samples", f"{within}{error}{f'; {part}' if part else ''}")
+                return
             if self._warmed_up is None and not missing and not self.rule.warming_up:
                 self._warmed_up = time.monotonic()
             state = self.rule.state

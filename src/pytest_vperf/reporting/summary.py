@@ -244,6 +244,25 @@ def write_result(
         reporter.line(further)
 
 
+def write_left_out(reporter: TerminalReporter, file: str, names: Sequence[str]) -> None:
+    """Write which claims a file for pytest-benchmark has no place for; one name stands for all others.
+
+    Args:
+        reporter: pytest's.
+        file: its name.
+        names: the claims', at least one.
+    """
+    first, *others = dict.fromkeys(names)
+    more = f" and {len(others)} more" if others else ""
+    how = "were measured in other units" if others else "was measured in another unit"
+    text = f"claims: {file} has times alone, and not {first}{more}, which {how}"
+    reporter.write_line(foreign_text.line(text))
+
+
+#: Causes of an undecided claim that a larger budget does not mend.
+_NO_MATTER_OF_TIME = ("too few samples", "no variance", "error")
+
+
 def next_step(records: Sequence[ClaimRecord], *, kept: str = "") -> str:
     """The last line: how many verdicts there are, and the command that gets more out of them.
 
@@ -263,7 +282,12 @@ def next_step(records: Sequence[ClaimRecord], *, kept: str = "") -> str:
     )
     if missing:
         return f"{told}vperf doctor ({missing} could not be measured)"
-    if short := [record for record in records if record["verdict"] == "inconclusive"]:
+    short = [
+        record
+        for record in records
+        if record["verdict"] == "inconclusive" and record["cause"] not in _NO_MATTER_OF_TIME
+    ]
+    if short:
         budget = 2 * max(record["budget_s"] for record in short)
         return f"{told}--claims-budget={budget:g}s ({len(short)} undecided)"
     if others := verdicts.count("not comparable"):

@@ -104,6 +104,8 @@ _TABLE = (
         "in how many sessions, spread over the run, a limit is judged: 3, or 1 to judge it at once, which is marked "
         "as weaker"),
     Option("--claims-json=FILE", "path", help="write every claim with its verdict and all its samples to FILE"),
+    Option("--claims-benchmark-json=FILE", "path", help=
+        "write the samples of every claim about a time to FILE, for pytest-benchmark's compare and histograms"),
     Option("--claims-thresholds=DIR", "paths", otherwise="thresholds/ in the root folder", help=
         "folder of threshold files, may be repeated; its figures count before the shipped ones"),
     Option("--claims-seed=N", otherwise="drawn per run, and recorded", help=

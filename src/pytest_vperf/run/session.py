@@ -142,6 +142,22 @@ def _remote_name(settings: Settings) -> str:
     return where(settings.on)
 
 
+def _begin(option: str, path: Path, begin: Callable[[], None]) -> None:
+    """Begin a file that an option names.
+
+    Raises:
+        pytest.UsageError: it cannot be written.
+    """
+    if path.exists() and not path.is_file():
+        raise pytest.UsageError(f"{option}: {path} is not a file")
+    try:
+        begin()
+    except OSError as error:
+        raise pytest.UsageError(
+            f"{option}: {path} cannot be written: {error.strerror or error}"
+        ) from None
+
+
 class ClaimsSession:
     """One run's claims; in a pytest-xdist worker, that worker's share of them.
 
@@ -152,6 +168,7 @@ class ClaimsSession:
         visits: runs tests again; ``None`` if no claim needs that.
         hardware: the profiles that judge.
         make_claim: replaces the factory behind the ``claim`` fixture, as calibration does; else ``None``.
+        left_out_of_benchmarks: claims that have no place in the file for pytest-benchmark, which knows times alone.
         usage_error: what kept a worker's claims from being judged; ends the run with exit status 4.
         reports: what was logged of the run's tests.
         notes: of a worker, for its controller.
@@ -176,6 +193,8 @@ class ClaimsSession:
         self.visits: Visits | None = None
         self.make_claim: Callable[[str, Circumstances], Claim] | None = None
         self.usage_error = ""
+        self.left_out_of_benchmarks: list[str] = []
+        self._benchmark_trouble = ""
 
     @property
     def settings(self) -> Settings:
@@ -350,14 +369,27 @@ class ClaimsSession:
             self.keep_filling(each)
 
     def finish_record(self) -> None:
-        """Write the record; nothing more will be measured."""
-        if self._run is not None:
-            self._run.finish()
+        """Write the record, and the file for pytest-benchmark; nothing more will be measured."""
+        if self._run is None:
+            return
+        self._run.finish()
+        path = self.settings.benchmark_json
+        if path is None or self.is_worker:
+            return
+        from pytest_vperf.results import benchmark_json
+
+        try:
+            self.left_out_of_benchmarks = benchmark_json.write(
+                path, self.config, self._run.claims, self._run.fingerprint
+            )
+        except OSError as error:
+            self._benchmark_trouble = f"{path} cannot be written: {error.strerror or error}"
 
     @property
     def record_lost(self) -> str:
         """Why the record, or a part of it, could not be written; empty if it was."""
-        return self._run.trouble if self._run is not None else ""
+        trouble = self._run.trouble if self._run is not None else ""
+        return "; ".join(filter(None, (trouble, self._benchmark_trouble)))
 
     def conclude(self, session: pytest.Session) -> None:
         """End the record, and add the run's result to the exit status. A worker's is the controller's business."""
@@ -457,23 +489,28 @@ class ClaimsSession:
             self.end_in_order()
 
     def _begin_file(self) -> None:
-        """Write the JSON file without claims: an old file must not be taken for this run's, and a place that
+        """Write the JSON files without claims: an old file must not be taken for this run's, and a place that
         cannot be written is known before anything is measured.
 
         Raises:
-            pytest.UsageError: the file cannot be written.
+            pytest.UsageError: a file cannot be written.
         """
-        path = self.settings.json
-        if path is None or self.is_worker:
+        if self.is_worker:
             return
-        if path.exists() and not path.is_file():
-            raise pytest.UsageError(f"--claims-json: {path} is not a file")
-        try:
-            self.run.begin()
-        except OSError as error:
-            raise pytest.UsageError(
-                f"--claims-json: {path} cannot be written: {error.strerror or error}"
-            ) from None
+        if (path := self.settings.json) is not None:
+            _begin("--claims-json", path, self.run.begin)
+        if (path := self.settings.benchmark_json) is not None:
+            from pytest_vperf.results import benchmark_json
+
+            option = "--claims-benchmark-json"
+            if path == self.settings.json:
+                raise pytest.UsageError(f"{option}: {path} is already the file of --claims-json")
+            if not self.config.pluginmanager.has_plugin(benchmark_json.PLUGIN):
+                raise pytest.UsageError(
+                    f"{option}: pytest-benchmark, which writes the file, is switched off: leave out "
+                    f"-p no:{benchmark_json.PLUGIN}"
+                )
+            _begin(option, path, lambda: benchmark_json.begin(path, self.config))
 
     def header(self) -> list[str]:
         """The header lines about profile and machine; none if no test has a claim."""

@@ -37,6 +37,7 @@ class Settings:
             say otherwise, see `pytest_vperf.claims.plan`.
         sessions: in how many sessions a limit is judged, 3 or 1.
         json: where the record of the run goes.
+        benchmark_json: where its times go for pytest-benchmark.
         thresholds: folders of threshold files, beside the shipped ones.
         runtimes: OCI runtimes for containers, at least one.
         image: a container image's reference, or the absolute path of a ``.tar``; ``None`` builds one.
@@ -61,6 +62,7 @@ class Settings:
     judge: Mapping[str, Setting]
     sessions: Literal[1, 3]
     json: Path | None
+    benchmark_json: Path | None
     thresholds: tuple[Path, ...]
     runtimes: tuple[str, ...]
     image: str | None
@@ -100,6 +102,7 @@ def read_settings(config: pytest.Config) -> Settings:
     seed = read("claims_seed", _number)
     settings = Settings(
         json=read("claims_json", _path),
+        benchmark_json=read("claims_benchmark_json", _path),
         guest_kernel=read("guest_kernel", _file),
         new_kernel=read("vperf_kernel", _kernel),
         baseline_kernel=read("baseline_kernel", _kernel),

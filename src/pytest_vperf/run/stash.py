@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pytest_vperf.run.session import ClaimsSession
     from pytest_vperf.run.workers import Workers
 
@@ -15,6 +17,8 @@ _SESSION: pytest.StashKey[ClaimsSession] = pytest.StashKey()
 RUNNING: pytest.StashKey[bool] = pytest.StashKey()
 #: Of a pytest-xdist controller: its workers.
 WORKERS: pytest.StashKey[Workers] = pytest.StashKey()
+#: The folder that pytest-benchmark makes in every run, to save benchmarks in, if it was not there before.
+STORAGE: pytest.StashKey[Path] = pytest.StashKey()
 
 
 def claims_session(config: pytest.Config) -> ClaimsSession:

@@ -34,6 +34,7 @@ VALUES = {
     "claims_budget": "2 min",
     "claims_sessions": "1",
     "claims_json": "out.json",
+    "claims_benchmark_json": "bench.json",
     "claims_thresholds": "mine",
     "claims_seed": "7",
     "container_runtime": "runsc",

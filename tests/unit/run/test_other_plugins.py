@@ -33,8 +33,7 @@ def run(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs tests in a process of its own, with some of the plug-ins; returns what was printed, by line."""
     if not FOLDER.is_dir():
         pytest.skip("script/bootstrap --tests has not installed the plug-ins of others here")
-    names = {"flaky": "flaky", "rerunfailures": "rerunfailures"}
-    names |= {"allure": "allure_pytest", "benchmark": "benchmark"}
+    names = {"flaky": "flaky", "rerunfailures": "rerunfailures", "allure": "allure_pytest"}
 
     def play(plugin: str, text: str, *options: str, status: int = 0) -> list[str]:
         project.makepyfile(HEAD + text)
@@ -147,17 +146,4 @@ def test_allure_shows_one_result_of_a_test(
         ("test_first", "passed"),
         ("test_last", "passed"),
     ]
-    assert len(record(project)["sessions"]) == 3
-
-
-def test_benchmark_lists_a_test_once(project: pytest.Pytester, run: Run) -> None:
-    text = """
-def test_first(claim, benchmark):
-    benchmark.pedantic(int, rounds=3)
-    claim("start.quick").holds(around(350))
-def test_last(benchmark): benchmark.pedantic(int, rounds=3)
-"""
-    run("benchmark", text, "--benchmark-json=bench.json")
-    found = json.loads((project.path / "bench.json").read_text())["benchmarks"]
-    assert [each["name"] for each in found] == ["test_last", "test_first"]
     assert len(record(project)["sessions"]) == 3

@@ -13,6 +13,7 @@ from pytest_vperf.claims.plan import Verdict
 from pytest_vperf.claims.sampling import Sampling
 from pytest_vperf.quantity import Quantity
 from pytest_vperf.stats.describe import SurveyRule
+from pytest_vperf.stats.limit import WARM_UP
 from pytest_vperf.thresholds.consistency import ANY
 from pytest_vperf.thresholds.hardware import UnknownClaim
 
@@ -86,15 +87,17 @@ MEASURED = "measured for a calibration"
 class Survey(Judgement):
     """A claim about one target that is measured like a limit, in sessions spread over the run."""
 
-    def __init__(self, claim: SurveyedClaim, context: Circumstances, *, number: int) -> None:
-        """Prepare to measure; ``number`` is the claim's position in its test."""
+    def __init__(
+        self, claim: SurveyedClaim, context: Circumstances, *, number: int, warmed_up: bool
+    ) -> None:
+        """Prepare to measure; ``number`` and ``warmed_up`` are as in `Judgement`."""
         super().__init__(claim.name, claim.threshold, context, paired=False, number=number)
         model = claim.model.criterion if claim.model else None
         unit = model.unit if model else None
         self.criterion = None
         self.sampling = Sampling(
             claim.name,
-            SurveyRule(sessions=context.sessions),
+            SurveyRule(sessions=context.sessions, warm_up=0 if warmed_up else WARM_UP),
             paired=False,
             unit=unit,
             against=f"the unit {unit} of {claim.model.location}" if claim.model else "the samples",
@@ -164,9 +167,15 @@ class SurveyedClaim(Claim):
         """Accept every method: claims with other criteria are left alone."""
 
     def _begin(
-        self, *, paired: bool, number: int, any_programs: bool, sweep: Sweep | None
+        self,
+        *,
+        paired: bool,
+        number: int,
+        any_programs: bool,
+        sweep: Sweep | None,
+        warmed_up: bool,
     ) -> Judgement:
-        return Survey(self, self._circumstances, number=number)
+        return Survey(self, self._circumstances, number=number, warmed_up=warmed_up)
 
     def _judge(
         self,

@@ -1,0 +1,172 @@
+"""Claims in the JSON format of pytest-benchmark, written by its own code, so that its ``compare`` and histograms read
+the file.
+
+It knows times alone: a claim in another unit has no place there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pytest_vperf.machine.whole_file import write_whole
+from pytest_vperf.quantity import DimensionError, conversion_factor
+from pytest_vperf.results.record import judged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    import pytest
+    from pytest_benchmark.stats import Metadata
+
+    from pytest_vperf.results.record import ClaimRecord, Observation
+    from pytest_vperf.stats.rule import Arm
+
+#: The name of pytest-benchmark's plug-in, as it registers itself.
+PLUGIN = "benchmark"
+
+
+@dataclass
+class _Benchmark:
+    """What pytest-benchmark's `Metadata` takes from a fixture.
+
+    Attributes:
+        name: as its tables show it.
+        fullname: by which two files are compared.
+        group: what is shown in one table.
+        extra_info: what its reader may want to know, beside the times.
+    """
+
+    name: str
+    fullname: str
+    group: str
+    extra_info: Mapping[str, Any]
+    param: str | None = None
+    params: Mapping[str, Any] | None = None
+    cprofile_stats: None = None
+    has_error: bool = False
+
+
+def begin(path: Path, config: pytest.Config) -> None:
+    """Write a file without any times: an older one must not be taken for this run's.
+
+    Args:
+        path: the file.
+        config: of the run; pytest-benchmark's plug-in is active.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    _write(path, config, [], {}, {})
+
+
+def write(
+    path: Path,
+    config: pytest.Config,
+    records: Iterable[ClaimRecord],
+    fingerprint: Mapping[str, Any] | None,
+) -> list[str]:
+    """Write the times of claims, each sample as a round; an arm of a comparison is a benchmark of its own.
+
+    Args:
+        path: the file.
+        config: of the run; pytest-benchmark's plug-in is active.
+        records: the claims; one without samples is left out.
+        fingerprint: of the machine that was measured.
+
+    Returns:
+        the names of claims that were measured, but in another unit.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    found: list[Metadata] = []
+    left_out: list[str] = []
+    for record in records:
+        if counted := judged(record["observations"]):
+            try:
+                found += _benchmarks(record, counted)
+            except DimensionError:
+                left_out.append(record["name"])
+    session: Any = config.pluginmanager.get_plugin("pytest-benchmark")
+    machine = session.get_machine_info()
+    if fingerprint and (where := fingerprint.get("on")):
+        machine = _other_machine(where, fingerprint)
+    hook = config.hook
+    commit = hook.pytest_benchmark_generate_commit_info(config=config)
+    hook.pytest_benchmark_update_commit_info(config=config, commit_info=commit)
+    _write(path, config, found, machine, commit)
+    return left_out
+
+
+def _write(
+    path: Path,
+    config: pytest.Config,
+    benchmarks: Sequence[Metadata],
+    machine: Mapping[str, Any],
+    commit: Mapping[str, Any],
+) -> None:
+    from pytest_benchmark.utils import safe_dumps
+
+    document = config.hook.pytest_benchmark_generate_json(
+        config=config,
+        benchmarks=benchmarks,
+        include_data=True,
+        machine_info=machine,
+        commit_info=commit,
+    )
+    config.hook.pytest_benchmark_update_json(
+        config=config, benchmarks=benchmarks, output_json=document
+    )
+    write_whole(path, safe_dumps(document, ensure_ascii=True, indent=4) + "\n")
+
+
+def _benchmarks(record: ClaimRecord, counted: Sequence[Observation]) -> Iterator[Metadata]:
+    """A claim's arms.
+
+    Raises:
+        DimensionError: its samples are no times.
+    """
+    from pytest_benchmark.stats import Metadata
+
+    arms: tuple[Arm, ...] = ("a", "b") if any(each["arm"] == "b" for each in counted) else ("a",)
+    again = f" (attempt {record['attempt']})" if record["attempt"] > 1 else ""
+    for arm in arms:
+        told = f" [{arm}]" if len(arms) > 1 else ""
+        fixture = _Benchmark(
+            name=f"{record['name']}{told}{again}",
+            fullname=f"{record['nodeid']}::{record['name']}{told}{again}",
+            group=record["name"],
+            extra_info={
+                "verdict": record["verdict"],
+                "criterion": record["criterion"],
+                "target": _target(record, arm),
+                "sessions": len(record["sessions"]),
+            },
+        )
+        made = Metadata(fixture, iterations=1, options={})
+        for each in counted:
+            if each["arm"] == arm:
+                made.update(each["value"] * conversion_factor(each["unit"], "s"))
+        yield made
+
+
+def _target(record: ClaimRecord, arm: Arm) -> str:
+    """What the samples of an arm were taken on; of a comparison, ``target`` names both."""
+    named = [each["name"] for each in record["targets"] if arm in each["arms"]]
+    return ", ".join(dict.fromkeys(named)) or record["target"]
+
+
+def _other_machine(where: str, fingerprint: Mapping[str, Any]) -> Mapping[str, Any]:
+    """pytest-benchmark's keys for a machine that the run measured on, and did not itself run on."""
+    return {
+        "node": where,
+        "machine": fingerprint.get("architecture"),
+        "release": fingerprint.get("kernel"),
+        "system": "Linux",
+        "cpu": {
+            "brand_raw": fingerprint.get("cpu_model"),
+            "count": fingerprint.get("logical_cpus"),
+        },
+    }
