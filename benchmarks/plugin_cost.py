@@ -6,6 +6,7 @@ falls on both. The cost is the median of the differences within the pairs, with 
 statistics for it (exact binomial, at least 95 %).
 
     python benchmarks/plugin_cost.py --pairs 60
+    python benchmarks/plugin_cost.py --plugin benchmark   # pytest-benchmark, which is installed with it
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COLLECT = (sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider")
-WITHOUT = (*COLLECT, "-p", "no:vperf")
 NOTHING_COLLECTED = 5
 
 
@@ -41,6 +41,11 @@ def main() -> int:
     parser.add_argument(
         "--limit", type=float, default=10.0, help="allowed cost in ms (default: 10)"
     )
+    parser.add_argument(
+        "--plugin",
+        default="vperf",
+        help="what to leave out: vperf (default), or benchmark, which is installed with it",
+    )
     parser.add_argument("--seed", type=int, default=None, help="of the order within the pairs")
     arguments = parser.parse_args()
     if arguments.pairs < 8:
@@ -50,15 +55,20 @@ def main() -> int:
         folder = Path(empty)
         # An ini file of its own, or pytest would look for one in the folders above.
         folder.joinpath("pytest.ini").write_text("[pytest]\n")
-        with_plugin, without = _pairs(folder, arguments.pairs, random.Random(seed))
+        with_plugin, without = _pairs(
+            folder, arguments.plugin, arguments.pairs, random.Random(seed)
+        )
     differences = [a - b for a, b in zip(with_plugin, without, strict=True)]
     low, cost, high = median_interval(differences)
     ratio = statistics.median(a / b for a, b in zip(with_plugin, without, strict=True))
-    print(f"pytest --collect-only on an empty folder, {arguments.pairs} pairs, seed {seed}")
+    told = f"{arguments.pairs} pairs, seed {seed}"
+    print(f"pytest --collect-only on an empty folder, with and without {arguments.plugin}, {told}")
     print(f"  without the plugin  median {statistics.median(without):8.2f} ms")
     print(f"  with the plugin     median {statistics.median(with_plugin):8.2f} ms")
     print(f"  cost                median {cost:8.2f} ms   [{low:.2f}, {high:.2f}] at 95 %")
     print(f"  ratio               median {ratio:8.4f}")
+    if arguments.plugin != "vperf":
+        return 0
     imports = _import_times()
     total = sum(imports.values())
     print(
@@ -71,13 +81,16 @@ def main() -> int:
     return 1 if verdict == "refuted" else 0
 
 
-def _pairs(folder: Path, count: int, order: random.Random) -> tuple[list[float], list[float]]:
+def _pairs(
+    folder: Path, plugin: str, count: int, order: random.Random
+) -> tuple[list[float], list[float]]:
     """Times in ms of the two commands, pair by pair; one pair before the first warms the caches."""
-    times: dict[tuple[str, ...], list[float]] = {COLLECT: [], WITHOUT: []}
+    without = (*COLLECT, "-p", f"no:{plugin}")
+    times: dict[tuple[str, ...], list[float]] = {COLLECT: [], without: []}
     for _ in range(count + 1):
-        for command in order.sample([COLLECT, WITHOUT], k=2):
+        for command in order.sample([COLLECT, without], k=2):
             times[command].append(_time(command, folder))
-    return times[COLLECT][1:], times[WITHOUT][1:]
+    return times[COLLECT][1:], times[without][1:]
 
 
 def _environment() -> dict[str, str]:

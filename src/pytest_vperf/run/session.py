@@ -503,7 +503,8 @@ class ClaimsSession:
             from pytest_vperf.results import benchmark_json
 
             option = "--claims-benchmark-json"
-            if path == self.settings.json:
+            record = self.settings.json
+            if record is not None and path.resolve() == record.resolve():
                 raise pytest.UsageError(f"{option}: {path} is already the file of --claims-json")
             if not self.config.pluginmanager.has_plugin(benchmark_json.PLUGIN):
                 raise pytest.UsageError(
