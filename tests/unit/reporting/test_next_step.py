@@ -10,8 +10,11 @@ from pytest_vperf.reporting.summary import next_step
 from pytest_vperf.results.record import ClaimRecord
 
 
-def record(verdict: str, reason: str = "", budget: float = 60.0) -> ClaimRecord:
+def record(
+    verdict: str, reason: str = "", budget: float = 60.0, cause: str = "budget"
+) -> ClaimRecord:
     made: dict[str, Any] = {"verdict": verdict, "reason": reason, "budget_s": budget}
+    made["cause"] = cause
     return cast(ClaimRecord, made)
 
 
@@ -19,6 +22,8 @@ HOLDS, REFUTED = record("holds"), record("refuted", "too slow")
 ABSENT = record("not measured", "runx is not installed: apt-get install runx")
 BROKEN = record("not measured", "error: ValueError: no")
 SHORT = record("inconclusive", "budget of 90 s spent", 90.0)
+CONSTANT = record("inconclusive", cause="no variance")
+FEW = record("inconclusive", "the benchmark took 3 rounds", cause="too few samples")
 ELSEWHERE = record("not comparable", "no published figure")
 
 
@@ -32,6 +37,10 @@ ELSEWHERE = record("not comparable", "no published figure")
         (
             [HOLDS, REFUTED, BROKEN, record("inconclusive"), SHORT],
             "claims: 2 verdicts of 5; next: --claims-budget=180s (2 undecided)",
+        ),
+        (
+            [HOLDS, CONSTANT, FEW],
+            "claims: 1 verdict of 3; next: --claims-json=run.json, then vperf claims run.json",
         ),
         (
             [ELSEWHERE],
