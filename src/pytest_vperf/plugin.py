@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -57,7 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{name}: {meaning}")
     for module in _FIXTURES:
         config.pluginmanager.register(module, module.__name__)
-    folder = Path.cwd() / ".benchmarks"
+    folder = config.invocation_params.dir / ".benchmarks"
     if not folder.exists():
         config.stash[STORAGE] = folder
     config.stash[REPORTS] = reports = Reports()

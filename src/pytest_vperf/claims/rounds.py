@@ -53,7 +53,12 @@ def rounds(
 
     Returns:
         a sampler: each call takes a round, and returns the seconds that a call of ``target`` took.
+
+    Raises:
+        TypeError: ``benchmark`` is not pytest-benchmark's; other plug-ins have a fixture of this name, too.
     """
+    if not is_benchmark(benchmark):
+        raise TypeError(f"rounds: {benchmark!r} is not the fixture benchmark of pytest-benchmark")
     options: dict[str, Any] = {"args": tuple(args), "kwargs": dict(kwargs or {})}
     options |= {"setup": setup, "iterations": iterations}
     if teardown is not None:  # older releases have none

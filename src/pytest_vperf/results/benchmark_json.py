@@ -58,7 +58,7 @@ def begin(path: Path, config: pytest.Config) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    _write(path, config, [], {}, {})
+    _write(path, _document(config, [], {}, {}))
 
 
 def write(
@@ -80,6 +80,7 @@ def write(
 
     Raises:
         OSError: the file cannot be written.
+        whatever a hook of pytest-benchmark raises, which projects may have, too.
     """
     found: list[Metadata] = []
     left_out: list[str] = []
@@ -96,29 +97,30 @@ def write(
     hook = config.hook
     commit = hook.pytest_benchmark_generate_commit_info(config=config)
     hook.pytest_benchmark_update_commit_info(config=config, commit_info=commit)
-    _write(path, config, found, machine, commit)
+    document = _document(config, found, machine, commit)
+    hook.pytest_benchmark_update_json(config=config, benchmarks=found, output_json=document)
+    _write(path, document)
     return left_out
 
 
-def _write(
-    path: Path,
+def _document(
     config: pytest.Config,
     benchmarks: Sequence[Metadata],
     machine: Mapping[str, Any],
     commit: Mapping[str, Any],
-) -> None:
-    from pytest_benchmark.utils import safe_dumps
-
-    document = config.hook.pytest_benchmark_generate_json(
+) -> Any:
+    return config.hook.pytest_benchmark_generate_json(
         config=config,
         benchmarks=benchmarks,
         include_data=True,
         machine_info=machine,
         commit_info=commit,
     )
-    config.hook.pytest_benchmark_update_json(
-        config=config, benchmarks=benchmarks, output_json=document
-    )
+
+
+def _write(path: Path, document: Any) -> None:
+    from pytest_benchmark.utils import safe_dumps
+
     write_whole(path, safe_dumps(document, ensure_ascii=True, indent=4) + "\n")
 
 

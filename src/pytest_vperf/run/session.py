@@ -382,8 +382,9 @@ class ClaimsSession:
             self.left_out_of_benchmarks = benchmark_json.write(
                 path, self.config, self._run.claims, self._run.fingerprint
             )
-        except OSError as error:
-            self._benchmark_trouble = f"{path} cannot be written: {error.strerror or error}"
+        except Exception as error:  # from the file, or a hook of the project
+            why = getattr(error, "strerror", "") or f"{type(error).__name__}: {error}"
+            self._benchmark_trouble = f"{path} cannot be written: {why}"
 
     @property
     def record_lost(self) -> str:
@@ -503,9 +504,13 @@ class ClaimsSession:
             from pytest_vperf.results import benchmark_json
 
             option = "--claims-benchmark-json"
-            record = self.settings.json
-            if record is not None and path.resolve() == record.resolve():
-                raise pytest.UsageError(f"{option}: {path} is already the file of --claims-json")
+            others = {"--claims-json": self.settings.json}
+            others["--benchmark-json"] = self.config.getoption("benchmark_json", None)
+            for other, taken in others.items():
+                # An older pytest-benchmark has opened its file by now.
+                named = taken if isinstance(taken, Path) else getattr(taken, "name", None)
+                if named is not None and path.resolve() == Path(named).resolve():
+                    raise pytest.UsageError(f"{option}: {path} is already the file of {other}")
             if not self.config.pluginmanager.has_plugin(benchmark_json.PLUGIN):
                 raise pytest.UsageError(
                     f"{option}: pytest-benchmark, which writes the file, is switched off: leave out "

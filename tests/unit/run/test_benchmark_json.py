@@ -184,6 +184,10 @@ def test_it():
             "--claims-benchmark-json: {}/out.json is already the file of --claims-json",
         ),
         (
+            ["--claims-benchmark-json=bench.json", "--benchmark-json=./bench.json"],
+            "--claims-benchmark-json: {}/bench.json is already the file of --benchmark-json",
+        ),
+        (
             ["--claims-benchmark-json=bench.json", "-p", "no:benchmark"],
             "--claims-benchmark-json: pytest-benchmark, which writes the file, is switched off: leave out "
             "-p no:benchmark",
@@ -228,6 +232,23 @@ def test_a_folder_of_benchmarks_that_was_there_stays(project: pytest.Pytester) -
     project.mkdir(".benchmarks")
     play(project, "def test_it(): pass\n", "-q")
     assert (project.path / ".benchmarks").is_dir()
+
+
+def test_a_hook_of_the_project_that_fails_loses_nothing(project: pytest.Pytester) -> None:
+    project.makeconftest(
+        "def pytest_benchmark_update_json(output_json):\n    output_json['benchmarks'][1]\n"
+    )
+    result = play(project, HELD)
+    assert result.ret == 74
+    assert any(
+        each.endswith(
+            f"{project.path}/bench.json cannot be written: IndexError: list index out of range"
+        )
+        for each in result.outlines
+    )
+    assert "claims: 1 held" in result.outlines
+    (record,) = json.loads((project.path / "out.json").read_text())["claims"]
+    assert record["verdict"] == "holds"
 
 
 def test_the_ini_file_names_it_from_the_root(project: pytest.Pytester) -> None:

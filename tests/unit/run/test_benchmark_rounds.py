@@ -248,6 +248,19 @@ def test_it(benchmark):
     )
 
 
+def test_a_fixture_of_another_plug_in_takes_no_rounds(project: pytest.Pytester) -> None:
+    test = """
+@pytest.fixture
+def theirs(): return print
+def test_it(theirs): rounds(theirs, taking(0.5))
+"""
+    play(project, test).stdout.fnmatch_lines(
+        [
+            "E *TypeError: rounds: <built-in function print> is not the fixture benchmark of pytest-benchmark"
+        ]
+    )
+
+
 def test_an_error_of_the_function_is_its_own(project: pytest.Pytester) -> None:
     test = """
 def test_it(claim, benchmark):
