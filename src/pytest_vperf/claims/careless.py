@@ -6,7 +6,7 @@ Each becomes a warning of the claim, which does not change its verdict: ``KIND: 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_vperf.claims.rounds import Rounds, TakenRounds
 from pytest_vperf.quantity import dimension
@@ -46,7 +46,7 @@ def warnings(
             f"a tolerance above {_WIDE:.0%}: {plan.tolerance:.4g} ({plan.origins.get('tolerance')}): "
             "so much worse would still hold"
         )
-    usual = _usual_direction(sampling.unit or "")
+    usual = usual_direction(sampling.unit or "")
     good = criterion.direction if criterion else ""
     if good and usual and good != usual and not sampling.direction:
         kind = "time" if usual == "lower" else "rate"
@@ -61,7 +61,7 @@ def warnings(
         )
 
 
-def _usual_direction(unit: str) -> str:
+def usual_direction(unit: str) -> Literal["lower", "higher", ""]:
     """Which direction is better for a unit, where the source of a figure does not say; empty where either may be."""
     measured = dimension(unit)
     if measured == "[time]":

@@ -10,6 +10,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
+from pytest_vperf.targets.sides import Sides
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     from pytest_vperf.results.record import ClaimRecord
     from pytest_vperf.targets.scope import Scope
     from pytest_vperf.thresholds.hardware import Selection
-    from pytest_vperf.thresholds.profile import Threshold
 
 #: A claim of a test: its name, and its occurrence number within one visit; counted from -1 downwards where a fixture
 #: judges it during teardown.
@@ -80,7 +81,8 @@ class Circumstances:
 
     Attributes:
         selection: the profiles that this run judges by.
-        plan: makes the plan from the threshold, if there is one, and the number of the claim in its test.
+        plan: makes the plan from the threshold, if there is one, and the number of the claim in its test; with
+            ``gate=True`` that of a comparison of two sides.
         sessions: the number of sessions a limit is judged in.
         seed: of random orders.
         scope: owner of the targets that samples start.
@@ -91,10 +93,11 @@ class Circumstances:
         conclude: takes the record of a claim that reached a verdict; may raise to fail or skip the test.
         repeat: raises again what `conclude` raised for this record in an earlier visit, without storing it twice.
         pause: ends this visit to the test; called only if not ``ledger.once``, when another visit follows.
+        sides: of the run; none outside of a gate.
     """
 
     selection: Selection
-    plan: Callable[[Threshold | None, int], Plan]
+    plan: Callable[..., Plan]
     sessions: int
     seed: int
     scope: Scope
@@ -105,3 +108,4 @@ class Circumstances:
     conclude: Callable[[ClaimRecord], None]
     repeat: Callable[[ClaimRecord], None]
     pause: Callable[[Judgement], NoReturn]
+    sides: Sides = field(default_factory=Sides)

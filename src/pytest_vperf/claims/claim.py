@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pytest_benchmark.fixture import BenchmarkFixture
 
-    from pytest_vperf.claims.circumstances import Circumstances
+    from pytest_vperf.claims.circumstances import Circumstances, Key
     from pytest_vperf.claims.sampling import Sampler
     from pytest_vperf.claims.sweep import LoadSampler, Point
     from pytest_vperf.quantity import Quantity
@@ -232,7 +232,9 @@ class Claim:
         slower: Slower | None = None,
         any_programs: bool = False,
         sweep: Sweep | None = None,
+        tell: bool = True,
     ) -> ClaimRecord:
+        """Judge the claim; without ``tell`` the record is kept, and the verdict does not end the test."""
         __tracebackhide__ = True
         if outer := _JUDGING.get():
             raise ClaimError(
@@ -241,7 +243,7 @@ class Claim:
         within = _JUDGING.set(self.name)
         try:
             return self._judge_alone(
-                samplers, paired=paired, any_programs=any_programs, sweep=sweep
+                samplers, paired=paired, any_programs=any_programs, sweep=sweep, tell=tell
             )
         finally:
             _JUDGING.reset(within)
@@ -254,6 +256,7 @@ class Claim:
         paired: bool,
         any_programs: bool,
         sweep: Sweep | None,
+        tell: bool,
     ) -> ClaimRecord:
         __tracebackhide__ = True
         context = self._circumstances
@@ -261,7 +264,8 @@ class Claim:
         key = ledger.key(self.name)
         if (known := ledger.ended.get(key)) is not None:
             # Judged in an earlier visit: the test must go on as it did then.
-            context.repeat(known)
+            if tell:
+                context.repeat(known)
             return known
         if (error_then := ledger.failures.get(key)) is not None:
             raise error_then
@@ -282,34 +286,43 @@ class Claim:
         missing: ClaimRecord | None = None
         try:
             judgement.visit(samplers, context)
-        except Unavailable as error:
-            missing = judgement.record(Verdict.NOT_MEASURED, str(error), target=error.target)
-        except lock.LockTimeout as error:
-            missing = judgement.record(Verdict.NOT_MEASURED, str(error))
         except BaseException as error:
-            ledger.failures[key] = error
-            measured = bool(judgement.sampling.observations)
-            verdict = Verdict.INCONCLUSIVE if measured else Verdict.NOT_MEASURED
-            text = f"{type(error).__name__}: {error}".rstrip(": ")
-            cause = "interrupted" if isinstance(error, KeyboardInterrupt) else "error"
-            # A failure to store the record must not hide the error itself.
-            with suppress(OSError, ValueError):
-                target = str(getattr(error, "target", "") or "")
-                reason = f"error: {text}"
-                context.keep(
-                    judgement.record(
-                        verdict, reason, target=target, cause=cause if measured else ""
-                    )
-                )
-            raise
+            missing = self._missing(judgement, error)
+            if missing is None:
+                self._keep_failure(key, judgement, error)
+                raise
         finally:
             context.progress.done()
         if missing is None and judgement.paused:
             ledger.begun[key] = ledger.paused = judgement
             context.pause(judgement)
         finished = ledger.ended[key] = missing or judgement.conclusion()
-        context.conclude(finished)
+        (context.conclude if tell else context.keep)(finished)
         return finished
+
+    def _missing(self, judgement: Judgement, error: BaseException) -> ClaimRecord | None:
+        """The record of a claim that could not be measured; ``None`` if that is not what an error says."""
+        if isinstance(error, Unavailable):
+            return judgement.record(Verdict.NOT_MEASURED, str(error), target=error.target)
+        if isinstance(error, lock.LockTimeout):
+            return judgement.record(Verdict.NOT_MEASURED, str(error))
+        return None
+
+    def _keep_failure(self, key: Key, judgement: Judgement, error: BaseException) -> None:
+        """Keep an error that ended a claim, and what was measured before it."""
+        self._circumstances.ledger.failures[key] = error
+        measured = bool(judgement.sampling.observations)
+        verdict = Verdict.INCONCLUSIVE if measured else Verdict.NOT_MEASURED
+        text = f"{type(error).__name__}: {error}".rstrip(": ")
+        cause = "interrupted" if isinstance(error, KeyboardInterrupt) else "error"
+        target = str(getattr(error, "target", "") or "")
+        # A failure to store the record must not hide the error itself.
+        with suppress(OSError, ValueError):
+            self._circumstances.keep(
+                judgement.record(
+                    verdict, f"error: {text}", target=target, cause=cause if measured else ""
+                )
+            )
 
 
 #: By method: what its claims are, what distinguishes them from other comparisons, and how it is called.

@@ -19,6 +19,7 @@ from pytest_vperf.claims.sampling import LEAST_EQUAL, Sampling, rough_time
 from pytest_vperf.machine import lock, noise, noise_settings
 from pytest_vperf.quantity import Quantity
 from pytest_vperf.results.record import (
+    ArmFigures,
     ClaimRecord,
     Hardware,
     Noise,
@@ -29,6 +30,7 @@ from pytest_vperf.results.record import (
     sound,
 )
 from pytest_vperf.results.run import now
+from pytest_vperf.stats.evidence import quantile_interval
 from pytest_vperf.stats.limit import LimitRule
 from pytest_vperf.stats.pair import PairRule
 from pytest_vperf.thresholds.consistency import ANY, CALIBRATED, EVERYWHERE, GALLERY
@@ -38,9 +40,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from pytest_vperf.claims.circumstances import Circumstances
+    from pytest_vperf.claims.plan import Plan
     from pytest_vperf.claims.sampling import Sampler
     from pytest_vperf.claims.sweep import Sweep
     from pytest_vperf.machine.noise import NoiseEvidence
+    from pytest_vperf.results.record import Observation
     from pytest_vperf.stats.rule import Arm, Rule, State
     from pytest_vperf.targets.base import Facts
     from pytest_vperf.thresholds.criterion import Criterion
@@ -63,7 +67,7 @@ _RULES: Mapping[str, Callable[..., Rule]] = {
 }
 
 
-def _rule(judgement: Judgement, sessions: int, warm_up: Mapping[str, int]) -> Rule:
+def rule_of(judgement: Judgement, sessions: int, warm_up: Mapping[str, int]) -> Rule:
     """The rule that judges a claim's criterion; without a figure to judge by, one that only describes the samples.
 
     Args:
@@ -167,8 +171,35 @@ def build_record(
         noise=Noise(settings=judgement.settings, sessions=list(judgement.noise)),
         warnings=list(_warnings(samples, judgement, verdict, cause)),
         sweep=judgement.sweep.record(sampling.observations) if judgement.sweep else None,
+        sides={str(arm): side for arm, side in judgement.sides.items()},
+        arms=arms_of(sampling.observations, sampling.unit or "") if paired else {},
     )
     return sound(record)
+
+
+#: Of the interval of an arm's own median, which is not judged.
+_OF_ARM = 0.99
+
+
+def arms_of(observations: Iterable[Observation], unit: str) -> dict[str, ArmFigures]:
+    """What was measured of each arm of a comparison, by itself."""
+    counted = judged(observations)
+    found = {}
+    for arm in ("a", "b"):
+        own = [each for each in counted if each["arm"] == arm]
+        if not own:
+            continue
+        error = (1 - _OF_ARM) / 2
+        median = quantile_interval([each["value"] for each in own], 0.5, error, error)
+        found[arm] = ArmFigures(
+            estimate=median.estimate,
+            interval=[median.low, median.high],
+            confidence=_OF_ARM,
+            unit=unit,
+            n=len(own),
+            phases=mean_phases(own, arm),
+        )
+    return found
 
 
 def _finite(value: float | None) -> float | None:
@@ -314,6 +345,7 @@ class Judgement:
         samplers: of the latest visit, by arm.
         tracer: what followed this process while it sampled; empty if nothing did.
         settings: the machine's settings that affect noise, at the start, and the tracer.
+        sides: of a gate, by arm: the side that it samples; empty outside of one.
         noise: the noise measured during each session.
     """
 
@@ -328,6 +360,7 @@ class Judgement:
         any_programs: bool = False,
         sweep: Sweep | None = None,
         warmed_up: bool = False,
+        sides: Mapping[Arm, str] | None = None,
     ) -> None:
         """Prepare to judge; ``number`` is the claim's position in its test, ``any_programs`` is as in `Sampling`.
 
@@ -335,10 +368,11 @@ class Judgement:
         """
         self.name = name
         self.threshold = threshold
-        self.plan = context.plan(threshold, number)
+        self.plan = self._planned(context, number)
         self.context = context
         self.paired = paired
         self.sweep = sweep
+        self.sides = dict(sides or {})
         self.started_at = now()
         self.waited = 0.0
         self.back_to_back = ""
@@ -346,14 +380,12 @@ class Judgement:
         self.tracer = ""
         self.settings = noise_settings.settings()
         self.noise: list[NoiseEvidence] = []
-        self.criterion = criterion = (
-            threshold.criterion.settled(self.plan.tolerance) if threshold else None
-        )
+        self.criterion = criterion = self._asserted()
         unit = criterion.unit if criterion and not paired else None
         against, planned = "the unit its threshold names" if unit else "the samples before it", 1
         if criterion and criterion.is_absolute:
             against, planned = str(criterion), context.sessions
-        rule = _rule(self, planned, {"warm_up": 0} if warmed_up else {})
+        rule = rule_of(self, planned, {"warm_up": 0} if warmed_up else {})
         if isinstance(rule, LimitRule):
             if self.plan.origins.get("pairs") == DEFAULT:
                 self.plan = replace(self.plan, pairs=rule.most)
@@ -373,7 +405,18 @@ class Judgement:
             criterion=criterion,
             any_programs=any_programs,
             load=sweep.facts if sweep else None,
+            settle=self._settle,
         )
+
+    #: See `Sampling`.
+    _settle: Callable[[Quantity], tuple[Criterion, Rule]] | None = None
+
+    def _planned(self, context: Circumstances, number: int) -> Plan:
+        return context.plan(self.threshold, number)
+
+    def _asserted(self) -> Criterion | None:
+        """What the samples have to prove; ``None`` if nothing."""
+        return self.threshold.criterion.settled(self.plan.tolerance) if self.threshold else None
 
     @property
     def paused(self) -> bool:
@@ -417,12 +460,16 @@ class Judgement:
 
     def conclusion(self) -> ClaimRecord:
         """The record of a claim whose sampling is over."""
-        state = self.sampling.rule.state
         if self.threshold is None:
             return self.record(Verdict.NOT_COMPARABLE, self._no_threshold())
         if self.criterion and self.criterion.reason:
             reason = f"{self.criterion}: {self.criterion.reason}"
             return self.record(Verdict.NOT_COMPARABLE, reason)
+        return self.judged()
+
+    def judged(self) -> ClaimRecord:
+        """The record of a claim that was held against something, and whose sampling is over."""
+        state = self.sampling.rule.state
         if constant := self.sampling.without_variance:
             return self.record(Verdict.INCONCLUSIVE, constant, cause="no variance")
         if state.decision != "inconclusive" and (unstable := why_unstable(self.name)):

@@ -7,7 +7,7 @@ them all: somebody is waiting now, and a shorter budget can only make a verdict 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from pytest_vperf.thresholds.text_file import nearest
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from pytest_vperf.thresholds.criterion import Criterion
     from pytest_vperf.thresholds.profile import Threshold
 
 
@@ -107,6 +108,8 @@ def plan_for(
     settings: Mapping[str, Setting],
     claims_in_run: int,
     number: int = 1,
+    *,
+    gate: bool = False,
 ) -> Plan:
     """The plan of a claim.
 
@@ -116,6 +119,7 @@ def plan_for(
         settings: of the run: tolerance, alpha, beta, pairs and budget.
         claims_in_run: the number of collected tests that ask for claims, including this one.
         number: the claim's position in its test, counted from 1.
+        gate: whether two sides are compared by what the claim samples, and not the claim judged itself.
 
     Raises:
         pytest.UsageError: a marker gives a tolerance to a criterion that has none.
@@ -133,12 +137,15 @@ def plan_for(
     if settings["budget"].origin == _ASKED_BUDGET:
         found["budget"] = settings["budget"]
     own = threshold.criterion if threshold else None
-    if threshold and own and own.tolerance == 0 and not own.reason and "tolerance" in marker:
+    if threshold and own and own.compares and own.tolerance == 0 and "tolerance" in marker:
         raise pytest.UsageError(
             f"claim {threshold.name!r} is {own} ({threshold.location}), which has no tolerance: "
             f"take tolerance=… out of the marker {MARKER} of this test"
         )
-    found["tolerance"] = _tolerance(threshold, found["tolerance"])
+    if gate:
+        found["tolerance"] = _tolerance_of_gate(own, found["tolerance"], settings["tolerance"])
+    else:
+        found["tolerance"] = _tolerance(threshold, found["tolerance"])
     return Plan(
         tolerance=found["tolerance"].value,
         alpha=found["alpha"].value,
@@ -157,6 +164,18 @@ def _tolerance(threshold: Threshold | None, asked: Setting) -> Setting:
     if own is None:
         return asked
     return Setting(own, threshold.location if threshold and own else "criterion")
+
+
+#: How much worse than base counts as no worse in a gate, where nobody says: runs of one build on shared machines are
+#: seldom nearer to each other.
+GATE_TOLERANCE = 0.05
+
+
+def _tolerance_of_gate(own: Criterion | None, asked: Setting, of_run: Setting) -> Setting:
+    """The tolerance of a gate: that of a limit, which is not widened by it; ``near`` has one for its own figure."""
+    if own is not None and own.tolerance != 0:
+        asked = of_run
+    return replace(asked, value=GATE_TOLERANCE) if asked.origin == DEFAULT else asked
 
 
 def marker_overrides(item: pytest.Item) -> dict[str, float]:

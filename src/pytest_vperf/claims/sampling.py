@@ -323,6 +323,7 @@ class Sampling:
         criterion: Criterion | None = None,
         any_programs: bool = False,
         load: Callable[[], LoadFacts | None] | None = None,
+        settle: Callable[[Quantity], tuple[Criterion, Rule]] | None = None,
     ) -> None:
         """Prepare to sample.
 
@@ -339,6 +340,7 @@ class Sampling:
             criterion: what the samples have to prove; ``None`` if nothing.
             any_programs: whether two arms may run different binaries of one tool.
             load: in a sweep, returns the load of the latest sample.
+            settle: replaces criterion and rule when the first sample has told which direction of it is better.
         """
         self.claim = claim
         self.rule = rule
@@ -355,6 +357,7 @@ class Sampling:
         self._criterion = criterion
         self._any_programs = any_programs
         self._load = load
+        self._settle = settle
         self._against = against
         self._budget = budget
         self._allow_more = allow_more
@@ -586,6 +589,9 @@ class Sampling:
         number = f"sample {len(self.observations) + 1}{f' (arm {arm})' if self.paired else ''}"
         relative = "a ratio" if self.paired else "a sweep" if self._load else ""
         check_possible(f"claim {self.claim!r}: {number}", value, relative=relative)
+        if self._settle is not None:
+            settle, self._settle = self._settle, None
+            self._criterion, self.rule = settle(value)
         check_direction(self.claim, self._criterion, value)
         self.direction = self.direction or value.direction
         if self.unit is None:

@@ -112,8 +112,9 @@ def header_lines(
     level: str,
     record: Path | None,
     noise: Sequence[NoiseWarning] = (),
+    sides: Iterable[str] = (),
 ) -> list[str]:
-    """The header: profiles and how they were chosen, budget, level, and what makes this machine noisy.
+    """The header: profiles and how they were chosen, budget, level, sides, and what makes this machine noisy.
 
     Args:
         selection: the profiles.
@@ -121,10 +122,12 @@ def header_lines(
         level: what fails a test, see `pytest_vperf.run.options.LEVELS`.
         record: the file that is written; ``None`` if none is.
         noise: what makes this machine noisy.
+        sides: what is compared in a gate, a line for each.
     """
     lines = [
         f"claims: hardware {selection.describe()}",
         f"claims: budget {budget:g} s per claim{_LEVELS[level]}",
+        *(f"claims: {side}" for side in sides),
     ]
     if selection.remote:
         lines.append(f"claims: targets on {selection.remote}")

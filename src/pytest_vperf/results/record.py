@@ -281,6 +281,21 @@ class TargetFacts(TypedDict):
     details: dict[str, str]
 
 
+class ArmFigures(TypedDict):
+    """What was measured of one arm of a comparison, by itself.
+
+    Keys: ``estimate``, the median of its ``n`` samples, with its ``interval`` at ``confidence``, in ``unit``; the
+    mean ``phases`` of its starts in ms. None of it is judged: the arms share their noise, so their ratio says more.
+    """
+
+    estimate: float
+    interval: list[float | None]
+    confidence: float
+    unit: str
+    n: int
+    phases: dict[str, float]
+
+
 class ClaimRecord(TypedDict):
     """One claim with its verdict and all its measurements."""
 
@@ -318,6 +333,8 @@ class ClaimRecord(TypedDict):
     noise: Noise
     warnings: list[str]
     sweep: SweepRecord | None
+    sides: dict[str, str]
+    arms: dict[str, ArmFigures]
 
 
 def unmeasured(
@@ -369,6 +386,8 @@ def unmeasured(
         noise=Noise(settings={}, sessions=[]),
         warnings=[],
         sweep=None,
+        sides={},
+        arms={},
     )
 
 
@@ -458,17 +477,19 @@ def pair_ratios(observations: Iterable[Observation]) -> list[float]:
     return [a / b for a, b in zip(*arms, strict=False)]
 
 
-def mean_phases(observations: Iterable[Observation]) -> dict[str, float]:
+def mean_phases(
+    observations: Iterable[Observation], arm: Literal["a", "b"] = "a"
+) -> dict[str, float]:
     """The mean of each part in milliseconds, in the parts' order; empty if they are not times.
 
-    In a comparison only the first arm counts: a mean over two targets would be meaningless. A part that some
-    observations lack is averaged over those that have it.
+    In a comparison only one arm counts: a mean over two targets would be meaningless. A part that some observations
+    lack is averaged over those that have it.
     """
     from pytest_vperf.quantity import DimensionError, conversion_factor
 
     values: dict[str, list[float]] = {}
     for observation in judged(observations):
-        if observation["arm"] != "a" or not observation["parts"]:
+        if observation["arm"] != arm or not observation["parts"]:
             continue
         try:
             factor = conversion_factor(observation["unit"], "ms")

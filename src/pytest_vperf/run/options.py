@@ -81,15 +81,16 @@ class Option(NamedTuple):
 _TABLE = (
     Option("--hw=NAME", default="auto", help=
         "hardware profile to judge by; 'auto' matches this machine's fingerprint; the profile 'any' is always added"),
-    Option("--claims-level=LEVEL", default="refuted", help=
+    Option("--claims-level=LEVEL", otherwise="refuted, in a gate measured", help=
         "what fails a test: 'refuted' claims alone; also what was not 'measured'; or, 'strict', all that did not "
         "hold; or, 'advisory', nothing"),
     Option("--claims-strict", "flag", help="the same as --claims-level=strict"),
     Option("--claims-advisory", "flag", help="the same as --claims-level=advisory"),
     Option("--claims-tolerance=PERCENT", default="2 %", help=
-        "how much worse counts as no worse, and how far as near, such as '2 %' or 0.02; published limits and ratios "
-        "are widened by nothing. Of these five settings the more specific wins: judge in the threshold file, then "
-        "the marker vperf, then the option, then the ini file; --claims-budget comes before all"),
+        "how much worse counts as no worse, and how far as near, such as '2 %' or 0.02; between the sides of a gate "
+        "it is 5 % where nobody says; published limits and ratios are widened by nothing. Of these five settings "
+        "the more specific wins: judge in the threshold file, then the marker vperf, then the option, then the ini "
+        "file; --claims-budget comes before all"),
     Option("--claims-alpha=CHANCE", default="0.01", help=
         "greatest chance that any true claim is refuted, in the run as a whole: each test that asks for claims has "
         "an equal share of it. Its first claim gets that share, the k-th one from the second on 1/(k(k+1)) of it, "
@@ -103,6 +104,12 @@ _TABLE = (
     Option("--claims-sessions=N", default="3", help=
         "in how many sessions, spread over the run, a limit is judged: 3, or 1 to judge it at once, which is marked "
         "as weaker"),
+    Option("--claims-base=KEY=VALUE", "texts", otherwise="what the run uses anyway", help=
+        "make the run a gate: every claim is judged as no worse on head than on base; what base is: "
+        "runtime=NAME|PATH (with arguments), path=DIR or env.NAME=VALUE for commands on the host; may be repeated"),
+    Option("--claims-head=KEY=VALUE", "texts", help=
+        "what head is, likewise; NAME:KEY=VALUE where there are several heads"),
+    Option("--same-on-purpose", "flag", help="compare two sides even if they are the same bytes"),
     Option("--claims-json=FILE", "path", help="write every claim with its verdict and all its samples to FILE"),
     Option("--claims-benchmark-json=FILE", "path", help=
         "write the samples of every claim about a time to FILE, for pytest-benchmark's compare and histograms"),

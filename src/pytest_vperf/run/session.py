@@ -16,6 +16,7 @@ from pytest_vperf.results.record import from_wire, to_wire
 from pytest_vperf.run.outcomes import TEST_CLAIMS, TestClaims
 from pytest_vperf.run.result import REPORTS, conclude
 from pytest_vperf.run.settings import Settings, read_settings
+from pytest_vperf.run.sides import described
 from pytest_vperf.run.workers import Notes, end_workers, reports_of
 
 if TYPE_CHECKING:
@@ -237,13 +238,21 @@ class ClaimsSession:
             return {}
         return {"path": str(path), "mark": self.run.new_part(), "whole": self.run.mark}
 
-    def plan(self, item: pytest.Item, threshold: Threshold | None, number: int = 1) -> Plan:
+    def plan(
+        self,
+        item: pytest.Item,
+        threshold: Threshold | None,
+        number: int = 1,
+        *,
+        gate: bool = False,
+    ) -> Plan:
         """What a claim of a test is judged by: tolerance, error rates and budget.
 
         Args:
             item: the test.
             threshold: the claim's.
             number: which claim of the test it is, from 1 on.
+            gate: whether two sides are compared by it.
 
         Raises:
             pytest.UsageError: a ``vperf`` marker of the test is not understood.
@@ -251,7 +260,9 @@ class ClaimsSession:
         from pytest_vperf.claims.plan import marker_overrides, plan_for
 
         claims = max(1, len(self.claiming))
-        return plan_for(threshold, marker_overrides(item), self.settings.judge, claims, number)
+        return plan_for(
+            threshold, marker_overrides(item), self.settings.judge, claims, number, gate=gate
+        )
 
     def keep(self, item: pytest.Item, record: ClaimRecord) -> None:
         """Keep a claim's record: in the run and its file, and as properties of the test for JUnit."""
@@ -532,6 +543,7 @@ class ClaimsSession:
             level=settings.level,
             record=settings.json,
             noise=look(),
+            sides=described(settings.sides),
         )
 
     @property

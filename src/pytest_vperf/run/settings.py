@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import re
 import secrets
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 import pytest
 
 from pytest_vperf.run.options import ACCELERATORS, LABS, LEVELS, OPTIONS
+from pytest_vperf.run.sides import read_sides
 from pytest_vperf.thresholds import judge
 from pytest_vperf.thresholds.judge import Setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
+
+    from pytest_vperf.targets.sides import Sides
 
 _T = TypeVar("_T")
 Level = Literal["advisory", "refuted", "measured", "strict"]
@@ -54,6 +58,7 @@ class Settings:
         start_timeout: seconds that one pod may take to start.
         density: how far a test may fill this host: so many targets, bytes that they may take, bytes that it keeps.
         scale_count: how many targets run at once where a claim is about many.
+        sides: of a gate; none in another run.
         seed: of every random order, drawn per run where none was given; kept in each record.
     """
 
@@ -78,6 +83,7 @@ class Settings:
     start_timeout: float
     density: Mapping[str, int | None]
     scale_count: int
+    sides: Sides
     seed: int
 
     @property
@@ -100,6 +106,7 @@ def read_settings(config: pytest.Config) -> Settings:
             raise pytest.UsageError(f"{OPTIONS[name].name}: {error}") from None
 
     seed = read("claims_seed", _number)
+    sides = read_sides(config)
     settings = Settings(
         json=read("claims_json", _path),
         benchmark_json=read("claims_benchmark_json", _path),
@@ -107,11 +114,11 @@ def read_settings(config: pytest.Config) -> Settings:
         new_kernel=read("vperf_kernel", _kernel),
         baseline_kernel=read("baseline_kernel", _kernel),
         hardware=cast("str", read("claims_hw", _text)),
-        level=_level(config),
+        level=_level(config, "measured" if sides else "refuted"),
         judge={key: read(f"claims_{key}", _judge) for key in judge.DEFAULTS},
         sessions=1 if read("claims_sessions", _number) == 1 else 3,
         thresholds=read("claims_thresholds", _folders),
-        runtimes=read("container_runtime", _names),
+        runtimes=_runtimes(config, sides, read("container_runtime", _names)),
         image=read("container_image", _image),
         host_tools=bool(config.getoption("vperf_host_tools"))
         or _ini_flag(config, "vperf_host_tools"),
@@ -127,6 +134,7 @@ def read_settings(config: pytest.Config) -> Settings:
             "floor": read("density_floor", _bytes),
         },
         scale_count=cast("int", read("scale_count", _number)),
+        sides=sides,
         seed=secrets.randbelow(2**32) if seed is None else seed,
     )
     if settings.new_kernel is None and config.getoption("baseline_kernel") is not None:
@@ -230,8 +238,8 @@ def _bytes(config: pytest.Config, name: str) -> int | None:
 # How claims are judged.
 
 
-def _level(config: pytest.Config) -> Level:
-    """The level: what the command line says, else the ini file.
+def _level(config: pytest.Config, usual: Level) -> Level:
+    """The level: what the command line says, else the ini file, else the usual one.
 
     Raises:
         pytest.UsageError: there is no such level, or two contradict each other.
@@ -255,7 +263,7 @@ def _level(config: pytest.Config) -> Level:
             )
         if asked:
             return cast("Level", next(iter(asked.values())))
-    return "refuted"
+    return usual
 
 
 def _judge(config: pytest.Config, name: str) -> Setting:
@@ -281,6 +289,22 @@ def _folders(config: pytest.Config, name: str) -> tuple[Path, ...]:
 
 
 # What targets are, and where.
+
+
+def _runtimes(config: pytest.Config, sides: Sides, asked: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of the runtimes that tests run for; in a gate of runtimes, of the one that both are builds of."""
+    if not sides.differ_in("runtime"):
+        return asked
+    if config.getoption("container_runtime") is not None:
+        raise pytest.UsageError(
+            "--container-runtime: the sides name the runtime: leave it out beside --claims-head runtime=…"
+        )
+    from pytest_vperf.targets.container.runtimes import Build, kind_of
+
+    given = [side.settings["runtime"] for side in sides.all if "runtime" in side.settings]
+    # A wrapper around a runtime may have any name, and may not say what it wraps.
+    known = next(filter(None, (kind_of(shlex.split(words)[0]) for words in given)), "")
+    return (known or Build.of(given[0]).kind,)
 
 
 def _image(config: pytest.Config, name: str) -> str | None:

@@ -92,6 +92,10 @@ def _criteria(path: DataPath, claim: dict[str, Any]) -> Iterator[Problem]:
         yield Problem(path, message, at_key=True)
 
 
+#: A limit is widened by nothing; its tolerance is how much worse than base counts as no worse in a gate.
+_WITH_TOLERANCE = frozenset({"near", "saturates", "no_worse", "at_most", "at_least"})
+
+
 def _tolerance(path: DataPath, claim: dict[str, Any]) -> Iterator[Problem]:
     """A tolerance belongs to the criteria that have one, and is given once."""
     if "tolerance" not in _mapping(claim, "judge"):
@@ -101,9 +105,10 @@ def _tolerance(path: DataPath, claim: dict[str, Any]) -> Iterator[Problem]:
     own = next((key for key in ("near", "saturates") if "tolerance" in _mapping(claim, key)), None)
     if own:
         yield Problem(place, f"{own} already has a tolerance: give one of them", at_key=True)
-    elif given and not {"near", "saturates", "no_worse"} & set(given):
+    elif given and not _WITH_TOLERANCE & set(given):
         message = (
-            f"belongs to near, saturates and no_worse; the figure of {given[0]} is not widened"
+            f"belongs to near, saturates and no_worse, and to limits in a gate; the figure of {given[0]} is not "
+            "widened"
         )
         yield Problem(place, message, at_key=True)
 

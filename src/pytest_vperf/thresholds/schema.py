@@ -488,11 +488,14 @@ class ClaimPart(Part):
                     "then": {"anyOf": [{"required": ["at_most"]}, {"required": ["at_least"]}]},
                 }
             ],
-            # A published figure is not widened; near and saturates have one tolerance, here or in their own mapping.
+            # A published figure is not widened: a limit's tolerance is that of a gate. near and saturates have one
+            # tolerance, here or in their own mapping.
             "if": {"required": ["judge"], "properties": {"judge": {"required": ["tolerance"]}}},
             "then": {
                 "anyOf": [
                     {"required": ["no_worse"]},
+                    {"required": ["at_most"]},
+                    {"required": ["at_least"]},
                     {
                         "required": ["near"],
                         "properties": {"near": {"not": {"required": ["tolerance"]}}},

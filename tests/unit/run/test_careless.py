@@ -135,24 +135,22 @@ def test_a_monitoring_tool_of_a_newer_python_is_seen(monkeypatch: pytest.MonkeyP
     assert tracing() == "coverage"
 
 
-@pytest.mark.parametrize(
-    ("name", "call", "shown"),
-    [
-        ("start.quick", "holds(around(350))", "≤ 400 ms (thresholds/here.yaml:*)"),
-        (
-            "start.alike",
-            "compares(around(350), to=around(350))",
-            "ratio ≤ 1.1 (thresholds/any.yaml:*)",
-        ),
-    ],
-)
-def test_a_tolerance_for_a_claim_that_has_none(
-    project: pytest.Pytester, name: str, call: str, shown: str
-) -> None:
+def test_a_limit_is_not_widened_by_a_tolerance(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        f"""{HEAD}
+@pytest.mark.vperf(tolerance="5 %")  # of a gate
+def test_it(claim): claim("start.quick").holds(around(410))  # at most 400 ms
+"""
+    )
+    assert project.runpytest().ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_a_tolerance_for_a_claim_that_has_none(project: pytest.Pytester) -> None:
+    name, shown = "start.alike", "ratio ≤ 1.1 (thresholds/any.yaml:*)"
     project.makepyfile(
         f"""{HEAD}
 @pytest.mark.vperf(tolerance="5 %")
-def test_it(claim): claim({name!r}).{call}
+def test_it(claim): claim({name!r}).compares(around(350), to=around(350))
 """
     )
     result = project.runpytest()

@@ -33,6 +33,8 @@ VALUES = {
     "claims_pairs": "64",
     "claims_budget": "2 min",
     "claims_sessions": "1",
+    "claims_base": "env.A=1",
+    "claims_head": "env.A=2",
     "claims_json": "out.json",
     "claims_benchmark_json": "bench.json",
     "claims_thresholds": "mine",
@@ -59,6 +61,7 @@ FIELDS = {
     "claims_strict": "level",
     "claims_advisory": "level",
     **dict.fromkeys([f"claims_{key}" for key in ("tolerance", "alpha", "beta", "pairs", "budget")], "judge"),
+    **dict.fromkeys(("claims_base", "claims_head", "same_on_purpose"), "sides"),
     "container_runtime": "runtimes",
     "container_image": "image",
     "vperf_kernel": "new_kernel",
@@ -69,6 +72,14 @@ FIELDS = {
     "libvirt_uri": "libvirt_uris",
     "vperf_lab": "labs",
 }  # fmt: skip
+#: What has to be given along with an option.
+ALONG = {
+    "baseline_kernel": ["--vperf-kernel=vmlinuz"],
+    "claims_base": ["--claims-head=env.A=2"],
+    "same_on_purpose": ["--claims-head=env.A=2"],
+}
+#: The settings that an option changes, if these are not the one of its own.
+CHANGES = {"claims_head": ["level", "sides"], "same_on_purpose": []}
 
 
 def field(ini: str) -> str:
@@ -94,8 +105,8 @@ def settings(folder: pytest.Pytester, *words: str) -> Settings:
 @pytest.mark.parametrize("where", ["command line", "ini"])
 def test_each_option_is_one_setting(folder: pytest.Pytester, ini: str, where: str) -> None:
     option = OPTIONS[ini]
-    kernel = ["--vperf-kernel=vmlinuz"] if ini == "baseline_kernel" else []
-    usual = settings(folder, *kernel)
+    along = ALONG.get(ini, [])
+    usual = settings(folder, *along)
     value = VALUES.get(ini, "")
     word = f"{option.name}={value}" if value else option.name
     if where == "ini":
@@ -105,13 +116,13 @@ def test_each_option_is_one_setting(folder: pytest.Pytester, ini: str, where: st
         found = read_settings(folder.parseconfig(word))
         assert found.seed == 7
         return
-    found = settings(folder, *kernel, word)
+    found = settings(folder, *along, word)
     changed = [
         each.name
         for each in fields(Settings)
         if getattr(found, each.name) != getattr(usual, each.name)
     ]
-    assert changed == [field(ini)]
+    assert changed == CHANGES.get(ini, [field(ini)])
 
 
 def test_each_setting_has_an_option() -> None:

@@ -185,6 +185,7 @@ class SurveyedClaim(Claim):
         slower: Slower | None = None,
         any_programs: bool = False,
         sweep: Sweep | None = None,
+        tell: bool = True,
     ) -> ClaimRecord:
         __tracebackhide__ = True
         why = why_left_alone(

@@ -70,6 +70,7 @@ class CheckedClaim(Claim):
         slower: Slower | None = None,
         any_programs: bool = False,
         sweep: Sweep | None = None,
+        tell: bool = True,
     ) -> ClaimRecord:
         """Check the metric of the first sampler.
 

@@ -83,7 +83,9 @@ class Containers(Starter):
         engine: returns the engine; called at the first start.
         run: the containers carry its label and name.
         scope: owns them.
-        runtime: the OCI runtime, by the engine's name for it.
+        runtime: the OCI runtime, by the engine's name for it; in a gate what both sides are builds of.
+        build: what is called instead; ``None``: what the engine knows by that name.
+        beside: another runtime that it is compared with, see `runtimes.beside`.
         rootfs: returns the image's ID in an engine, see `pytest_vperf.targets.image.rootfs`.
         tree: returns the files of that image, in which programs are looked up.
         mark: the suffix of their names if the engine is on another machine.
@@ -97,12 +99,16 @@ class Containers(Starter):
         scope: Scope,
         *,
         runtime: str = "runc",
+        build: runtimes.Build | None = None,
+        beside: str = "",
         rootfs: Callable[[Engine], str],
         tree: Callable[[], Rootfs] | None = None,
         mark: str = "",
         parent: str = "",
     ) -> None:
         self.runtime = runtime
+        self._build = build
+        self._beside = beside
         self._parent = parent
         self.name = f"container {runtime}{mark}"
         self._engine = engine
@@ -167,14 +173,15 @@ class Containers(Starter):
         """
         with named(self.name):
             engine = self._engine()
-            engine.require_runtime(self.runtime)
+            runtime = self._called(engine)
+            engine.require_runtime(runtime)
         present, caps = attached(disks)
         limits = Limits(cpus, cpuset, cpu_shares, bytes_of(memory), caps, pids)
         api: Any = engine.client.api
         with answering(engine.url, target=self.name), contextlib.ExitStack() as undo:
             with named(self.name):
                 image = self._rootfs(engine)
-                plug = attach(network, self.runtime, engine, image, self._run, self.name)
+                plug = attach(network, runtime, engine, image, self._run, self.name)
             undo.callback(plug.abandon, engine)
             options = api.create_host_config(
                 network_mode=plug.mode,
@@ -200,7 +207,7 @@ class Containers(Starter):
             identity, startup = timed_start(engine, request, name, self.name)
             undo.callback(discard, engine, identity)
             state = running(engine, identity, self.name)
-            facts = self._facts(engine, image, identity, state, limits)
+            facts = self._facts(engine, runtime, image, identity, state, limits)
             with named(self.name):
                 link = plug.complete(identity, int(state["State"]["Pid"]))
             container = Container(
@@ -210,7 +217,7 @@ class Containers(Starter):
                 name=self.name,
                 startup_time=startup,
                 facts=facts,
-                shares_files=runtimes.shares_files(self.runtime),
+                shares_files=runtimes.shares_files(runtime),
                 link=link,
                 holder=plug.holder,
                 disks=present,
@@ -242,13 +249,22 @@ class Containers(Starter):
         self.start(memory=f"{least.memory.value:g} KiB")  # for the record
         return least
 
+    def _called(self, engine: Engine) -> str:
+        """The engine's name of the runtime that is called."""
+        name = engine.know(self._build) if self._build is not None else self.runtime
+        return runtimes.beside(name, self._beside)
+
     def _facts(
-        self, engine: Engine, image: str, identity: str, state: Mapping[str, Any], limits: Limits
+        self,
+        engine: Engine,
+        runtime: str,
+        image: str,
+        identity: str,
+        state: Mapping[str, Any],
+        limits: Limits,
     ) -> Facts:
         if self._common.get("image") != image:
-            self._common = facts_in_common(
-                engine, self.runtime, image, identity, self.name, self._tree
-            )
+            self._common = facts_in_common(engine, runtime, image, identity, self.name, self._tree)
         pid = int(state["State"]["Pid"])
         limited = read_back(limits, pid, identity, self.name, engine.read)
         return Facts("container", self.name, {**self._common, **limited})

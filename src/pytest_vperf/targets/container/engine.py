@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import getpass
+import json
 import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -19,7 +21,7 @@ from pytest_vperf.machine.leftovers import Leftover
 from pytest_vperf.machine.preflight import Readiness, find_program
 from pytest_vperf.machine.procfile import text
 from pytest_vperf.machine.runs import LABEL_PLACE, LABEL_RUN, dead_run, place
-from pytest_vperf.targets.base import CannotConnect, Unavailable
+from pytest_vperf.targets.base import CannotConnect, CannotStart, Unavailable
 from pytest_vperf.targets.container import runtimes as oci_runtimes
 from pytest_vperf.targets.container.address import answering, connect, default_sockets, knock
 from pytest_vperf.targets.container.private_engine import PrivateEngine
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
     from pytest_vperf.machine.runs import Run
+    from pytest_vperf.targets.container.runtimes import Build
     from pytest_vperf.targets.remote.machine import RemoteMachine
 
 
@@ -85,6 +88,8 @@ def engines_in_reach() -> list[Leftover]:
 
 
 _INSTALL = "apt-get install docker.io"
+#: Seconds in which a private engine reads its configuration again.
+_RELOADED = 10.0
 
 
 class Engine:
@@ -113,8 +118,13 @@ class Engine:
         self._own = own
 
     @classmethod
-    def connect(cls, run: Run) -> Engine:
+    def connect(cls, run: Run, builds: Sequence[Build] = ()) -> Engine:
         """Find an engine, or start a private one; remove what dead runs left in an existing one.
+
+        Args:
+            run: owns what is started in it.
+            builds: runtimes that will be asked for: if the existing engine does not know them, and ``DOCKER_HOST``
+                does not insist on it, a private one is started, since the existing one's configuration is not ours.
 
         Raises:
             CannotConnect: ``DOCKER_HOST`` names an engine that does not answer.
@@ -123,9 +133,12 @@ class Engine:
         """
         found = answering_engine()
         if found is not None:
-            client, url = found
-            remove_leftovers(client, url)
-            return cls(client, url, run)
+            engine = cls(*found, run)
+            mine = os.environ.get("DOCKER_HOST") or _why_no_private_engine() is not None
+            if mine or all(engine.name_of(build) for build in builds):
+                remove_leftovers(*found)
+                return engine
+            engine.client.close()
         if (lack := _why_no_private_engine()) is not None:
             raise lack
         own = PrivateEngine.start(run)
@@ -203,6 +216,43 @@ class Engine:
             remedy=self._runtime_remedy(name),
             target=f"container {name}",
         )
+
+    def name_of(self, build: Build) -> str:
+        """The engine's name of a runtime that it knows by its path and arguments; empty if it does not."""
+        known: Mapping[str, Mapping[str, Any]] = self.info.get("Runtimes") or {}
+        for name, entry in known.items():
+            words = (entry.get("path", ""), *(entry.get("runtimeArgs") or ()))
+            if words == (build.path, *build.arguments):
+                return name
+        return ""
+
+    def know(self, build: Build) -> str:
+        """Make sure that the engine knows a runtime by its path, and tell the engine's name for it.
+
+        Raises:
+            Unavailable: it does not, and its configuration is not ours.
+            CannotStart: a private engine did not take it over in time.
+        """
+        if self._own is None:
+            if self.machine is None and (name := self.name_of(build)):
+                return name
+            entry = json.dumps({"path": build.path, "runtimeArgs": list(build.arguments)})
+            raise Unavailable(
+                f"the Docker engine at {self.url} does not know the runtime {build}",
+                remedy=f'add {json.dumps(build.kind + "-build")}: {entry} to "runtimes" in /etc/docker/daemon.json '
+                "and reload the engine",
+            )
+        if build.name not in self.runtimes():
+            self._own.register(build)
+            deadline = time.monotonic() + _RELOADED
+            while build.name not in self.runtimes():
+                if time.monotonic() > deadline:
+                    raise CannotStart(
+                        f"the private Docker engine did not take over the runtime {build} within {_RELOADED:g} s"
+                    )
+                time.sleep(0.02)
+                self.__dict__.pop("info", None)  # what it said before
+        return build.name
 
     def _runtime_remedy(self, name: str) -> str:
         if name not in oci_runtimes.installed():

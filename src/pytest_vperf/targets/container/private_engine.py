@@ -62,8 +62,10 @@ class PrivateEngine:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._folder = run.subfolder("engine")
+        self._dockerd = "dockerd"
         self._daemons: list[subprocess.Popen[bytes]] = []
         self._guardian: subprocess.Popen[bytes] | None = None
+        self._builds: list[runtimes.Build] = []
         self.url = f"unix://{self._socket('docker')}"
 
     @classmethod
@@ -99,12 +101,26 @@ class PrivateEngine:
             'disabled_plugins = ["io.containerd.grpc.v1.cri"]\n'
             f"[grpc]\naddress = {json.dumps(str(self._socket('containerd')))}\n"
         )
-        (folder / "dockerd.json").write_text(json.dumps(self._configuration(dockerd), indent=1))
+        self._dockerd = dockerd
+        self._configure()
         self._guardian = self._watched()
         self._launch("containerd", [containerd, "--config", str(folder / "containerd.toml")])
         self._launch(
             "docker", [dockerd, "--config-file", str(folder / "dockerd.json")], _OWN_NETWORK
         )
+
+    def _configure(self) -> None:
+        path = self._folder / "dockerd.json"
+        path.write_text(json.dumps(self._configuration(self._dockerd), indent=1))
+
+    def register(self, build: runtimes.Build) -> None:
+        """Have the daemon learn a runtime, some time after this returns: it reads its configuration again.
+
+        The daemon's name for it is `runtimes.Build.name`.
+        """
+        self._builds.append(build)
+        self._configure()
+        self._daemons[-1].send_signal(signal.SIGHUP)
 
     def _configuration(self, dockerd: str) -> dict[str, object]:
         folder = self._folder
@@ -120,7 +136,7 @@ class PrivateEngine:
             # Not the systemd driver, which needs a slice, and a machine with systemd.
             "exec-opts": ["native.cgroupdriver=cgroupfs"],
             "cgroup-parent": f"/{self._run.cgroup}",
-            "runtimes": runtimes.daemon_entries(folder),
+            "runtimes": runtimes.daemon_entries(folder, self._builds),
         }
         if _major_version(dockerd) < 23:
             # An older dockerd would otherwise write a key to /etc/docker; a newer one rejects the option.

@@ -189,7 +189,7 @@ def attach(
         )
     if isinstance(network, str):
         return Attachment(network, runtime)
-    if runtime in runtimes.SHARES_FILES:
+    if runtimes.shares_files(runtime):
         return Attachment("none", runtime, network)
     holder = _start_holder(engine, image, run, target)
     try:

@@ -93,6 +93,8 @@ class OciRuntime:
         scope: closes it, and keeps its facts.
         rootfs: returns the root file system.
         arguments: for the runtime, before its command, e.g. ``--platform=ptrace``.
+        build: what is called instead of the installed one; its own arguments come first.
+        mark: the suffix of its name.
         timeout: seconds that each of its commands may take.
     """
 
@@ -104,10 +106,14 @@ class OciRuntime:
         *,
         rootfs: Callable[[], Rootfs],
         arguments: Sequence[str] = (),
+        build: runtimes.Build | None = None,
+        mark: str = "",
         timeout: float = TIMEOUT,
     ) -> None:
-        self.name = " ".join(("container", runtime, *arguments, "(no engine)"))
-        self._runtime, self._arguments = runtime, arguments
+        self.name = " ".join(("container", runtime, *arguments, "(no engine)")) + mark
+        self._program = build.path if build is not None else runtime
+        self._arguments = (*(build.arguments if build is not None else ()), *arguments)
+        self._runtime = build.kind if build is not None else runtime
         self._run, self._scope, self._rootfs, self._timeout = run, scope, rootfs, timeout
         self._ready: _Ready | None = None
 
@@ -118,10 +124,10 @@ class OciRuntime:
             Unavailable: it is not installed, or this user may not start containers with it.
         """
         if self._ready is None:
-            program = find_program(self._runtime)
+            program = find_program(self._program)
             if program is None:
                 raise Unavailable(
-                    f"{self._runtime} is not installed",
+                    f"{self._program} is not installed",
                     remedy=runtimes.remedy(self._runtime),
                     target=self.name,
                 )
@@ -134,6 +140,7 @@ class OciRuntime:
             details = {
                 "runtime": self._runtime,
                 "runtime_version": runtimes.version(program),
+                "runtime_path": program,
                 "arguments": " ".join(options),
                 "rootfs": image.name,
                 "rootfs_sha256": image.sha256,

@@ -1,0 +1,226 @@
+"""The sides of a gate, from the command line or the ini file: ``--claims-base KEY=VALUE --claims-head KEY=VALUE``.
+
+What is not understood is refused before anything is measured: an unknown key, a path that is no program, and two
+sides that are the same bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vperf.machine.cache import file_sha256
+from pytest_vperf.machine.preflight import find_program
+from pytest_vperf.run.options import OPTIONS
+from pytest_vperf.targets.sides import ENV, Side, Sides
+from pytest_vperf.thresholds.text_file import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+BASE, HEAD = "base", "head"
+_SAME = "--same-on-purpose"
+
+
+@dataclass(frozen=True)
+class _Value:
+    """What a setting of a side is.
+
+    Attributes:
+        setting: as targets read it; paths are absolute.
+        same: equal for two values that are the same thing.
+        sha256: of its file, or of a folder's files; empty if it has none.
+    """
+
+    setting: str
+    same: tuple[object, ...]
+    sha256: str = ""
+
+
+def _runtime(text: str, folder: Path) -> _Value:
+    """An OCI runtime by its name or path, with arguments."""
+    try:
+        program, *arguments = shlex.split(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r}: {error}") from None
+    if "/" not in program and not (folder / program).is_file():
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", program):
+            raise ValueError(f"{program!r} is neither a path nor a name")
+        found = find_program(program)
+        if found is None:
+            raise ValueError(f"{program} is not installed, and no file of that name is in {folder}")
+        path = Path(found)
+    else:
+        path = _program(folder / program)
+    digest = file_sha256(path)
+    return _Value(shlex.join((str(path), *arguments)), (digest, *arguments), digest)
+
+
+def _program(path: Path) -> Path:
+    path = path.absolute()
+    if not path.exists():
+        raise ValueError(f"{path} does not exist")
+    if not path.is_file():
+        raise ValueError(f"{path} is not a file")
+    if not os.access(path, os.X_OK):
+        raise ValueError(f"{path} is no program: chmod +x {shlex.quote(str(path))}")
+    return path
+
+
+def _folder(text: str, folder: Path) -> _Value:
+    """A folder of programs."""
+    path = (folder / text).absolute()
+    if not path.is_dir():
+        raise ValueError(f"{path} is not a folder")
+    digest = sha256()
+    for each in sorted(path.iterdir()):
+        if each.is_file():
+            digest.update(f"{each.name}\0{file_sha256(each)}\0".encode())
+    return _Value(str(path), (digest.hexdigest(),), digest.hexdigest())
+
+
+def _variable(text: str, _: Path) -> _Value:
+    return _Value(text, (text,))
+
+
+#: By key: how its value is read, seen from a folder; ``env.`` is followed by a variable's name.
+_KEYS: Mapping[str, Callable[[str, Path], _Value]] = {
+    "runtime": _runtime,
+    "path": _folder,
+    ENV: _variable,
+}
+_SETTING = re.compile(
+    r"(?:([A-Za-z][A-Za-z0-9_-]*):)?(env\.[A-Za-z_][A-Za-z0-9_]*|[a-z_.]+)=(.*)", re.S
+)
+
+
+def given(config: pytest.Config) -> bool:
+    """Whether the run is a gate, by its options alone."""
+    return any(
+        config.getoption(each) or config.getini(each) for each in ("claims_base", "claims_head")
+    )
+
+
+def read_sides(config: pytest.Config) -> Sides:
+    """The sides of a run; none where it is no gate.
+
+    Raises:
+        pytest.UsageError: a setting is not understood, there is no head, or two sides are the same.
+    """
+    found: dict[str, dict[str, _Value]] = {}
+    for option, usual in (("claims_base", BASE), ("claims_head", HEAD)):
+        for text, folder in _texts(config, option):
+            try:
+                name, key, value = _read(text, folder, usual)
+            except ValueError as error:
+                raise pytest.UsageError(f"{OPTIONS[option].name}: {error}") from None
+            of_side = found.setdefault(name, {})
+            if key in of_side:
+                raise pytest.UsageError(f"{OPTIONS[option].name}: {key} is given twice for {name}")
+            of_side[key] = value
+    base = found.pop(BASE, {})
+    if not found:
+        if base:
+            raise pytest.UsageError(
+                f"{OPTIONS['claims_base'].name}: there is no head to compare it with: --claims-head KEY=VALUE"
+            )
+        return Sides()
+    _refuse_same(config, base, found)
+    heads = tuple(_side(name, values) for name, values in found.items())
+    return Sides(_side(BASE, base), heads)
+
+
+def _texts(config: pytest.Config, option: str) -> list[tuple[str, Path]]:
+    """What was given, each with the folder that its paths are seen from."""
+    if (typed := config.getoption(option)) is not None:
+        return [(text, config.invocation_params.dir) for text in typed]
+    return [(text, config.rootpath) for text in config.getini(option)]
+
+
+def _read(text: str, folder: Path, usual: str) -> tuple[str, str, _Value]:
+    """The side's name, the key and the value of one setting."""
+    found = _SETTING.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is not KEY=VALUE, such as runtime=./build/runc; {_known()}")
+    name, key, value = found[1] or usual, found[2], found[3].strip()
+    if found[1] and (usual == BASE or name == BASE):
+        raise ValueError(f"{text!r}: only heads have names, and none is called {BASE}")
+    reader = _KEYS.get(ENV if key.startswith(ENV) else key)
+    if reader is None or key == ENV:
+        hint = nearest(key, [each for each in _KEYS if each != ENV])
+        raise ValueError(f"there is no key {key!r}{hint or f'; {_known()}'}")
+    if not value and reader is not _variable:
+        raise ValueError(f"{key}= has no value")
+    try:
+        return name, key, reader(value, folder)
+    except OSError as error:
+        raise ValueError(f"{key}: {error.filename or value}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}") from None
+
+
+def _known() -> str:
+    names = [f"{key}NAME" if key == ENV else key for key in _KEYS]
+    return f"the keys are {', '.join(names)}"
+
+
+def _refuse_same(
+    config: pytest.Config, base: Mapping[str, _Value], heads: Mapping[str, Mapping[str, _Value]]
+) -> None:
+    """Refuse a head that differs in nothing from base, or from another head."""
+    if config.getoption("same_on_purpose") or config.getini("same_on_purpose"):
+        return
+    sides = {BASE: base, **heads}
+    names = list(sides)
+    for place, name in enumerate(names):
+        for other in names[:place]:
+            if {key: each.same for key, each in sides[name].items()} == {
+                key: each.same for key, each in sides[other].items()
+            }:
+                raise pytest.UsageError(
+                    f"both sides are the same bytes: {other} ({_words(sides[other])}) and {name} "
+                    f"({_words(sides[name])}); to compare them all the same: {_SAME}"
+                )
+
+
+def _words(values: Mapping[str, _Value]) -> str:
+    return ", ".join(
+        f"{key}={each.setting}" + (f", sha256 {each.sha256[:12]}" if each.sha256 else "")
+        for key, each in values.items()
+    )
+
+
+def _side(name: str, values: Mapping[str, _Value]) -> Side:
+    return Side(
+        name,
+        {key: each.setting for key, each in values.items()},
+        {key: each.sha256 for key, each in values.items() if each.sha256},
+    )
+
+
+def described(sides: Sides) -> Iterable[str]:
+    """A line for each side: what it is, and what its program says its version is."""
+    for side in sides.all if sides else ():
+        parts = []
+        for key, text in side.settings.items():
+            digest = side.identity.get(key, "")
+            facts = (
+                _version(text) if key == "runtime" else "",
+                f"sha256 {digest[:12]}" * bool(digest),
+            )
+            told = ", ".join(filter(None, facts))
+            parts.append(f"{key}={text}" + (f" ({told})" if told else ""))
+        yield f"{side.name}: {', '.join(parts) or 'what the run uses otherwise'}"
+
+
+def _version(words: str) -> str:
+    from pytest_vperf.targets.container.runtimes import version
+
+    return version(shlex.split(words)[0])

@@ -1,0 +1,319 @@
+"""A gate: each claim of a run is judged as no worse on head than on base, whatever its test says."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: The variable that the sides differ in is the level of what is sampled.
+HEAD = """
+import itertools
+import os
+import pytest
+from pytest_vperf import Quantity
+from samplers import around, given
+
+def level(unit="ms", **kind):
+    noise = itertools.cycle([1, 1.003, 0.999, 1.002, 0.998])
+    return lambda: Quantity(float(os.environ["LEVEL"]) * next(noise), unit, **kind)
+"""
+SIDES = ("--claims-base=env.LEVEL=100", "--claims-head=env.LEVEL=120")
+BETTER = ("--claims-base=env.LEVEL=100", "--claims-head=env.LEVEL=80")
+
+
+def play(project: pytest.Pytester, test: str, *options: str) -> pytest.RunResult:
+    project.makepyfile(HEAD + test)
+    return project.runpytest("--claims-json=out.json", "--claims-seed=1", "-rA", *options)
+
+
+def records(project: pytest.Pytester) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((project.path / "out.json").read_text())["claims"]
+    return found
+
+
+ONE = 'def test_it(claim): claim("{}").holds(level({}))'
+
+
+@pytest.mark.parametrize(
+    ("options", "verdict"),
+    [
+        (SIDES, "refuted"),
+        (BETTER, "holds"),
+        (("--claims-base=env.LEVEL=100", "--claims-head=env.LEVEL=103"), "holds"),
+    ],
+    ids=["slower", "faster", "within-tolerance"],
+)
+def test_a_claim_that_no_file_names_is_judged_against_base(
+    project: pytest.Pytester, options: tuple[str, ...], verdict: str
+) -> None:
+    result = play(project, ONE.format("mine.own", ""), *options)
+    (record,) = records(project)
+    assert (record["verdict"], record["name"]) == (verdict, "mine.own")
+    assert record["criterion"] == "no worse by more than 5 %"
+    assert record["sides"] == {"a": "head", "b": "base"}
+    level = float(options[1].rpartition("=")[2])
+    assert record["arms"]["a"]["estimate"] == pytest.approx(level, rel=0.01)
+    assert record["arms"]["b"]["estimate"] == pytest.approx(100, rel=0.01)
+    assert record["arms"]["b"]["unit"] == "ms"
+    assert (result.ret == 0) == (verdict == "holds")
+
+
+@pytest.mark.parametrize(
+    ("sample", "better"),
+    [
+        ("'MB/s'", "higher"),
+        ("'count', direction='higher'", "higher"),
+        ("'count', direction='lower'", "lower"),
+        ("'ms'", "lower"),
+    ],
+)
+def test_the_samples_say_which_direction_is_better(
+    project: pytest.Pytester, sample: str, better: str
+) -> None:
+    for options, verdict in ((SIDES, "lower"), (BETTER, "higher")):
+        play(project, ONE.format("mine.own", sample), *options)
+        (record,) = records(project)
+        assert record["verdict"] == ("refuted" if verdict == better else "holds")
+
+
+@pytest.mark.parametrize("options", [SIDES, BETTER])
+def test_where_nobody_says_which_direction_is_better_each_change_counts(
+    project: pytest.Pytester, options: tuple[str, ...]
+) -> None:
+    play(project, ONE.format("mine.own", "'MiB'"), *options)
+    (record,) = records(project)
+    assert (record["verdict"], record["criterion"]) == ("refuted", "near 1 ± 5 %")
+
+
+def test_a_limit_is_judged_on_head_too(project: pytest.Pytester) -> None:
+    test = ONE.format("start.quick", "") + "\ndef test_last(): pass"  # at most 400 ms
+    play(project, test, "--claims-base=env.LEVEL=390", "--claims-head=env.LEVEL=405")
+    compared, limit = records(project)
+    assert (compared["verdict"], compared["sides"]) == ("holds", {"a": "head", "b": "base"})
+    assert (limit["verdict"], limit["sides"]) == ("refuted", {"a": "head"})
+    assert limit["estimate"] == pytest.approx(405, rel=0.01)
+    assert compared["source"] == ""
+    assert limit["source"]
+
+
+def test_the_limit_is_judged_where_head_is_worse_than_base(project: pytest.Pytester) -> None:
+    result = play(project, ONE.format("start.quick", ""), *SIDES, "--claims-sessions=1")
+    assert [each["verdict"] for each in records(project)] == ["refuted", "holds"]
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_a_comparison_is_judged_on_head(project: pytest.Pytester) -> None:
+    test = """
+def test_it(claim): claim("start.alike").compares(level(), to=around(100))  # at most 1.1 of it
+"""
+    play(project, test, *SIDES)
+    (record,) = records(project)
+    assert (record["verdict"], record["sides"]) == ("refuted", {"a": "head", "b": "head"})
+    play(project, test, "--claims-base=env.LEVEL=120", "--claims-head=env.LEVEL=100")
+    (record,) = records(project)
+    assert record["verdict"] == "holds"
+
+
+def test_a_sweep_is_judged_on_head(project: pytest.Pytester) -> None:
+    test = """
+def test_it(claim):
+    noise = itertools.cycle([1, 1.003, 0.999, 1.002, 0.998])
+    def at(point):
+        return Quantity(min(point, float(os.environ["LEVEL"])) * next(noise), "packet/s")
+    claim("copy.plateau").saturates(at, over=[20, 40, 80, 160, 320, 640, 1280])  # near 90
+"""
+    play(
+        project,
+        test,
+        "--claims-base=env.LEVEL=50",
+        "--claims-head=env.LEVEL=90",
+        "--claims-sessions=1",
+    )
+    (record,) = records(project)
+    assert (record["verdict"], record["sides"]) == ("holds", {"a": "head"})
+
+
+def test_heads_are_each_compared_with_base(project: pytest.Pytester) -> None:
+    heads = ("--claims-head=a:env.LEVEL=120", "--claims-head=b:env.LEVEL=90")
+    play(project, ONE.format("mine.own", ""), "--claims-base=env.LEVEL=100", *heads)
+    found = [(each["verdict"], each["sides"]["a"]) for each in records(project)]
+    assert found == [("refuted", "a"), ("holds", "b")]
+
+
+@pytest.mark.parametrize(
+    ("options", "marker", "file", "tolerance", "origin"),
+    [
+        ((), "", "", 0.05, "default"),
+        (("--claims-tolerance=30 %",), "", "", 0.3, "--claims-tolerance"),
+        (("--claims-tolerance=30 %",), "tolerance=0.1", "", 0.1, "marker"),
+        ((), "tolerance=0.1", "25 %", 0.25, "mine.yaml"),
+    ],
+    ids=["usual", "option", "marker", "file"],
+)
+def test_the_tolerance_is_said_in_the_usual_places(
+    project: pytest.Pytester,
+    options: tuple[str, ...],
+    marker: str,
+    file: str,
+    tolerance: float,
+    origin: str,
+) -> None:
+    judge = f"judge: {{tolerance: {file}}}" if file else "summary: it"
+    text = f"""
+hardware: {{name: mine, summary: this, match: {{logical_cpus: '>= 1'}}}}
+claims:
+  mine.limit:
+    at_most: 1 s
+    {judge}
+"""
+    (project.path / "thresholds" / "mine.yaml").write_text(text)
+    mark = f"@pytest.mark.vperf({marker})\n"
+    play(project, mark + ONE.format("mine.limit", ""), *SIDES, *options, "--hw=mine")
+    plan = records(project)[0]["plan"]
+    assert plan["tolerance"] == tolerance
+    assert origin in plan["origins"]["tolerance"]
+    assert records(project)[0]["verdict"] == ("refuted" if tolerance < 0.2 else "holds")
+
+
+def test_what_has_no_ratio_is_judged_by_its_limit_alone(project: pytest.Pytester) -> None:
+    test = """
+def test_it(claim): claim("start.quick").holds(given(0.0, signed=True, discrete=True))
+"""
+    play(project, test, *SIDES, "--claims-sessions=1", "--hw=here")
+    compared, limit = records(project)
+    assert compared["verdict"] == "not comparable"
+    assert compared["reason"] == "its samples may be 0 or less, as 0 ms: they have no ratio"
+    assert limit["verdict"] == "holds"
+
+
+def test_what_the_rounds_of_a_benchmark_were_taken_of_is_unknown(project: pytest.Pytester) -> None:
+    test = """
+def test_it(claim, benchmark):
+    benchmark(lambda: None)
+    claim("mine.own").holds(benchmark)
+"""
+    play(project, test, *SIDES, "-p", "no:xdist")
+    (record,) = records(project)
+    assert record["verdict"] == "not comparable"
+    assert record["reason"] == (
+        "its benchmark took its rounds before it was compared: sample with rounds(benchmark, …)"
+    )
+
+
+def test_what_is_not_measured_fails_a_gate(project: pytest.Pytester) -> None:
+    test = """
+from samplers import missing
+def test_it(claim): claim("mine.own").holds(missing)
+def test_that(claim): claim("mine.other").holds(level())
+"""
+    result = play(project, test, *BETTER)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert play(project, test, *BETTER, "--claims-level=refuted").ret == pytest.ExitCode.OK
+
+
+def test_the_header_says_what_the_sides_are(project: pytest.Pytester) -> None:
+    result = play(project, ONE.format("mine.own", ""), *BETTER)
+    result.stdout.fnmatch_lines(
+        [
+            "claims: budget 60 s per claim, measured: what is not measured fails",
+            "claims: base: env.LEVEL=100",
+            "claims: head: env.LEVEL=80",
+        ]
+    )
+
+
+# What is refused, before anything is measured.
+
+
+def refusal(project: pytest.Pytester, *options: str) -> str:
+    project.makepyfile("def test_it(claim): raise AssertionError")
+    result = project.runpytest(*options)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    (line,) = [each for each in result.errlines if each]
+    return line.removeprefix("ERROR: ").replace(str(project.path), "HERE")
+
+
+@pytest.fixture
+def programs(project: pytest.Pytester) -> Mapping[str, str]:
+    for name, text in {"old": "exit 0", "new": "exit 1", "copy": "exit 0"}.items():
+        path = project.path / name
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+    (project.path / "text").write_text("no program")
+    project.mkdir("folder")
+    return {}
+
+
+KEYS = "the keys are runtime, path, env.NAME"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--claims-base=runtime=./old"],
+         "--claims-base: there is no head to compare it with: --claims-head KEY=VALUE"),
+        (["--claims-head=new"], f"--claims-head: 'new' is not KEY=VALUE, such as runtime=./build/runc; {KEYS}"),
+        (["--claims-head=runtme=./new"], "--claims-head: there is no key 'runtme'; did you mean 'runtime'?"),
+        (["--claims-head=env.=1"], f"--claims-head: there is no key 'env.'; {KEYS}"),
+        (["--claims-head=runtime="], "--claims-head: runtime= has no value"),
+        (["--claims-head=runtime=./none"], "--claims-head: runtime: HERE/none does not exist"),
+        (["--claims-head=runtime=./folder"], "--claims-head: runtime: HERE/folder is not a file"),
+        (["--claims-head=runtime=./text"], "--claims-head: runtime: HERE/text is no program: chmod +x HERE/text"),
+        (["--claims-head=runtime='./new"], "--claims-head: runtime: \"'./new\": No closing quotation"),
+        (["--claims-head=runtime=nosuch"],
+         "--claims-head: runtime: nosuch is not installed, and no file of that name is in HERE"),
+        (["--claims-head=path=./text"], "--claims-head: path: HERE/text is not a folder"),
+        (["--claims-base=a:runtime=./old", "--claims-head=runtime=./new"],
+         "--claims-base: 'a:runtime=./old': only heads have names, and none is called base"),
+        (["--claims-head=base:runtime=./old"],
+         "--claims-head: 'base:runtime=./old': only heads have names, and none is called base"),
+        (["--claims-head=runtime=./old", "--claims-head=runtime=./new"],
+         "--claims-head: runtime is given twice for head"),
+        (["--claims-head=runtime=./new", "--container-runtime=runc"],
+         "--container-runtime: the sides name the runtime: leave it out beside --claims-head runtime=…"),
+    ],
+)  # fmt: skip
+def test_a_side_that_is_not_understood_is_refused(
+    project: pytest.Pytester, programs: object, options: list[str], message: str
+) -> None:
+    assert refusal(project, *options) == message
+
+
+def test_two_equal_sides_are_refused(project: pytest.Pytester, programs: object) -> None:
+    text = refusal(project, "--claims-base=runtime=./old", "--claims-head=runtime=copy")
+    first, _, digest = text.partition(", sha256 ")
+    assert first == "both sides are the same bytes: base (runtime=HERE/old"
+    assert digest[12:].replace(digest[:12], "SUM") == (
+        ") and head (runtime=HERE/copy, sha256 SUM); to compare them all the same: --same-on-purpose"
+    )
+    assert refusal(project, "--claims-base=env.A=1", "--claims-head=env.A=1") == (
+        "both sides are the same bytes: base (env.A=1) and head (env.A=1); to compare them all the same: "
+        "--same-on-purpose"
+    )
+
+
+def test_equal_programs_with_other_arguments_are_two_sides(
+    project: pytest.Pytester, programs: object
+) -> None:
+    project.makepyfile("def test_it(): pass")
+    options = ["--claims-base=runtime=./old --quiet", "--claims-head=runtime=./copy --loud"]
+    project.runpytest(*options).assert_outcomes(passed=1)
+    same = ["--claims-base=env.A=1", "--claims-head=env.A=1", "--same-on-purpose"]
+    project.runpytest(*same).assert_outcomes(passed=1)
+
+
+def test_sides_of_the_ini_file_are_seen_from_its_folder(
+    project: pytest.Pytester, programs: object
+) -> None:
+    project.makeini("[pytest]\nclaims_base = runtime=./old\nclaims_head = 'runtime=new --loud'\n")
+    below = project.mkdir("below")
+    (below / "test_it.py").write_text("def test_it(claim): pass")
+    result = project.runpytest("below", "--collect-only")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines([f"*base: runtime={project.path}/old (sha256 *"])
+    result.stdout.fnmatch_lines([f"*head: runtime={project.path}/new --loud (sha256 *"])
