@@ -76,6 +76,17 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         claims_session(session.config).check_start()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In a gate, leave out the claims that its sides make no difference to."""
+    session = begun_session(config)
+    if session is not None and session.settings.sides:
+        left_out = session.leave_out(filter(core.asks_for_claim, items))
+        if left_out:
+            config.hook.pytest_deselected(items=left_out)
+            items[:] = [item for item in items if item not in left_out]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """If any test claims: read the threshold files and choose the profile, before any target starts."""

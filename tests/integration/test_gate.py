@@ -77,3 +77,22 @@ def test_a_slower_runtime_is_found_by_any_claim(pytester: pytest.Pytester, shim:
     assert found[2]["reason"] == (
         "nothing that it samples depends on what the sides differ in: runtime"
     )
+
+
+@pytest.mark.timeout(120)
+def test_a_side_that_cannot_start_ends_the_run(pytester: pytest.Pytester, tmp_path: Path) -> None:
+    broken = tmp_path / "runc-broken"
+    broken.write_text('#!/bin/sh\necho "no such flag" >&2\nexit 3\n')
+    broken.chmod(0o755)
+    pytester.makepyfile(OWN)
+    result = pytester.runpytest_subprocess(
+        "--claims-base=runtime=runc", f"--claims-head=runtime={broken}", "-p", "no:randomly"
+    )
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "side head cannot start containers: container runc (head) did not start: *"
+            f"; {broken} --version: no such flag",
+        ]
+    )

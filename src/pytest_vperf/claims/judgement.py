@@ -173,6 +173,7 @@ def build_record(
         sweep=judgement.sweep.record(sampling.observations) if judgement.sweep else None,
         sides={str(arm): side for arm, side in judgement.sides.items()},
         arms=arms_of(sampling.observations, sampling.unit or "") if paired else {},
+        forecast=state.forecast if verdict is Verdict.INCONCLUSIVE else None,
     )
     return sound(record)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vperf import foreign_text
 from pytest_vperf.quantity import format_number
-from pytest_vperf.reporting import words
+from pytest_vperf.reporting import gate, words
 from pytest_vperf.reporting.words import CATEGORIES, OUTCOMES
 
 if TYPE_CHECKING:
@@ -38,6 +38,11 @@ def failure_text(record: ClaimRecord, fingerprint: Mapping[str, Any] | None) -> 
     first = (
         f"{record['name']} is refuted: measured {_estimate(record)}, claimed {words.limit(record)}"
     )
+    if gate.of_sides(record):
+        head, base = record["sides"]["a"], record["sides"]["b"]
+        first = f"{record['name']} is {gate.verdict(record)} on {head} than on {base}: {gate.change(record)}"
+    elif on := words.on_side(record):
+        first = f"{record['name']}{on} is refuted{first.partition(' is refuted')[2]}"
     first = foreign_text.line(first)
     return "\n".join([first, *(f"  {name:{width}}  {text}" for name, text in rows)])
 
@@ -50,19 +55,23 @@ def _estimate(record: ClaimRecord) -> str:
 
 def _rows(record: ClaimRecord, fingerprint: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
     yield "claim", record["name"] + (f": {record['summary']}" if record["summary"] else "")
-    confidence = record["confidence"]
-    level = f" at {100 * confidence:.4g} % confidence" if confidence else ""
-    yield "measured", f"{record['statistic']} {words.measured(record)}{level}"
-    yield "limit", f"{record['statistic']} {words.limit(record)}"
-    yield "gap", words.gap(record)
-    yield "samples", _samples(record)
+    if gate.of_sides(record):
+        yield from gate.evidence(record)
+    else:
+        confidence = record["confidence"]
+        level = f" at {100 * confidence:.4g} % confidence" if confidence else ""
+        yield "measured", f"{record['statistic']} {words.measured(record)}{level}"
+        yield "limit", f"{record['statistic']} {words.limit(record)}"
+        yield "gap", words.gap(record)
+        yield "samples", _samples(record)
     if record["target"]:
         yield "target", record["target"]
     yield "why", record["reason"]
     if record["source"]:
         yield "source", record["source"]
     hardware = record["hardware"]
-    yield "profile", f"{hardware['profile']} ({hardware['location']})"
+    if hardware["profile"]:
+        yield "profile", f"{hardware['profile']} ({hardware['location']})"
     if not hardware["matches"]:
         yield "differs", "; ".join(hardware["mismatches"])
     if fingerprint:
@@ -179,6 +188,7 @@ def write_summary(
         usage_error: what kept claims from being judged; empty if nothing did.
     """
     verbosity = reporter.verbosity
+    compared = gate.answer(records)
     if verbosity > -2:
         from pytest_vperf.reporting.tables import (
             beside_tables,
@@ -191,15 +201,22 @@ def write_summary(
 
         width = _width(reporter)
         reporter.section("claims")
+        if compared:
+            reporter.line(compared)
         for line in header:
             reporter.line(line)
+        others = [record for record in records if not gate.of_sides(record)]
         tables = (
-            *(claims_table(records, width), remarks(records, width, verbose=verbosity > 0)),
-            *(sweeps_table(records), phases_table(records)),
+            gate.table(records),
+            claims_table(others, width) if others else None,
+            remarks(records, width, verbose=verbosity > 0),
+            *(sweeps_table(records), gate.phases_table(records), phases_table(others)),
         )
         shown = [table for table in tables if table is not None] + beside_tables(records)
         for line in render(shown, width=width, colour=reporter.hasmarkup):
             reporter.line(line)
+    elif compared:
+        reporter.line(compared)
     reporter.line(counts_line(records))
     if usage_error:
         reporter.line(f"ERROR: {foreign_text.lines(usage_error)}", red=True)

@@ -52,12 +52,13 @@ def gap(record: ClaimRecord) -> str:
     """The distance of the estimate from the limit: ``+120.3 ms (+30.1 %)``; empty if either is unknown."""
     if record["gap"] is None:
         return ""
-    text = f"{_signed(record['gap'])} {record['unit']}".rstrip()
+    text = f"{signed(record['gap'])} {record['unit']}".rstrip()
     percent = record["gap_percent"]
-    return text if percent is None else f"{text} ({_signed(percent)} %)"
+    return text if percent is None else f"{text} ({signed(percent)} %)"
 
 
-def _signed(value: float) -> str:
+def signed(value: float) -> str:
+    """A number with its sign: ``+29.8``, ``-3``, ``+0``."""
     text = format_number(value)
     return text if text.startswith("-") else f"+{text}"
 
@@ -65,3 +66,9 @@ def _signed(value: float) -> str:
 def limit(record: ClaimRecord) -> str:
     """``≤ 400 ms``; ``-`` if there is none."""
     return "-" if record["threshold"] is None else record["criterion"]
+
+
+def on_side(record: ClaimRecord) -> str:
+    """`` (on head)`` for what a gate judged on one side; else empty."""
+    sides = set(record["sides"].values())
+    return f" (on {next(iter(sides))})" if len(sides) == 1 else ""

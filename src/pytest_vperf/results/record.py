@@ -335,6 +335,7 @@ class ClaimRecord(TypedDict):
     sweep: SweepRecord | None
     sides: dict[str, str]
     arms: dict[str, ArmFigures]
+    forecast: int | None
 
 
 def unmeasured(
@@ -388,6 +389,7 @@ def unmeasured(
         sweep=None,
         sides={},
         arms={},
+        forecast=None,
     )
 
 

@@ -20,7 +20,7 @@ from pytest_vperf.run.sides import described
 from pytest_vperf.run.workers import Notes, end_workers, reports_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import ExitStack
 
     from pytest_vperf.claims.circumstances import Circumstances
@@ -196,6 +196,7 @@ class ClaimsSession:
         self.usage_error = ""
         self.left_out_of_benchmarks: list[str] = []
         self._benchmark_trouble = ""
+        self._left_out = 0
 
     @property
     def settings(self) -> Settings:
@@ -467,6 +468,14 @@ class ClaimsSession:
         if not self.config.getoption("collectonly"):
             self._begin_file()
 
+    def leave_out(self, claiming: Iterable[pytest.Item]) -> list[pytest.Item]:
+        """The tests that a gate leaves out: their targets are the same on each side."""
+        from pytest_vperf.run.sides import untouched
+
+        found = untouched(self.settings.sides, claiming)
+        self._left_out = len(found)
+        return found
+
     def prepare(self, session: pytest.Session, claiming: Sequence[pytest.Item]) -> None:
         """Do everything that can fail, before any target starts.
 
@@ -531,13 +540,14 @@ class ClaimsSession:
 
     def header(self) -> list[str]:
         """The header lines about profile and machine; none if no test has a claim."""
+        left_out = self._said_left_out()
         if not self.hardware.is_chosen:
-            return []
+            return left_out
         from pytest_vperf.machine.noise_warnings import look
         from pytest_vperf.reporting.summary import header_lines
 
         settings = self.settings
-        return header_lines(
+        lines = header_lines(
             self.hardware.select(),
             budget=settings.budget,
             level=settings.level,
@@ -545,6 +555,14 @@ class ClaimsSession:
             noise=look(),
             sides=described(settings.sides),
         )
+        return lines + left_out
+
+    def _said_left_out(self) -> list[str]:
+        if not self._left_out:
+            return []
+        keys = sorted({key for side in self.settings.sides.all for key in side.settings})
+        tests = "1 test" if self._left_out == 1 else f"{self._left_out} tests"
+        return [f"claims: {tests} left out, whose targets do not depend on {', '.join(keys)}"]
 
     @property
     def mismatches(self) -> tuple[str, ...]:

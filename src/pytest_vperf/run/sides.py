@@ -12,7 +12,7 @@ import shlex
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -90,12 +90,28 @@ def _variable(text: str, _: Path) -> _Value:
     return _Value(text, (text,))
 
 
-#: By key: how its value is read, seen from a folder; ``env.`` is followed by a variable's name.
-_KEYS: Mapping[str, Callable[[str, Path], _Value]] = {
-    "runtime": _runtime,
-    "path": _folder,
-    ENV: _variable,
+class _Key(NamedTuple):
+    """A setting that sides may have.
+
+    Attributes:
+        read: reads its value, seen from a folder.
+        reach: the fixtures that depend on it; empty: any test may.
+    """
+
+    read: Callable[[str, Path], _Value]
+    reach: frozenset[str] = frozenset()
+
+
+#: By name; ``env.`` is followed by a variable's.
+_KEYS: Mapping[str, _Key] = {
+    "runtime": _Key(_runtime, frozenset({"containers_with", "oci"})),
+    "path": _Key(_folder),
+    ENV: _Key(_variable),
 }
+#: The fixtures that start targets: what a test has none of it may start by other means.
+_TARGETS = frozenset(
+    {"native", "containers_with", "oci", "pods_on", "kernels", "guests_on", "domus"}
+)
 _SETTING = re.compile(
     r"(?:([A-Za-z][A-Za-z0-9_-]*):)?(env\.[A-Za-z_][A-Za-z0-9_]*|[a-z_.]+)=(.*)", re.S
 )
@@ -152,14 +168,14 @@ def _read(text: str, folder: Path, usual: str) -> tuple[str, str, _Value]:
     name, key, value = found[1] or usual, found[2], found[3].strip()
     if found[1] and (usual == BASE or name == BASE):
         raise ValueError(f"{text!r}: only heads have names, and none is called {BASE}")
-    reader = _KEYS.get(ENV if key.startswith(ENV) else key)
-    if reader is None or key == ENV:
+    known = _KEYS.get(ENV if key.startswith(ENV) else key)
+    if known is None or key == ENV:
         hint = nearest(key, [each for each in _KEYS if each != ENV])
         raise ValueError(f"there is no key {key!r}{hint or f'; {_known()}'}")
-    if not value and reader is not _variable:
+    if not value and known.read is not _variable:
         raise ValueError(f"{key}= has no value")
     try:
-        return name, key, reader(value, folder)
+        return name, key, known.read(value, folder)
     except OSError as error:
         raise ValueError(f"{key}: {error.filename or value}: {error.strerror or error}") from None
     except ValueError as error:
@@ -203,6 +219,25 @@ def _side(name: str, values: Mapping[str, _Value]) -> Side:
         {key: each.setting for key, each in values.items()},
         {key: each.sha256 for key, each in values.items() if each.sha256},
     )
+
+
+def untouched(sides: Sides, items: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """The tests whose targets depend on nothing that the sides differ in; what cannot be told is none of them.
+
+    Args:
+        sides: of a gate.
+        items: its tests that ask for claims.
+    """
+    given = {ENV if key.startswith(ENV) else key for side in sides.all for key in side.settings}
+    reach = [_KEYS[key].reach for key in given]
+    if not all(reach):
+        return []
+    touched = frozenset().union(*reach)
+
+    def uses(item: pytest.Item, fixtures: frozenset[str]) -> bool:
+        return not fixtures.isdisjoint(getattr(item, "fixturenames", ()))
+
+    return [item for item in items if uses(item, _TARGETS) and not uses(item, touched)]
 
 
 def described(sides: Sides) -> Iterable[str]:

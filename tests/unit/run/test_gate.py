@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -317,3 +318,102 @@ def test_sides_of_the_ini_file_are_seen_from_its_folder(
     assert result.ret == 0
     result.stdout.fnmatch_lines([f"*base: runtime={project.path}/old (sha256 *"])
     result.stdout.fnmatch_lines([f"*head: runtime={project.path}/new --loud (sha256 *"])
+
+
+# What is shown.
+
+
+def test_the_first_line_of_the_summary_is_the_answer(project: pytest.Pytester) -> None:
+    test = """
+from samplers import missing
+def test_slower(claim): claim("a.slower").holds(level())
+def test_same(claim): claim("a.same").holds(around(100))
+def test_signed(claim): claim("a.signed").holds(given(0.0, signed=True))
+def test_missing(claim): claim("a.missing").holds(missing)
+@pytest.mark.vperf(pairs=9)
+def test_near(claim):
+    noise = itertools.cycle([1, 1.1, 0.9, 1.2, 0.8, 1.05, 0.97])
+    claim("a.near").holds(lambda: Quantity(float(os.environ["LEVEL"]) * next(noise), "ms"))
+"""
+    result = play(project, test, *SIDES)
+    lines = result.outlines
+    at = next(k for k, line in enumerate(lines) if line.startswith("=") and " claims " in line)
+    assert re.fullmatch(
+        r"gate: 1 slower, 1 not slower \(within 5 %\), 1 undecided: needs about [1-9]0+ pairs more, "
+        "1 not comparable, 1 not measured",
+        lines[at + 1],
+    )
+    rows = [line.split()[:2] for line in lines[at + 2 :] if " a." in line]
+    assert ["slower", "a.slower"] in rows
+
+
+def test_other_metrics_are_worse_and_not_slower(project: pytest.Pytester) -> None:
+    result = play(project, ONE.format("mine.own", "'MiB', direction='lower'"), *SIDES)
+    result.stdout.fnmatch_lines(
+        ["mine.own is worse on head than on base: +19.* %*", "gate: 1 worse", "worse *mine.own *"]
+    )
+
+
+def test_a_worse_head_is_shown_with_both_sides(project: pytest.Pytester) -> None:
+    test = """
+def test_it(claim):
+    noise = itertools.cycle([0, 3, -1, 2, -2, 1])
+    def start():
+        value = float(os.environ["LEVEL"]) + next(noise) / 10
+        return Quantity(value, "ms", (("create", 50), ("start", value - 50)))
+    claim("mine.start").holds(start)
+"""
+    result = play(project, test, *SIDES)
+    result.stdout.re_match_lines(
+        [
+            r"mine\.start is slower on head than on base: \+(19|20)(\.\d+)? % \[.*\]$",
+            r"  claim    mine\.start$",
+            r"  base     median 100(\.\d+)? ms \[.*\], \d+ samples$",
+            r"  head     median 120(\.\d+)? ms \[.*\], \d+ samples$",
+            r"  change   \+(19|20)(\.\d+)? % \[.*\] at 9\d(\.\d+)? % confidence; tolerated: 5 %$",
+            r"  phases   create \+0 ms, start \+20(\.\d+)? ms$",
+            r"  base's   99\.8 ├[●•·─]{3}─{41}┤ 120\.3 ms$",
+            r"  head's   99\.8 ├─{41}[●•·─]{3}┤ 120\.3 ms$",
+            r"  pairs    \d+, in 0 s$",
+        ],
+        consecutive=True,
+    )
+    result.stdout.re_match_lines(
+        [
+            r"head +claim +of base +of head +change +pairs +time$",
+            r"slower +mine\.start +100(\.\d+)? ms \[.*\] +120(\.\d+)? ms \[.*\] +\+(19|20).* % \[.*\] +\d+ +0 s$",
+            r"phases of a start, mean in ms +of +create +start +sum$",
+            r"mine\.start +base +50 +50.*",
+            r" +head +50 +7\d.*",
+            r" +change +\+0 +\+\d.*",
+        ]
+    )
+
+
+def test_what_is_judged_on_head_says_so(project: pytest.Pytester) -> None:
+    test = ONE.format("start.quick", "") + "\ndef test_last(): pass"
+    options = ("--claims-base=env.LEVEL=400", "--claims-head=env.LEVEL=410", "--claims-sessions=1")
+    result = play(project, test, *options)
+    result.stdout.fnmatch_lines(
+        [
+            "start.quick (on head) is refuted: measured 410*",
+            "gate: 1 not slower (within 5 %)",
+            "not slower   start.quick *",
+            "refuted   start.quick (on head)   410*",
+        ]
+    )
+
+
+def test_claims_that_the_sides_do_not_reach_are_left_out(project: pytest.Pytester) -> None:
+    test = """
+def test_pod(claim, pods): raise AssertionError
+def test_plain(claim): claim("mine.own").holds(around(100))
+"""
+    result = play(project, test, "--claims-base=runtime=sh", "--claims-head=runtime=true")
+    result.assert_outcomes(deselected=1)
+    result.stdout.fnmatch_lines(["claims: 1 test left out, whose targets do not depend on runtime"])
+    (record,) = records(project)
+    assert (record["verdict"], record["reason"]) == (
+        "not comparable",
+        "nothing that it samples depends on what the sides differ in: runtime",
+    )

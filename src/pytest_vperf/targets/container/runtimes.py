@@ -199,6 +199,17 @@ def version(path: str) -> str:
     return first_line(done.stdout)
 
 
+def complaint(build: Build) -> str:
+    """Why a build does not even tell its version, in its own words; empty if it does."""
+    words = (build.path, *build.arguments, "--version")
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.SubprocessError) as error:
+        return str(error)
+    said = first_line(done.stderr) or first_line(done.stdout)
+    return (said or f"exit status {done.returncode}") if done.returncode else ""
+
+
 def first_line(said: str) -> str:
     """The first line of a runtime's ``--version`` output; empty if it printed nothing."""
     return said.strip().splitlines()[0] if said.strip() else ""

@@ -1,0 +1,206 @@
+"""A gate as text: the answer in one line, a row for each comparison of two sides, and the evidence of a worse one."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from pytest_vperf.quantity import Quantity, dimension, format_number
+from pytest_vperf.reporting import words
+from pytest_vperf.reporting.tables import cell, plain_table
+from pytest_vperf.results.record import judged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pytest_vperf.reporting.layout import PlainTable
+    from pytest_vperf.results.record import ArmFigures, ClaimRecord
+
+_STYLES = {"holds": "green", "refuted": "bold red"}
+
+
+def of_sides(record: ClaimRecord) -> bool:
+    """Whether a claim compared two sides, and was not judged on one."""
+    return len(set(record["sides"].values())) > 1
+
+
+def answer(records: Iterable[ClaimRecord]) -> str:
+    """``gate: 1 slower, 6 not slower (within 5 %), 1 undecided: needs about 40 pairs more``; empty without a gate."""
+    compared = [record for record in records if of_sides(record)]
+    if not compared:
+        return ""
+    worse = "slower" if all(_is_speed(record) for record in compared) else "worse"
+    groups: dict[str, list[ClaimRecord]] = {}
+    for record in compared:
+        groups.setdefault(record["verdict"], []).append(record)
+    parts = []
+    if found := groups.get("refuted"):
+        parts.append(f"{len(found)} {worse}")
+    if found := groups.get("holds"):
+        parts.append(f"{len(found)} not {worse} (within {_tolerances(found)})")
+    if found := groups.get("inconclusive"):
+        more = max(map(_pairs_more, found))
+        needs = f": needs about {more} pairs more" if more else ""
+        parts.append(f"{len(found)} undecided{needs if more <= _MOST else ': too close to call'}")
+    if found := groups.get("not comparable"):
+        parts.append(f"{len(found)} not comparable")
+    if found := groups.get("not measured"):
+        parts.append(f"{len(found)} not measured")
+    return "gate: " + ", ".join(parts)
+
+
+def _is_speed(record: ClaimRecord) -> bool:
+    """Whether its metric is a time or a rate; a claim without any sample is taken for one."""
+    unit = next((each["unit"] for each in record["arms"].values()), "ms")
+    measured = dimension(unit) if unit else ""
+    return measured == "[time]" or measured.endswith("/ [time]")
+
+
+def _tolerances(records: Iterable[ClaimRecord]) -> str:
+    found = sorted({record["plan"].get("tolerance", 0.0) for record in records})
+    low, high = (_percent(found[0]), _percent(found[-1]))
+    return high if low == high else f"{low.removesuffix(' %')} to {high}"
+
+
+def _percent(share: float) -> str:
+    return str(Quantity(share * 100, "%"))
+
+
+#: More pairs than this nobody takes.
+_MOST = 10_000
+
+
+def _pairs_more(record: ClaimRecord) -> int:
+    """How many more pairs a verdict is expected to take; 0 if that is unknown."""
+    if record["forecast"] is None:
+        return 0
+    return max(0, int(float(f"{record['forecast'] - record['n']:.1g}")))
+
+
+def change(record: ClaimRecord) -> str:
+    """``+19.1 % [+17.2, +21]``: how much more head is than base; ``-`` if that is unknown."""
+    if record["estimate"] is None:
+        return "-"
+    ends = record["interval"] or [None, None]
+    low, high = (None if end is None else _signed_percent(end) for end in ends)
+    text = f"{_signed_percent(record['estimate'])} %"
+    if low is not None and high is not None:
+        return f"{text} [{low}, {high}]"
+    if high is not None:
+        return f"{text} [≤ {high}]"
+    return text if low is None else f"{text} [≥ {low}]"
+
+
+def _signed_percent(ratio: float) -> str:
+    return words.signed((ratio - 1) * 100)
+
+
+def figures(arm: ArmFigures | None) -> str:
+    """``172.2 ms [170.1, 175.8]``; ``-`` if nothing was measured."""
+    if arm is None:
+        return "-"
+    low, high = arm["interval"]
+    text = f"{format_number(arm['estimate'])} {arm['unit']}".rstrip()
+    if low is None or high is None:
+        return text
+    return f"{text} [{format_number(low)}, {format_number(high)}]"
+
+
+def table(records: Sequence[ClaimRecord]) -> PlainTable | None:
+    """A row for each comparison of two sides; ``None`` if there is none."""
+    rows = [record for record in records if of_sides(record)]
+    if not rows:
+        return None
+    heads = {record["sides"]["a"] for record in rows}
+    found = plain_table("head", "claim", "of base", "of head", "change", "pairs", "time", keys=2)
+    for column in found.columns[2:]:
+        column.no_wrap = True
+    for column in found.columns[5:]:
+        column.justify = "right"
+    for record in rows:
+        name = record["name"] if len(heads) == 1 else f"{record['name']}, {record['sides']['a']}"
+        found.add_row(
+            cell(verdict(record), _STYLES.get(record["verdict"], "yellow")),
+            cell(name),
+            cell(figures(record["arms"].get("b"))),
+            cell(figures(record["arms"].get("a"))),
+            cell(change(record)),
+            str(record["n"]),
+            f"{record['duration_s']:.0f} s",
+        )
+    return found
+
+
+def verdict(record: ClaimRecord) -> str:
+    """What a verdict says of head: ``slower``, ``not slower``, ``undecided``."""
+    worse = "slower" if _is_speed(record) else "worse"
+    known = {"refuted": worse, "holds": f"not {worse}", "inconclusive": "undecided"}
+    return known.get(record["verdict"], record["verdict"])
+
+
+def phases_table(records: Iterable[ClaimRecord]) -> PlainTable | None:
+    """The phases of each start on base and on head, and by how much they differ; ``None`` if there are none."""
+    rows = [record for record in records if of_sides(record) and _phases(record)]
+    if not rows:
+        return None
+    names = list(dict.fromkeys(name for record in rows for name in _phases(record)))
+    found = plain_table("phases of a start, mean in ms", "of", *names, "sum", keys=2)
+    for column in found.columns[2:]:
+        column.justify, column.no_wrap = "right", True
+    for record in rows:
+        label = record["name"]
+        for arm in ("b", "a"):
+            own = record["arms"][arm]["phases"]
+            shown = [format_number(own[name]) if name in own else "-" for name in names]
+            found.add_row(
+                cell(label), cell(record["sides"][arm]), *shown, format_number(sum(own.values()))
+            )
+            label = ""
+        changes = _phases(record)
+        shown = [words.signed(changes[name]) if name in changes else "-" for name in names]
+        found.add_row("", cell("change"), *shown, words.signed(sum(changes.values())))
+    return found
+
+
+def _phases(record: ClaimRecord) -> Mapping[str, float]:
+    """How much longer each phase of a start is on head, in ms."""
+    head, base = (record["arms"][arm]["phases"] if arm in record["arms"] else {} for arm in "ab")
+    return {name: head[name] - base[name] for name in head if name in base}
+
+
+def evidence(record: ClaimRecord) -> Iterator[tuple[str, str]]:
+    """The rows of a failure's text: both sides in absolute figures, the change, and their samples on one axis."""
+    confidence = record["confidence"]
+    level = f" at {100 * confidence:.4g} % confidence" if confidence else ""
+    for arm in ("b", "a"):
+        if (own := record["arms"].get(arm)) is not None:
+            yield record["sides"][arm], f"median {figures(own)}, {own['n']} samples"
+    yield "change", f"{change(record)}{level}; tolerated: {_percent(record['plan']['tolerance'])}"
+    if changes := _phases(record):
+        yield "phases", ", ".join(f"{name} {words.signed(ms)} ms" for name, ms in changes.items())
+    yield from strips(record)
+    yield "pairs", f"{record['n']}, in {record['duration_s']:.0f} s"
+
+
+#: The characters of a strip, and what stands for so many samples or more.
+_WIDTH = 44
+_DOTS = ((6, "●"), (3, "•"), (1, "·"), (0, "─"))
+
+
+def strips(record: ClaimRecord) -> Iterator[tuple[str, str]]:
+    """The samples of both sides as dots, each on an axis with the same ends; nothing where all are equal."""
+    values = {
+        arm: [each["value"] for each in judged(record["observations"]) if each["arm"] == arm]
+        for arm in ("b", "a")
+    }
+    everything = [value for own in values.values() for value in own]
+    low, high = min(everything, default=0.0), max(everything, default=0.0)
+    if low == high:
+        return
+    for arm, own in values.items():
+        counts = [0] * _WIDTH
+        for value in own:
+            counts[min(_WIDTH - 1, math.floor((value - low) / (high - low) * _WIDTH))] += 1
+        dots = "".join(next(dot for least, dot in _DOTS if count >= least) for count in counts)
+        ends = format_number(low), f"{format_number(high)} {record['arms'][arm]['unit']}".rstrip()
+        yield f"{record['sides'][arm]}'s", f"{ends[0]} ├{dots}┤ {ends[1]}"
