@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
-from typing import TYPE_CHECKING, Any
+import shutil
+import tarfile
+import tempfile
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_vperf.machine.preflight import find_program
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pytest_vperf.targets.image.rootfs import default_rootfs
+from pytest_vperf.targets.kernel.guest_kernel import distribution_kernel
 
 #: A user's own test file, which knows nothing of sides.
 OWN = """
@@ -96,3 +101,93 @@ def test_a_side_that_cannot_start_ends_the_run(pytester: pytest.Pytester, tmp_pa
             f"; {broken} --version: no such flag",
         ]
     )
+
+
+#: What the claims of the next tests are about: commands in what a fixture has started.
+EXECS = """
+import time
+import pytest
+from pytest_vperf import Quantity
+
+def took(target):
+    began = time.perf_counter()
+    target.run(["cat", "/etc/passwd"])
+    return Quantity((time.perf_counter() - began) * 1000, "ms")
+
+@pytest.fixture
+def machine(pods_on):
+    return pods_on("tcg").start()
+
+def test_container(claim, container):
+    claim("mine.container").holds(lambda: took(container))
+
+def test_pod(claim, machine):
+    claim("mine.pod").holds(lambda: took(machine))
+"""
+
+
+def gate(pytester: pytest.Pytester, *options: str) -> dict[str, dict[str, Any]]:
+    """The claims of a gate, by name."""
+    pytester.makepyfile(EXECS)
+    pytester.runpytest_subprocess("--claims-json=out.json", "-p", "no:cacheprovider", *options)
+    found = json.loads((pytester.path / "out.json").read_text())["claims"]
+    return {each["name"]: each for each in found}
+
+
+def details(record: dict[str, Any], key: str) -> dict[str, str]:
+    """A detail of the targets of each arm."""
+    return {arm: each["details"][key] for each in record["targets"] for arm in each["arms"]}
+
+
+@pytest.mark.timeout(300)
+def test_a_slower_image_is_found_in_containers_and_pods(
+    pytester: pytest.Pytester, tmp_path: Path
+) -> None:
+    base = default_rootfs().path
+    head = tmp_path / "head.tar"
+    script = b'#!/bin/sh\nsleep 0.06\nexec /bin/busybox cat "$@"\n'
+    with tarfile.open(base) as old, tarfile.open(head, "w") as new:
+        for entry in old:
+            if entry.name.removeprefix("./") != "bin/cat":
+                new.addfile(entry, old.extractfile(entry) if entry.isfile() else None)
+                continue
+            slow = tarfile.TarInfo(entry.name)
+            slow.size, slow.mode = len(script), 0o755
+            new.addfile(slow, io.BytesIO(script))
+    found = gate(pytester, f"--claims-base=image={base}", f"--claims-head=image={head}")
+    assert {name: each["verdict"] for name, each in found.items()} == {
+        "mine.container": "refuted",
+        "mine.pod": "refuted",
+    }
+    for each in found.values():
+        images = details(each, "rootfs_sha256")
+        assert images["a"] != images["b"]
+
+
+@pytest.mark.timeout(300)
+def test_kernel_and_qemu_are_those_of_the_side(pytester: pytest.Pytester) -> None:
+    qemu = find_program("qemu-system-x86_64")
+    assert qemu is not None
+    usual = Path(distribution_kernel().image)
+    kernel = pytester.mkdir("boot") / usual.name
+    kernel.write_bytes(usual.read_bytes() + b"\0" * 16)
+    (pytester.path / "lib").symlink_to(usual.parents[1] / "lib")  # its modules
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        prefix = Path(
+            folder
+        )  # QEMU runs as a user of its own, and finds its modules from where it is
+        prefix.chmod(0o755)
+        (prefix / "bin").mkdir()
+        for name in ("lib", "share"):
+            (prefix / name).symlink_to(f"/usr/{name}")
+        copy = shutil.copy(qemu, prefix / "bin")
+        found = gate(
+            pytester,
+            f"--claims-head=kernel={kernel}",
+            f"--claims-head=qemu={copy}",
+            "--claims-budget=3s",
+        )
+    assert list(found) == ["mine.pod"]  # the container depends on neither
+    kernels = details(found["mine.pod"], "guest_kernel_sha256")
+    assert kernels["a"] == sha256(kernel.read_bytes()).hexdigest() != kernels["b"]
+    assert details(found["mine.pod"], "qemu_path") == {"a": str(copy), "b": qemu}

@@ -33,6 +33,7 @@ from pytest_vperf.results.run import now
 from pytest_vperf.stats.evidence import quantile_interval
 from pytest_vperf.stats.limit import LimitRule
 from pytest_vperf.stats.pair import PairRule
+from pytest_vperf.targets.sides import Side
 from pytest_vperf.thresholds.consistency import ANY, CALIBRATED, EVERYWHERE, GALLERY
 from pytest_vperf.thresholds.judge import DEFAULTS
 
@@ -159,7 +160,7 @@ def build_record(
         phases=mean_phases(sampling.observations),
         source=str(threshold.source) if threshold and threshold.source else "",
         hardware=_hardware(threshold, context),
-        targets=[_facts(facts, sampling) for facts in seen],
+        targets=[_facts(facts, sampling, judgement.sides) for facts in seen],
         nodeid=context.nodeid,
         attempt=1,
         started_at=judgement.started_at,
@@ -221,14 +222,16 @@ def _target_text(sampling: Sampling, known: Iterable[Facts]) -> str:
     return ", ".join(dict.fromkeys(facts.name for facts in known))
 
 
-def _facts(facts: Facts, sampling: Sampling) -> TargetFacts:
+def _facts(facts: Facts, sampling: Sampling, sides: Mapping[Arm, str]) -> TargetFacts:
     details = {str(key): str(value) for key, value in facts.details.items()}
     arms: list[str] = []
     for arm in sampling.arms:
         started = sampling.targets.get(arm, ())
         ran = [use for use in sampling.tools.get(arm, ()) if use.target == facts.name]
         # If the samples started machines, a tool ran in one of them; a match by name could be another machine.
-        if facts in started or (ran and not started):
+        # What the set-up started of a side has its name.
+        of_side = len(set(sides.values())) > 1 and facts.name.endswith(Side(sides[arm]).mark)
+        if facts in started or (ran and not started) or (of_side and not started):
             arms.append(arm)
         for use in ran:
             name, program = f"tool_{use.program.name}", use.program

@@ -106,7 +106,8 @@ _TABLE = (
         "as weaker"),
     Option("--claims-base=KEY=VALUE", "texts", otherwise="what the run uses anyway", help=
         "make the run a gate: every claim is judged as no worse on head than on base; what base is: "
-        "runtime=NAME|PATH (with arguments), path=DIR or env.NAME=VALUE for commands on the host; may be repeated"),
+        "runtime=NAME|PATH (with arguments), image=REF|FILE.tar, engine=URL, kernel=FILE, qemu=NAME|PATH, "
+        "firmware=FILE, and for commands on the host path=DIR, env.NAME=VALUE; may be repeated"),
     Option("--claims-head=KEY=VALUE", "texts", help=
         "what head is, likewise; NAME:KEY=VALUE where there are several heads"),
     Option("--same-on-purpose", "flag", help="compare two sides even if they are the same bytes"),

@@ -137,6 +137,17 @@ def read_settings(config: pytest.Config) -> Settings:
         sides=sides,
         seed=secrets.randbelow(2**32) if seed is None else seed,
     )
+    of_this_machine = sorted(
+        key
+        for side in settings.sides.all
+        for key in side.settings
+        if key not in ("image", "kernel", "engine")
+    )
+    if settings.on and of_this_machine:
+        raise pytest.UsageError(
+            f"--claims-head: {of_this_machine[0]} is of this machine, and --vperf-on starts targets on another one: "
+            "run pytest there"
+        )
     if settings.new_kernel is None and config.getoption("baseline_kernel") is not None:
         raise pytest.UsageError(
             "--baseline-kernel: there is no kernel to compare with it: name one with --vperf-kernel=FILE"

@@ -50,28 +50,71 @@ def _runtime(text: str, folder: Path) -> _Value:
         program, *arguments = shlex.split(text)
     except ValueError as error:
         raise ValueError(f"{text!r}: {error}") from None
-    if "/" not in program and not (folder / program).is_file():
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", program):
-            raise ValueError(f"{program!r} is neither a path nor a name")
-        found = find_program(program)
-        if found is None:
-            raise ValueError(f"{program} is not installed, and no file of that name is in {folder}")
-        path = Path(found)
-    else:
-        path = _program(folder / program)
+    path = _program(program, folder)
     digest = file_sha256(path)
     return _Value(shlex.join((str(path), *arguments)), (digest, *arguments), digest)
 
 
-def _program(path: Path) -> Path:
-    path = path.absolute()
+def _qemu(text: str, folder: Path) -> _Value:
+    """A QEMU by its name or path."""
+    path = _program(text, folder)
+    digest = file_sha256(path)
+    return _Value(str(path), (digest,), digest)
+
+
+def _program(text: str, folder: Path) -> Path:
+    """A program: a file seen from the folder, else one of the search path."""
+    if "/" not in text and not (folder / text).is_file():
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", text):
+            raise ValueError(f"{text!r} is neither a path nor a name")
+        found = find_program(text)
+        if found is None:
+            raise ValueError(f"{text} is not installed, and no file of that name is in {folder}")
+        return Path(found)
+    path = _existing(text, folder)
+    if not os.access(path, os.X_OK):
+        raise ValueError(f"{path} is no program: chmod +x {shlex.quote(str(path))}")
+    return path
+
+
+def _existing(text: str, folder: Path) -> Path:
+    path = (folder / text).absolute()
     if not path.exists():
         raise ValueError(f"{path} does not exist")
     if not path.is_file():
         raise ValueError(f"{path} is not a file")
-    if not os.access(path, os.X_OK):
-        raise ValueError(f"{path} is no program: chmod +x {shlex.quote(str(path))}")
     return path
+
+
+def _file(text: str, folder: Path) -> _Value:
+    path = _existing(text, folder)
+    digest = file_sha256(path)
+    return _Value(str(path), (digest,), digest)
+
+
+def _kernel(text: str, folder: Path) -> _Value:
+    """A kernel; its header is read now, since the other claims of a run may take hours."""
+    from pytest_vperf.targets.base import CannotStart
+    from pytest_vperf.targets.kernel.guest_kernel import read_release
+
+    found = _file(text, folder)
+    try:
+        read_release(Path(found.setting))
+    except CannotStart as error:
+        raise ValueError(str(error)) from None
+    return found
+
+
+def _image(text: str, folder: Path) -> _Value:
+    """An image: a reference that the engine has, or a file of ``docker export``."""
+    return _file(text, folder) if text.endswith(".tar") else _Value(text, (text,))
+
+
+def _engine(text: str, _: Path) -> _Value:
+    """A Docker engine by its address."""
+    if not re.match(r"(unix|tcp|ssh|http|https)://.", text):
+        raise ValueError(f"{text!r} is no address such as unix:///run/docker.sock or ssh://HOST")
+    return _Value(text, (text,))
 
 
 def _folder(text: str, folder: Path) -> _Value:
@@ -102,16 +145,22 @@ class _Key(NamedTuple):
     reach: frozenset[str] = frozenset()
 
 
+#: The fixtures that everything starts containers and machines through.
+_CONTAINERS = frozenset({"containers_with", "oci"})
+_MACHINES = frozenset({"pods_on", "guests_on", "domus"})
 #: By name; ``env.`` is followed by a variable's.
 _KEYS: Mapping[str, _Key] = {
-    "runtime": _Key(_runtime, frozenset({"containers_with", "oci"})),
+    "runtime": _Key(_runtime, _CONTAINERS),
+    "image": _Key(_image, _CONTAINERS | _MACHINES | {"native"}),
+    "kernel": _Key(_kernel, _MACHINES),
+    "qemu": _Key(_qemu, _MACHINES - {"domus"}),
+    "firmware": _Key(_file, frozenset({"pods_on"})),
+    "engine": _Key(_engine, frozenset({"containers_with"})),
     "path": _Key(_folder),
     ENV: _Key(_variable),
 }
 #: The fixtures that start targets: what a test has none of it may start by other means.
-_TARGETS = frozenset(
-    {"native", "containers_with", "oci", "pods_on", "kernels", "guests_on", "domus"}
-)
+_TARGETS = _CONTAINERS | _MACHINES | {"native", "kernels"}
 _SETTING = re.compile(
     r"(?:([A-Za-z][A-Za-z0-9_-]*):)?(env\.[A-Za-z_][A-Za-z0-9_]*|[a-z_.]+)=(.*)", re.S
 )
@@ -246,16 +295,20 @@ def described(sides: Sides) -> Iterable[str]:
         parts = []
         for key, text in side.settings.items():
             digest = side.identity.get(key, "")
-            facts = (
-                _version(text) if key == "runtime" else "",
-                f"sha256 {digest[:12]}" * bool(digest),
-            )
+            facts = (_version(key, text), f"sha256 {digest[:12]}" * bool(digest))
             told = ", ".join(filter(None, facts))
             parts.append(f"{key}={text}" + (f" ({told})" if told else ""))
         yield f"{side.name}: {', '.join(parts) or 'what the run uses otherwise'}"
 
 
-def _version(words: str) -> str:
-    from pytest_vperf.targets.container.runtimes import version
+def _version(key: str, text: str) -> str:
+    """What a program or a kernel says its version is; empty if it has none."""
+    if key == "kernel":
+        from pytest_vperf.targets.kernel.guest_kernel import read_release
 
-    return version(shlex.split(words)[0])
+        return f"Linux {read_release(Path(text))}"
+    if key in ("runtime", "qemu"):
+        from pytest_vperf.targets.container.runtimes import version
+
+        return version(shlex.split(text)[0] if key == "runtime" else text)
+    return ""

@@ -91,6 +91,15 @@ def test_another_machine_and_an_emulated_one_have_verdicts_of_their_own(of: Any)
     ]
 
 
+def test_what_a_gate_found_is_about_builds_and_not_about_the_claim(of: Any) -> None:
+    first, _ = of(
+        run(claim(estimate=300.0)),
+        run(claim(estimate=1.2, verdict="refuted", sides={"a": "head", "b": "base"})),
+        run(claim(estimate=500.0, verdict="refuted", sides={"a": "head"})),
+    )
+    assert first.last.measured.claim.verdict == "holds"
+
+
 def test_a_run_that_could_not_measure_takes_no_verdict_away(of: Any) -> None:
     gone = claim(
         verdict="not measured", reason="no KVM", estimate=None, interval=None, n=0, samples=[],

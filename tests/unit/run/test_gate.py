@@ -250,7 +250,7 @@ def programs(project: pytest.Pytester) -> Mapping[str, str]:
     return {}
 
 
-KEYS = "the keys are runtime, path, env.NAME"
+KEYS = "the keys are runtime, image, kernel, qemu, firmware, engine, path, env.NAME"
 
 
 @pytest.mark.parametrize(
@@ -277,6 +277,15 @@ KEYS = "the keys are runtime, path, env.NAME"
          "--claims-head: runtime is given twice for head"),
         (["--claims-head=runtime=./new", "--container-runtime=runc"],
          "--container-runtime: the sides name the runtime: leave it out beside --claims-head runtime=…"),
+        (["--claims-head=env.A=1", "--vperf-on=lab:kvm"],
+         "--claims-head: env.A is of this machine, and --vperf-on starts targets on another one: run pytest there"),
+        (["--claims-head=kernel=./text"],
+         "--claims-head: kernel: guest kernel HERE/text: not a Linux kernel for x86 (no boot header at offset "
+         "0x202); give a bzImage, usually named vmlinuz-*"),
+        (["--claims-head=image=./none.tar"], "--claims-head: image: HERE/none.tar does not exist"),
+        (["--claims-head=qemu=./text"], "--claims-head: qemu: HERE/text is no program: chmod +x HERE/text"),
+        (["--claims-head=engine=here"],
+         "--claims-head: engine: 'here' is no address such as unix:///run/docker.sock or ssh://HOST"),
     ],
 )  # fmt: skip
 def test_a_side_that_is_not_understood_is_refused(

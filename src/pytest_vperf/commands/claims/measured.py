@@ -106,10 +106,14 @@ class Measured:
 
 
 def measured(run: RunPart) -> list[Measured]:
-    """The claims of a run."""
+    """The claims of a run; what a gate found is about its builds, and not about the sentence that is claimed."""
     machine = _machine(run.fingerprint or {})
     emulated = (run.fingerprint or {}).get("emulated") == "yes"
-    return [Measured(claim, run, machine, _places(claim, emulated)) for claim in run.claims]
+    return [
+        Measured(claim, run, machine, _places(claim, emulated))
+        for claim in run.claims
+        if not claim.sides
+    ]
 
 
 def _machine(facts: Mapping[str, str]) -> Machine:

@@ -71,6 +71,7 @@ class ClaimPart(Part):
     hardware: HardwarePart
     nodeid: Words
     started_at: Moment
+    sides: dict[str, str] = Field(default_factory=dict)
 
     @field_validator("samples")
     @classmethod

@@ -118,24 +118,29 @@ class Engine:
         self._own = own
 
     @classmethod
-    def connect(cls, run: Run, builds: Sequence[Build] = ()) -> Engine:
+    def connect(cls, run: Run, builds: Sequence[Build] = (), address: str = "") -> Engine:
         """Find an engine, or start a private one; remove what dead runs left in an existing one.
 
         Args:
             run: owns what is started in it.
             builds: runtimes that will be asked for: if the existing engine does not know them, and ``DOCKER_HOST``
                 does not insist on it, a private one is started, since the existing one's configuration is not ours.
+            address: the existing one's; empty to look for one.
 
         Raises:
             CannotConnect: ``DOCKER_HOST`` names an engine that does not answer.
             Unavailable: no engine answers, and none can be started by this user.
             CannotStart: a private engine did not start.
         """
-        found = answering_engine()
+        found = (connect(address), address) if address else answering_engine()
         if found is not None:
             engine = cls(*found, run)
-            mine = os.environ.get("DOCKER_HOST") or _why_no_private_engine() is not None
-            if mine or all(engine.name_of(build) for build in builds):
+            named = address or os.environ.get("DOCKER_HOST")
+            if (
+                named
+                or _why_no_private_engine() is not None
+                or all(engine.name_of(build) for build in builds)
+            ):
                 remove_leftovers(*found)
                 return engine
             engine.client.close()

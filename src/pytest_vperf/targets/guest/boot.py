@@ -101,6 +101,7 @@ class GuestConfig:
         card: its network card, if any.
         labels: the run's, by which leftovers are recognised.
         partition: the parent of the guest's control group; empty for libvirt's default.
+        emulator: the QEMU program; empty for libvirt's choice.
     """
 
     name: str
@@ -115,6 +116,7 @@ class GuestConfig:
     card: CardConfig | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     partition: str = ""
+    emulator: str = ""
 
 
 #: Work that a card can offload to its host (formatdomain, "Setting NIC driver-specific options").
@@ -182,6 +184,8 @@ def _cpu(domain: ElementTree.Element, cpu: str) -> None:
 
 def _devices(domain: ElementTree.Element, config: GuestConfig) -> None:
     devices = add(domain, "devices")
+    if config.emulator:
+        add(devices, "emulator", config.emulator)
     _disks(devices, config.boot, config.disks)
     if config.card is not None:
         _card(devices, config.card)

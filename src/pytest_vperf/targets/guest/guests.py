@@ -59,6 +59,8 @@ class Guests(Machines):
         accelerator: ``kvm``, or ``tcg`` for emulation; neither replaces the other.
         timeout: of one start, in seconds.
         partition: the parent of their control groups; empty for libvirt's default.
+        emulator: the QEMU program; empty for libvirt's choice.
+        mark: the suffix of their names.
     """
 
     _network_kind = MachineNetwork
@@ -74,6 +76,8 @@ class Guests(Machines):
         accelerator: str = "kvm",
         timeout: float = 180.0,
         partition: str = "",
+        emulator: str = "",
+        mark: str = "",
     ) -> None:
         if accelerator not in TYPES:
             raise CannotStart(
@@ -81,8 +85,9 @@ class Guests(Machines):
             )
         self.accelerator = accelerator
         self._partition = partition
+        self._emulator = emulator
         super().__init__(
-            daemon, rootfs, kernel, scope, kind=f"guest {accelerator}", timeout=timeout
+            daemon, rootfs, kernel, scope, kind=f"guest {accelerator}", timeout=timeout, mark=mark
         )
 
     def owned_by(self, scope: Scope, *, kernel: Callable[[], GuestKernel]) -> Guests:
@@ -160,7 +165,7 @@ class Guests(Machines):
             raise CannotStart(f"unknown boot {boot!r}: choose one of {', '.join(BOOTS)}")
         kind, model = TYPES[self.accelerator]
         daemon = self.daemon
-        name = f"{self._kind}{daemon.mark}"
+        name = f"{self._kind}{daemon.mark}{self._mark}"
         with named(name):
             if size > 1 and kind == "kvm" and daemon.details.get("emulated") == "yes":
                 raise Unavailable(_ONE_PROCESSOR, remedy=_REAL_KVM)
@@ -192,6 +197,7 @@ class Guests(Machines):
                 else None,
                 labels=daemon.run.labels,
                 partition=self._partition,
+                emulator=self._emulator,
             )
             with daemon.storage.relied_on():
                 return start_guest(

@@ -66,6 +66,7 @@ class Machines(Starter):
         scope: owns the machines.
         kind: of machine, for messages.
         timeout: of one start, in seconds.
+        mark: the suffix of their names.
     """
 
     #: The network they can be plugged into, and the prefix of their disks' device names.
@@ -81,8 +82,10 @@ class Machines(Starter):
         *,
         kind: str = "domu",
         timeout: float = 180.0,
+        mark: str = "",
     ) -> None:
         self._kind = kind
+        self._mark = mark
         self._daemon = daemon
         self._rootfs = rootfs
         self._kernel = kernel

@@ -95,6 +95,7 @@ class Assets:
             "vcpus": str(config.vcpus),
             "memory": f"{config.memory_mib} MiB",
             "qemu": self.qemu_version,
+            "qemu_path": self.qemu,
             "sandbox": self.place.sandbox(self.qemu),
             "firmware": firmware,
             "firmware_sha256": self.place.firmware(firmware).sha256,

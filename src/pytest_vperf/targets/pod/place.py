@@ -100,10 +100,8 @@ BY_LIBVIRT = ("pods on Xen are started through libvirt, and not by QEMU", "")
 class Place(Protocol):
     """A machine that has QEMU."""
 
-    @property
-    def mark(self) -> str:
-        """The suffix of the names of pods there; empty for this machine."""
-        ...
+    mark: str
+    """The suffix of the names of pods there; empty for this machine."""
 
     @property
     def details(self) -> Mapping[str, str]:
@@ -177,16 +175,34 @@ class Here:
 
     Args:
         shared: a control group for all pods started here; ``None`` if each gets its own when it has limits.
+        qemu: the program; empty for the installed one.
+        firmware: a file instead of whichever firmware is asked for.
+        mark: the suffix of the names of pods.
     """
 
-    mark = ""
     details: Mapping[str, str] = {}
 
-    def __init__(self, shared: Group | None = None) -> None:
+    def __init__(
+        self,
+        shared: Group | None = None,
+        *,
+        qemu: str = "",
+        firmware: Path | None = None,
+        mark: str = "",
+    ) -> None:
+        self.mark = mark
         self._shared = shared
+        self._qemu = qemu
+        self._firmware = firmware
+
+    def sharing(self, group: Group | None) -> Here:
+        """This machine, with pods in one shared control group; ``None`` for none."""
+        return Here(group, qemu=self._qemu, firmware=self._firmware, mark=self.mark)
 
     def qemu(self) -> tuple[str, str]:
-        """The path and version of the installed QEMU."""
+        """The path and version of the QEMU that was named, else of the installed one."""
+        if self._qemu:
+            return self._qemu, qemu_version(self._qemu)
         program = check_qemu()
         if not program.usable:
             raise Unavailable(program.why, remedy=program.remedy)
@@ -197,7 +213,9 @@ class Here:
         return described(has_filter(qemu), os.geteuid() == 0)
 
     def firmware(self, name: str) -> Firmware:
-        """An installed firmware."""
+        """The firmware that was named, whatever a test asks for; else an installed one."""
+        if self._firmware is not None:
+            return Firmware(name, self._firmware, cache.file_sha256(self._firmware))
         return find_firmware(name)
 
     def refusal(self, accelerator: str) -> tuple[str, str] | None:

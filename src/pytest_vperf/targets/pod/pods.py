@@ -98,7 +98,7 @@ class Pods(Starter):
                 remedy="run pytest there",
                 target=f"pod {self.accelerator}{self._place.mark}",
             )
-        place = Here(group.member()) if group is not None else HERE
+        place = self._place.sharing(group.member() if group is not None else None)
         accelerator = self.accelerator  # probed once for all of them
         return self._like(
             _scope=scope, _asked=accelerator, _assets=lambda: replace(self._assets(), place=place)

@@ -378,11 +378,11 @@ class PodsThere:
         where: the machine's name in messages.
     """
 
-    def __init__(self, machine: Callable[[], RemoteMachine], where: str) -> None:
+    def __init__(self, machine: Callable[[], RemoteMachine], where: str, mark: str = "") -> None:
         self._connect = machine
         self._firmware: dict[str, firmwares.Firmware] = {}
         self._confinements: dict[str, Confinement] = {}
-        self.mark = f" ({where})"
+        self.mark = f" ({where}){mark}"
         self._where = where
 
     @property

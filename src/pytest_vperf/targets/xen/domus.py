@@ -421,7 +421,7 @@ class Domus(Machines):
         name = f"domu {mode}"
         with named(name):
             daemon = self._daemon()
-        name += daemon.mark
+        name += daemon.mark + self._mark
         with named(name):
             need_mode(daemon.connection, mode)
             host = reader(daemon, limits)

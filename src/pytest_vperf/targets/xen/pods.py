@@ -41,6 +41,7 @@ class XenPods:
         assets: returns what pods are started from; likewise.
         scope: owns the pods.
         timeout: of one start, in seconds.
+        mark: the suffix of their names.
     """
 
     accelerator = "xen"
@@ -52,7 +53,9 @@ class XenPods:
         scope: Scope,
         *,
         timeout: float = 120.0,
+        mark: str = "",
     ) -> None:
+        self._mark = mark
         self._daemon = daemon
         self._assets = assets
         self._scope = scope
@@ -97,7 +100,7 @@ class XenPods:
             )
         with named(name):
             daemon = self._daemon()
-        name += daemon.mark
+        name += daemon.mark + self._mark
         with named(name):
             need_mode(daemon.connection, "pv")
             host = reader(daemon, limits)
