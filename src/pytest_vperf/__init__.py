@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
     from pytest_vperf.targets.container.containers import Containers
     from pytest_vperf.targets.guest.guests import Guests
-    from pytest_vperf.targets.kernel.pair import kernel_phase
+    from pytest_vperf.targets.kernel.phase import kernel_phase
     from pytest_vperf.targets.many import memory_each
     from pytest_vperf.targets.network.link import on_loopback
     from pytest_vperf.targets.network.mirror import mirrored
@@ -99,7 +99,7 @@ _DEFINED_IN = {
     "Unavailable": "targets.base",
     "Containers": "targets.container.containers",
     "Guests": "targets.guest.guests",
-    "kernel_phase": "targets.kernel.pair",
+    "kernel_phase": "targets.kernel.phase",
     "memory_each": "targets.many",
     "on_loopback": "targets.network.link",
     "mirrored": "targets.network.mirror",

@@ -191,3 +191,16 @@ def test_kernel_and_qemu_are_those_of_the_side(pytester: pytest.Pytester) -> Non
     kernels = details(found["mine.pod"], "guest_kernel_sha256")
     assert kernels["a"] == sha256(kernel.read_bytes()).hexdigest() != kernels["b"]
     assert details(found["mine.pod"], "qemu_path") == {"a": str(copy), "b": qemu}
+
+
+@pytest.mark.timeout(300)
+def test_a_kernel_that_does_not_boot_ends_the_run(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(EXECS)
+    broken = pytester.path / "vmlinuz-broken"  # its setup code is whole, what that unpacks is not
+    broken.write_bytes(Path(distribution_kernel().image).read_bytes()[: 1 << 20])
+    result = pytester.runpytest_subprocess(
+        f"--vperf-kernel={broken}", "--start-timeout=15 s", "-p", "no:cacheprovider"
+    )
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.assert_outcomes(errors=1, deselected=1)
+    result.stdout.fnmatch_lines(["side head cannot start pods (tcg): pod tcg qboot (head)*"])

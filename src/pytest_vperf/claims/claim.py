@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
 from pytest_vperf.claims.judgement import Judgement
 from pytest_vperf.claims.plan import Verdict
@@ -13,6 +13,7 @@ from pytest_vperf.claims.sweep import Sweep
 from pytest_vperf.machine import lock
 from pytest_vperf.stats.rule import ROUNDS
 from pytest_vperf.targets.base import Unavailable
+from pytest_vperf.thresholds.criterion import NoWorse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -89,6 +90,8 @@ class Claim:
         """
         __tracebackhide__ = True
         self._check("holds")
+        if self._needs_sides:
+            sample = self._without_sides
         if not is_benchmark(sample):
             return self._judge({"a": cast("Sampler", sample)}, paired=False, slower=slower)
         if sample.stats is None and not sample.disabled:
@@ -185,12 +188,26 @@ class Claim:
         own = self.threshold.criterion.method if self.threshold else None
         if self.threshold is None or own is None or own == method:
             return
+        if method == "holds" and isinstance(self.threshold.criterion, NoWorse):
+            return
         what, more, right = _METHODS[own]
         if method not in ("holds", "saturates"):
             what += more
         raise ClaimError(
             f"claim {self.name!r} is {what} ({self.threshold.criterion}, "
             f"{self.threshold.location}): use claim({self.name!r}).{right}"
+        )
+
+    @property
+    def _needs_sides(self) -> bool:
+        """Whether it is about two builds that are the sides of a gate, and this run is none."""
+        criterion = self.threshold.criterion if self.threshold else None
+        return isinstance(criterion, NoWorse) and not self._circumstances.sides
+
+    def _without_sides(self) -> NoReturn:
+        raise Unavailable(
+            "it compares two builds, and no head is named",
+            remedy="--claims-head KEY=VALUE, such as runtime=./build/runc",
         )
 
     def _check_interleaved(self, method: str, *samples: object) -> None:

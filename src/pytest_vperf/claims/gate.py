@@ -88,6 +88,13 @@ class GatedClaim(Claim):
         self._arms: Mapping[Arm, str] = {}
 
     @property
+    def _has_limit(self) -> bool:
+        """Whether the claim says something of head by itself."""
+        return self.has_figure and not isinstance(
+            getattr(self.threshold, "criterion", None), NoWorse
+        )
+
+    @property
     def _sides(self) -> Sides:
         return self._circumstances.sides
 
@@ -107,7 +114,7 @@ class GatedClaim(Claim):
             records += [self._against_base(samplers["a"], head) for head in self._sides.heads]
         if isinstance(samplers["a"], TakenRounds):
             pass  # taken of all sides together
-        elif paired or sweep is not None or self.has_figure:
+        elif paired or sweep is not None or self._has_limit:
             sample = sweep.sample if sweep is not None else None
             for head in self._sides.heads:
                 if sweep is not None and sample is not None:

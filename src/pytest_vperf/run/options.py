@@ -128,10 +128,9 @@ _TABLE = (
         "then compared with other builds only where a test says so"),
     Option("--guest-kernel=FILE", "path", otherwise="the distribution's cloud kernel", help=
         "kernel that pods boot"),
-    Option("--vperf-kernel=FILE", "path", help=
-        "kernel in question of the claims marked 'kernel', which compare it with another one"),
+    Option("--vperf-kernel=FILE", "path", help="the same as --claims-head=kernel=FILE"),
     Option("--baseline-kernel=FILE", "path", otherwise="what pods boot otherwise, see --guest-kernel", help=
-        "kernel that it is compared with"),
+        "the same as --claims-base=kernel=FILE"),
     Option("--vperf-accelerator=NAME[,NAME]", "names", default="auto", help=
         f"accelerator for pods: {', '.join(ACCELERATORS)}"),
     Option("--start-timeout=TIME", default="120 s", help=
@@ -189,7 +188,7 @@ MARKERS = (
     ("response", "a claim about response times"),
     ("saturation", "a claim about where more load no longer increases throughput"),
     ("scale", "a claim about many targets at once"),
-    ("kernel", "a claim that compares kernels or runtimes with a baseline"),
+    ("gate", "a claim about how two builds differ alone, see --claims-head"),
     ("gallery", "a claim that a project publishes about itself"),
     ("slow", "a claim that takes minutes; leave it out with -m 'not slow'"),
 )

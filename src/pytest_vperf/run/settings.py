@@ -52,8 +52,6 @@ class Settings:
             that is not named is this machine's, or of the run.
         labs: kinds of hosts that are started inside QEMU where this machine is none: ``kvm``, ``xen``.
         guest_kernel: the kernel of pods and guests; ``None`` takes the distribution's.
-        new_kernel: what claims that compare kernels are about; ``None``: they are not measured.
-        baseline_kernel: what it is compared with; ``None`` takes the kernel of pods.
         accelerators: of pods; empty is auto.
         start_timeout: seconds that one pod may take to start.
         density: how far a test may fill this host: so many targets, bytes that they may take, bytes that it keeps.
@@ -77,8 +75,6 @@ class Settings:
     libvirt_uris: Mapping[str, str]
     labs: tuple[str, ...]
     guest_kernel: Path | None
-    new_kernel: Path | None
-    baseline_kernel: Path | None
     accelerators: tuple[str, ...]
     start_timeout: float
     density: Mapping[str, int | None]
@@ -111,8 +107,6 @@ def read_settings(config: pytest.Config) -> Settings:
         json=read("claims_json", _path),
         benchmark_json=read("claims_benchmark_json", _path),
         guest_kernel=read("guest_kernel", _file),
-        new_kernel=read("vperf_kernel", _kernel),
-        baseline_kernel=read("baseline_kernel", _kernel),
         hardware=cast("str", read("claims_hw", _text)),
         level=_level(config, "measured" if sides else "refuted"),
         judge={key: read(f"claims_{key}", _judge) for key in judge.DEFAULTS},
@@ -147,10 +141,6 @@ def read_settings(config: pytest.Config) -> Settings:
         raise pytest.UsageError(
             f"--claims-head: {of_this_machine[0]} is of this machine, and --vperf-on starts targets on another one: "
             "run pytest there"
-        )
-    if settings.new_kernel is None and config.getoption("baseline_kernel") is not None:
-        raise pytest.UsageError(
-            "--baseline-kernel: there is no kernel to compare with it: name one with --vperf-kernel=FILE"
         )
     return settings
 
@@ -323,23 +313,6 @@ def _image(config: pytest.Config, name: str) -> str | None:
     if path is None:
         return None
     return str(_file(config, name)) if path.suffix == ".tar" else _text(config, name)
-
-
-def _kernel(config: pytest.Config, name: str) -> Path | None:
-    """A kernel of a comparison: its header is read now, since the other claims of a run may take hours."""
-    path = _file(config, name)
-    if path is None:
-        return None
-    from pytest_vperf.targets.base import CannotStart
-    from pytest_vperf.targets.kernel.guest_kernel import read_release
-
-    try:
-        read_release(path)
-    except OSError as error:
-        raise ValueError(f"{path}: {error.strerror or error}") from None
-    except CannotStart as error:
-        raise ValueError(str(error)) from None
-    return path
 
 
 def _accelerators(config: pytest.Config, name: str) -> tuple[str, ...]:

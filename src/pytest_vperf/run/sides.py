@@ -23,7 +23,7 @@ from pytest_vperf.targets.sides import ENV, Side, Sides
 from pytest_vperf.thresholds.text_file import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 BASE, HEAD = "base", "head"
 _SAME = "--same-on-purpose"
@@ -173,6 +173,10 @@ def given(config: pytest.Config) -> bool:
     )
 
 
+#: By option: the side that it is about where it names none, and the option that names a kernel of that side.
+_OPTIONS = {"claims_base": (BASE, "baseline_kernel"), "claims_head": (HEAD, "vperf_kernel")}
+
+
 def read_sides(config: pytest.Config) -> Sides:
     """The sides of a run; none where it is no gate.
 
@@ -180,33 +184,55 @@ def read_sides(config: pytest.Config) -> Sides:
         pytest.UsageError: a setting is not understood, there is no head, or two sides are the same.
     """
     found: dict[str, dict[str, _Value]] = {}
-    for option, usual in (("claims_base", BASE), ("claims_head", HEAD)):
-        for text, folder in _texts(config, option):
-            try:
-                name, key, value = _read(text, folder, usual)
-            except ValueError as error:
-                raise pytest.UsageError(f"{OPTIONS[option].name}: {error}") from None
-            of_side = found.setdefault(name, {})
-            if key in of_side:
-                raise pytest.UsageError(f"{OPTIONS[option].name}: {key} is given twice for {name}")
-            of_side[key] = value
+    for option, name, key, value in _given(config):
+        of_side = found.setdefault(name, {})
+        if key in of_side:
+            raise pytest.UsageError(f"{OPTIONS[option].name}: {key} is given twice for {name}")
+        of_side[key] = value
     base = found.pop(BASE, {})
     if not found:
-        if base:
-            raise pytest.UsageError(
-                f"{OPTIONS['claims_base'].name}: there is no head to compare it with: --claims-head KEY=VALUE"
-            )
+        # In the ini file a base waits for a run with a head.
+        for option, other in (
+            ("claims_base", "--claims-head KEY=VALUE"),
+            ("baseline_kernel", "--vperf-kernel=FILE"),
+        ):
+            if config.getoption(option) is not None:
+                raise pytest.UsageError(
+                    f"{OPTIONS[option].name}: there is no head to compare it with: {other}"
+                )
         return Sides()
     _refuse_same(config, base, found)
     heads = tuple(_side(name, values) for name, values in found.items())
     return Sides(_side(BASE, base), heads)
 
 
+def _given(config: pytest.Config) -> Iterator[tuple[str, str, str, _Value]]:
+    """The settings of all sides: the option, the side's name, the key and the value."""
+    for option, (usual, kernel) in _OPTIONS.items():
+        for text, folder in _texts(config, option):
+            try:
+                yield option, *_read(text, folder, usual)
+            except ValueError as error:
+                raise pytest.UsageError(f"{OPTIONS[option].name}: {error}") from None
+        for text, folder in _texts(config, kernel):
+            try:
+                if not text.strip():
+                    raise ValueError("the file's name is empty")
+                yield kernel, usual, "kernel", _kernel(text, folder)
+            except OSError as error:
+                why = f"{error.filename or text}: {error.strerror or error}"
+                raise pytest.UsageError(f"{OPTIONS[kernel].name}: {why}") from None
+            except ValueError as error:
+                raise pytest.UsageError(f"{OPTIONS[kernel].name}: {error}") from None
+
+
 def _texts(config: pytest.Config, option: str) -> list[tuple[str, Path]]:
     """What was given, each with the folder that its paths are seen from."""
-    if (typed := config.getoption(option)) is not None:
-        return [(text, config.invocation_params.dir) for text in typed]
-    return [(text, config.rootpath) for text in config.getini(option)]
+    folder = config.invocation_params.dir
+    given = config.getoption(option)
+    if given is None:
+        folder, given = config.rootpath, config.getini(option) or []
+    return [(text, folder) for text in ([given] if isinstance(given, str) else given)]
 
 
 def _read(text: str, folder: Path, usual: str) -> tuple[str, str, _Value]:

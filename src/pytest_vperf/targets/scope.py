@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from typing_extensions import Self
 
     from pytest_vperf.targets.base import Facts, Program, Target
 
     T = TypeVar("T", bound=Target)
+
+
+#: Samples per target before it is replaced.
+SAMPLES = 4
 
 
 @dataclass(frozen=True)
@@ -125,3 +131,84 @@ class Starter:
         other = copy.copy(self)
         vars(other).update(changes)
         return other
+
+    def _for(self, scope: Scope) -> Self:
+        """A copy of this starter whose targets another scope owns."""
+        return self._like(_scope=scope)
+
+    def running(self, *, samples: int = SAMPLES, **options: Any) -> Running:
+        """A target for samples that need no fresh start each: call it in a sample.
+
+        Args:
+            samples: how many a target gives before it is replaced.
+            options: for ``start``.
+
+        Raises:
+            ValueError: ``samples`` is less than 1.
+        """
+        own, scope = Scope(), vars(self)["_scope"]
+        return Running(self._for(own), own, scope, samples, options)
+
+
+class Running:
+    """Call it in each sample for a target, which is replaced now and then by another one.
+
+    A target's performance does not depend on what it is made of alone. The placement of a kernel and its data in
+    memory, for example, is random at each start (KASLR; which pages of the host it gets) and fixed until the next:
+    two machines with the *same* kernel can differ for as long as they run, however often they are sampled. So a
+    comparison needs many starts. A replacement does not distort the sample it falls into: tools time themselves.
+    """
+
+    def __init__(
+        self,
+        starter: Any,
+        own: Scope,
+        scope: Scope,
+        samples: int,
+        options: Mapping[str, Any],
+    ) -> None:
+        if samples < 1:
+            raise ValueError(f"samples is {samples}, not a whole number of at least 1")
+        # Targets of the test's scope end with the sample; these stay for several.
+        self._own = own
+        self._starter = starter
+        self._scope = scope
+        self._samples = samples
+        self._options = dict(options)
+        self._target: Any = None
+        self._left = 0
+        scope.keep(self)
+
+    def __call__(self) -> Any:
+        """The target for the next sample.
+
+        Raises:
+            Unavailable: such a target is unavailable here.
+            CannotStart: it does not start.
+        """
+        if not self._left:
+            self.close()
+            self._target = self._starter.start(**self._options)
+            self._left = self._samples
+        self._left -= 1
+        self._scope.own(cast("Target", _Lent(self._target)))
+        return self._target
+
+    def close(self) -> None:
+        """End the target; the next sample gets a new one."""
+        self._target, self._left = None, 0
+        self._own.close_since()
+
+
+@dataclass(frozen=True, eq=False)
+class _Lent:
+    """A target lent to one sample: its facts are recorded with the sample, and it outlives the sample."""
+
+    target: Any
+
+    def facts(self) -> Facts:
+        facts: Facts = self.target.facts()
+        return facts
+
+    def close(self) -> None:
+        """Do nothing: the target stays for the next sample."""

@@ -55,7 +55,7 @@ def test_a_benchmark_waits_then_measures_then_is_interrupted(
 
 
 @pytest.mark.parametrize(
-    "name", ["pod_floor", "pod_sandbox", "container_start", "live_targets", "kernel_aa"]
+    "name", ["pod_floor", "pod_sandbox", "container_start", "live_targets", "gate_aa"]
 )
 def test_each_benchmark_shows_its_help(name: str) -> None:
     command = [sys.executable, str(FOLDER / f"{name}.py"), "--help"]

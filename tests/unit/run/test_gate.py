@@ -426,3 +426,33 @@ def test_plain(claim): claim("mine.own").holds(around(100))
         "not comparable",
         "nothing that it samples depends on what the sides differ in: runtime",
     )
+
+
+NO_WORSE = """
+hardware: {name: mine, summary: this, match: {logical_cpus: '>= 1'}}
+claims:
+  mine.build:
+    no_worse: higher_is_better
+    judge: {tolerance: 30 %}
+"""
+
+
+def test_a_claim_about_builds_is_judged_in_a_gate_alone(project: pytest.Pytester) -> None:
+    (project.path / "thresholds" / "mine.yaml").write_text(NO_WORSE)
+    test = ONE.format("mine.build", "'count'")
+    result = play(project, test, "--hw=mine")
+    (record,) = records(project)
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert (record["verdict"], record["reason"]) == (
+        "not measured",
+        "it compares two builds, and no head is named (to mend it: --claims-head KEY=VALUE, such as "
+        "runtime=./build/runc)",
+    )
+    for level, verdict in ((120, "holds"), (80, "holds"), (60, "refuted")):
+        sides = ("--claims-base=env.LEVEL=100", f"--claims-head=env.LEVEL={level}")
+        play(project, test, "--hw=mine", *sides)
+        (record,) = records(project)
+        assert (record["verdict"], record["criterion"]) == (
+            verdict,
+            "no worse by more than 30 %",
+        )

@@ -62,9 +62,9 @@ FIELDS = {
     "claims_advisory": "level",
     **dict.fromkeys([f"claims_{key}" for key in ("tolerance", "alpha", "beta", "pairs", "budget")], "judge"),
     **dict.fromkeys(("claims_base", "claims_head", "same_on_purpose"), "sides"),
+    **dict.fromkeys(("vperf_kernel", "baseline_kernel"), "sides"),
     "container_runtime": "runtimes",
     "container_image": "image",
-    "vperf_kernel": "new_kernel",
     "vperf_accelerator": "accelerators",
     "density_max": "density",
     "density_memory": "density",
@@ -74,12 +74,16 @@ FIELDS = {
 }  # fmt: skip
 #: What has to be given along with an option.
 ALONG = {
-    "baseline_kernel": ["--vperf-kernel=vmlinuz"],
+    "baseline_kernel": ["--vperf-kernel=other"],
     "claims_base": ["--claims-head=env.A=2"],
     "same_on_purpose": ["--claims-head=env.A=2"],
 }
 #: The settings that an option changes, if these are not the one of its own.
-CHANGES = {"claims_head": ["level", "sides"], "same_on_purpose": []}
+CHANGES = {
+    "claims_head": ["level", "sides"],
+    "vperf_kernel": ["level", "sides"],
+    "same_on_purpose": [],
+}
 
 
 def field(ini: str) -> str:
@@ -94,6 +98,7 @@ def folder(pytester: pytest.Pytester) -> pytest.Pytester:
     head = bytearray(0x1000)
     head[0x1FE:0x206] = b"\x55\xaa\0\0HdrS"
     (pytester.path / "vmlinuz").write_bytes(head)
+    (pytester.path / "other").write_bytes(head + b"more")
     return pytester
 
 
@@ -167,7 +172,7 @@ def test_a_project_has_options_of_the_old_names(pytester: pytest.Pytester) -> No
             for ini in {tuple(RENAMED_INI)}:
                 assert config.getini(ini) == ["their", ini]
             settings = claims_session(config).settings
-            assert (settings.new_kernel, settings.on, settings.labs) == (None, "", ("kvm",))
+            assert (bool(settings.sides), settings.on, settings.labs) == (False, "", ("kvm",))
             assert (settings.accelerators, settings.host_tools) == (("tcg",), False)
         """
     )

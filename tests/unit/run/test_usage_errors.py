@@ -82,7 +82,7 @@ def refused(project: pytest.Pytester, *options: str) -> str:
         ("--claims-json=", "--claims-json: the file's name is empty"),
         ("--claims-thresholds=nowhere", "--claims-thresholds: */nowhere is not a folder"),
         ("--guest-kernel=nowhere", "--guest-kernel: */nowhere is not a file"),
-        ("--vperf-kernel=nowhere", "--vperf-kernel: */nowhere is not a file"),
+        ("--vperf-kernel=nowhere", "--vperf-kernel: */nowhere does not exist"),
         ("--vperf-kernel=", "--vperf-kernel: the file's name is empty"),
         (
             "--vperf-kernel=thresholds/any.yaml",
@@ -121,14 +121,14 @@ def test_a_baseline_kernel_needs_another_kernel(project: pytest.Pytester) -> Non
     head[0x1FE:0x206] = b"\x55\xaa\0\0HdrS"
     (project.path / "vmlinuz").write_bytes(head)
     assert refused(project, "--baseline-kernel=vmlinuz") == (
-        "--baseline-kernel: there is no kernel to compare with it: name one with --vperf-kernel=FILE"
+        "--baseline-kernel: there is no head to compare it with: --vperf-kernel=FILE"
     )
     project.makeini("[pytest]\nbaseline_kernel = vmlinuz\n")
     assert project.runpytest().ret == 0
     project.makeini("[pytest]\nbaseline_kernel = nowhere\n")
     (project.path / "measured").unlink()
     lines = pytest.LineMatcher([refused(project)])
-    lines.fnmatch_lines(["--baseline-kernel: */nowhere is not a file"])
+    lines.fnmatch_lines(["--baseline-kernel: */nowhere does not exist"])
 
 
 def test_contradicting_modes_are_refused(project: pytest.Pytester) -> None:

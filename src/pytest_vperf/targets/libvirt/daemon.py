@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
     from pathlib import Path
 
+    from typing_extensions import Self
+
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.base import Link
     from pytest_vperf.targets.disks import Disk
@@ -92,6 +94,9 @@ class Machines(Starter):
         self._scope = scope
         self._timeout = timeout
         self._host: MachineHost | None = None
+
+    def _for(self, scope: Scope) -> Self:
+        return self._like(_scope=scope, _host=None)
 
     @property
     def daemon(self) -> Daemon:

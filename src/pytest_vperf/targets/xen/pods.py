@@ -13,6 +13,7 @@ from pytest_vperf.targets.pod.disk import build_initramfs
 from pytest_vperf.targets.pod.machine import AGENT_LINE, settle, settling_time
 from pytest_vperf.targets.pod.pod import DEFAULT_ENVIRONMENT
 from pytest_vperf.targets.pod.pods import IDLE
+from pytest_vperf.targets.scope import Starter
 from pytest_vperf.targets.xen.boot import DomuConfig, XenDisk, boot
 from pytest_vperf.targets.xen.domus import finished, need_mode, reader
 
@@ -33,7 +34,7 @@ PARAMETERS = (
 )
 
 
-class XenPods:
+class XenPods(Starter):
     """Starts pods on Xen, as `pytest_vperf.targets.pod.pods.Pods` does on QEMU.
 
     Args:

@@ -1,10 +1,11 @@
-"""Every kernel claim with one kernel against itself, again and again: none may be refuted.
+"""A gate of one build against itself, again and again: nothing may be red.
 
-Each round is a run of `tests/claims/test_kernel.py` with a seed of its own. A line is printed for each comparison as
-its round ends, and a count at the end, with the exact bound for the rate of false alarms (Clopper and Pearson 1934,
-95 %). What was not measured is counted apart, and is no comparison.
+Each round is a run of the claims about builds (`tests/claims/test_gate.py`) with a seed of its own. A line is printed
+for each comparison as its round ends, and a count at the end, with the exact bound for the rate of false alarms
+(Clopper and Pearson 1934, 95 %). What was not measured is counted apart, and is no comparison.
 
-    python benchmarks/kernel_aa.py [--rounds 3] [--kernel FILE] [--kind pod.tcg] [--seed 1] [--json FOLDER]
+    python benchmarks/gate_aa.py [--rounds 3] [--base runtime=runc] [--head runtime=./copy] [--seed 1] [--json FOLDER]
+        [-- OPTIONS OF PYTEST]
 
 The exit status is 1 where a claim was refuted or a round broke, and where nothing was compared.
 """
@@ -18,16 +19,17 @@ import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from alone import interruptible
 
 from pytest_vperf.stats.self_check import share_at_most
-from pytest_vperf.targets.base import TargetError
-from pytest_vperf.targets.kernel.guest_kernel import distribution_kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ROOT = Path(__file__).parents[1]
-CLAIMS = ROOT / "tests" / "claims" / "test_kernel.py"
+CLAIMS = ROOT / "tests" / "claims" / "test_gate.py"
 #: Verdicts that say something about a comparison; the others say that there was none.
 COMPARED = ("holds", "refuted", "inconclusive")
 
@@ -35,10 +37,6 @@ COMPARED = ("holds", "refuted", "inconclusive")
 def main() -> int:
     """Run the rounds; 0 where something was compared and nothing refuted."""
     options = _options()
-    try:
-        kernel = options.kernel or distribution_kernel().image
-    except TargetError as error:
-        raise SystemExit(str(error)) from error
     counts: Counter[str] = Counter()
     broken = 0
     with tempfile.TemporaryDirectory() as folder:
@@ -47,7 +45,12 @@ def main() -> int:
         for number in range(1, options.rounds + 1):
             file = kept / f"round-{number}.json"
             file.unlink(missing_ok=True)  # one of an earlier run is none of this one
-            status = play(kernel, options.kind, options.seed + number - 1, file)
+            sides = [
+                f"--claims-base={options.base}",
+                f"--claims-head={options.head or options.base}",
+            ]
+            seed = options.seed + number - 1
+            status = play(seed, file, [*sides, "--same-on-purpose", *options.pytest])
             claims = json.loads(file.read_text())["claims"] if file.is_file() else []
             for claim in claims:
                 counts[claim["verdict"]] += 1
@@ -62,20 +65,20 @@ def main() -> int:
 def _options() -> Any:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--kernel", type=Path, metavar="FILE", help="default: the distribution's")
-    parser.add_argument("--kind", default="pod.tcg", help="of machines (default: pod.tcg)")
+    parser.add_argument("--base", default="runtime=runc", metavar="KEY=VALUE")
+    parser.add_argument("--head", metavar="KEY=VALUE", help="default: what base is")
     parser.add_argument("--seed", type=int, default=1, help="of the first round")
     parser.add_argument("--json", type=Path, metavar="FOLDER", help="keep the records there")
+    parser.add_argument("pytest", nargs="*", metavar="OPTION", help="of pytest, after --")
     options = parser.parse_args()
     if options.rounds < 1:
         parser.error(f"--rounds is {options.rounds}, not a number from 1 on")
     return options
 
 
-def play(kernel: Path, kind: str, seed: int, file: Path) -> int:
+def play(seed: int, file: Path, options: Sequence[str]) -> int:
     """One round; the exit status of pytest."""
-    command = [sys.executable, "-m", "pytest", str(CLAIMS), "-q", "-k", f"[{kind}]"]
-    options = [f"--vperf-kernel={kernel.absolute()}", f"--baseline-kernel={kernel.absolute()}"]
+    command = [sys.executable, "-m", "pytest", str(CLAIMS), "-q"]
     rest = ["--claims-advisory", f"--claims-seed={seed}", f"--claims-json={file.absolute()}"]
     with subprocess.Popen(
         [*command, *options, *rest],
@@ -119,4 +122,4 @@ def conclude(counts: Counter[str], broken: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(interruptible("kernel_aa", main))
+    sys.exit(interruptible("gate_aa", main))

@@ -1,26 +1,26 @@
-"""A kernel compared with itself: which results count as alarms, and which as no comparison."""
+"""A build compared with itself: which results count as alarms, and which as no comparison."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import Any
 
-import kernel_aa
+import gate_aa
 import pytest
 
 
 def claim(**values: Any) -> dict[str, Any]:
-    usual = {"name": "kernel.boot.pod.tcg", "verdict": "holds", "estimate": 1.0123, "reason": ""}
+    usual = {"name": "gate.startup.pod.tcg", "verdict": "holds", "estimate": 1.0123, "reason": ""}
     return {**usual, **values}
 
 
 def test_a_comparison_is_a_line() -> None:
-    assert kernel_aa.line(2, claim(reason="20 pairs")) == (
-        "  2  holds          kernel.boot.pod.tcg          ratio 1.0123   20 pairs"
+    assert gate_aa.line(2, claim(reason="20 pairs")) == (
+        "  2  holds          gate.startup.pod.tcg         ratio 1.0123   20 pairs"
     )
     missing = claim(verdict="not measured", estimate=None, reason="no /dev/kvm")
-    assert kernel_aa.line(1, missing) == (
-        "  1  not measured   kernel.boot.pod.tcg          -              no /dev/kvm"
+    assert gate_aa.line(1, missing) == (
+        "  1  not measured   gate.startup.pod.tcg         -              no /dev/kvm"
     )
 
 
@@ -50,7 +50,7 @@ def test_the_conclusion_counts_alarms_and_broken_rounds(
     status: int,
     said: str,
 ) -> None:
-    assert kernel_aa.conclude(Counter(counts), broken) == status
+    assert gate_aa.conclude(Counter(counts), broken) == status
     assert capsys.readouterr().out == said
 
 
@@ -58,15 +58,15 @@ def test_the_conclusion_counts_alarms_and_broken_rounds(
 def test_a_round_without_claims_is_broken(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], status: int, tmp_path: Any
 ) -> None:
-    monkeypatch.setattr(kernel_aa, "play", lambda *_: status)
+    monkeypatch.setattr(gate_aa, "play", lambda *_: status)
     arguments = [
-        "kernel_aa.py",
+        "gate_aa.py",
         "--rounds=1",
-        f"--kernel={tmp_path}",
+        "--base=runtime=runc",
         f"--json={tmp_path / 'kept'}",
     ]
     monkeypatch.setattr("sys.argv", arguments)
-    assert kernel_aa.main() == 1
+    assert gate_aa.main() == 1
     assert capsys.readouterr().out == (
         f"round 1 ended with status {status}\nnothing\n1 rounds broke\n"
     )
