@@ -204,3 +204,44 @@ def test_a_kernel_that_does_not_boot_ends_the_run(pytester: pytest.Pytester) -> 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.assert_outcomes(errors=1, deselected=1)
     result.stdout.fnmatch_lines(["side head cannot start pods (tcg): pod tcg qboot (head)*"])
+
+
+#: A comparison of two builds that the test names itself.
+OF = """
+def test_containers(claim, containers):
+    slow = containers.of(runtime={shim!r} + " --slow")
+    claim("mine.slow").compares(
+        lambda: slow.start().startup_time, to=lambda: containers.start().startup_time
+    )
+
+def test_pods(claim, pods_on):
+    pods = pods_on("tcg")
+    other = pods.of(kernel={kernel!r}, qemu={qemu!r})
+    claim("mine.kernel").compares(
+        lambda: other.start().startup_time, to=lambda: pods.start().startup_time
+    )
+"""
+THRESHOLDS = """
+hardware: {name: any, match: {}}
+claims:
+  mine.slow: {no_worse: lower_is_better}
+  mine.kernel: {no_worse: lower_is_better, judge: {budget: 10 s}}
+"""
+
+
+@pytest.mark.timeout(300)
+def test_a_test_may_name_both_builds(pytester: pytest.Pytester, shim: Path) -> None:
+    usual, qemu = Path(distribution_kernel().image), find_program("qemu-system-x86_64")
+    kernel = pytester.mkdir("boot") / usual.name
+    kernel.write_bytes(usual.read_bytes() + b"\0" * 16)
+    (pytester.path / "lib").symlink_to(usual.parents[1] / "lib")
+    pytester.mkdir("thresholds").joinpath("any.yaml").write_text(THRESHOLDS)
+    pytester.makepyfile(OF.format(shim=str(shim), kernel=str(kernel), qemu=qemu))
+    pytester.runpytest_subprocess("--claims-json=out.json", "-p", "no:randomly")
+    slow, other = json.loads((pytester.path / "out.json").read_text())["claims"]
+    assert (slow["verdict"], slow["target"]) == (
+        "refuted",
+        f"container {shim} --slow / container runc",
+    )
+    kernels = details(other, "guest_kernel_sha256")
+    assert kernels["a"] == sha256(kernel.read_bytes()).hexdigest() != kernels["b"]

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vperf.machine import cgroup_view
+from pytest_vperf.machine.preflight import find_program
 from pytest_vperf.targets.base import Command, Facts, TargetError, named
 from pytest_vperf.targets.container import runtimes
 from pytest_vperf.targets.container.address import answering
@@ -111,6 +114,7 @@ class Containers(Starter):
         self._beside = beside
         self._parent = parent
         self.name = f"container {runtime}{mark}"
+        self._mark = mark
         self._engine = engine
         self._run = run
         self._scope = scope
@@ -128,6 +132,32 @@ class Containers(Starter):
         """
         with named(self.name):
             return self._engine()
+
+    def of(self, *, runtime: str) -> Containers:
+        """Containers like these with another OCI runtime, for tests that compare two.
+
+        Args:
+            runtime: a name that the engine knows, or a path, either of them with arguments:
+                ``"./build/runsc --platform=systrap"``. A path is registered with the run's private engine.
+
+        Raises:
+            ValueError: it is not a command line, or the path is no program.
+        """
+        words = shlex.split(runtime)
+        if not words:
+            raise ValueError("the runtime has no name")
+        found, build = find_program(words[0]), None
+        if len(words) > 1 or "/" in words[0]:
+            if found is None:
+                raise ValueError(f"the runtime {words[0]} is no program")
+            path = str(Path(found).absolute())
+            build = runtimes.Build.of(shlex.join((path, *words[1:])), self.runtime)
+        return self._like(
+            runtime=Path(words[0]).name,
+            name=f"container {runtime}{self._mark}",
+            _build=build,
+            _common={},
+        )
 
     def sharing(self, group: MemoryGroup | None, scope: Scope) -> Containers:
         """Containers like these in one shared control group, owned by another scope.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from pytest_vperf.targets.base import CannotStart, Unavailable, named
+from pytest_vperf.targets.base import CannotStart, Once, Unavailable, named
 from pytest_vperf.targets.disks import attached
 from pytest_vperf.targets.guest.boot import Boot, CardConfig, DiskConfig, GuestConfig
 from pytest_vperf.targets.guest.boot import boot as start_guest
-from pytest_vperf.targets.kernel.guest_kernel import VIRTIO, build_root_initramfs
+from pytest_vperf.targets.kernel.guest_kernel import VIRTIO, build_root_initramfs, from_file
 from pytest_vperf.targets.libvirt.daemon import Machines, size_and_image
 from pytest_vperf.targets.libvirt.domain import memory_mib_of, vcpus_of
 from pytest_vperf.targets.libvirt.network import MachineNetwork
@@ -90,9 +91,19 @@ class Guests(Machines):
             daemon, rootfs, kernel, scope, kind=f"guest {accelerator}", timeout=timeout, mark=mark
         )
 
-    def owned_by(self, scope: Scope, *, kernel: Callable[[], GuestKernel]) -> Guests:
-        """Guests like these with another kernel, owned by another scope."""
-        return self._like(_scope=scope, _host=None, _kernel=kernel)
+    def of(self, *, kernel: Path | str | None = None, qemu: Path | str | None = None) -> Guests:
+        """Guests like these with another kernel or QEMU, for tests that compare two.
+
+        Args:
+            kernel: a bzImage, with its modules beside it as in its package; ``None`` for that of these guests.
+            qemu: a program on the machine of the daemon; likewise.
+        """
+        changes: dict[str, Any] = {}
+        if kernel is not None:
+            changes["_kernel"] = Once(lambda: from_file(Path(kernel).absolute()))
+        if qemu is not None:
+            changes["_emulator"] = str(qemu)
+        return self._like(_host=None, **changes)
 
     @property
     def ovs_network(self) -> OvsNetwork:

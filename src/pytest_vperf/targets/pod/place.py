@@ -195,6 +195,15 @@ class Here:
         self._qemu = qemu
         self._firmware = firmware
 
+    def using(self, *, qemu: Path | str | None, firmware: Path | str | None) -> Here:
+        """This machine, with another QEMU or firmware; ``None`` for the same."""
+        return Here(
+            self._shared,
+            qemu=str(Path(qemu).absolute()) if qemu is not None else self._qemu,
+            firmware=Path(firmware).absolute() if firmware is not None else self._firmware,
+            mark=self.mark,
+        )
+
     def sharing(self, group: Group | None) -> Here:
         """This machine, with pods in one shared control group; ``None`` for none."""
         return Here(group, qemu=self._qemu, firmware=self._firmware, mark=self.mark)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_vperf.quantity import amount
-from pytest_vperf.targets.base import CannotStart, Unavailable
+from pytest_vperf.targets.base import CannotStart, Once, Unavailable
 from pytest_vperf.targets.disks import attached
+from pytest_vperf.targets.kernel.guest_kernel import from_file
 from pytest_vperf.targets.limits import Limits
 from pytest_vperf.targets.network.card import configure
-from pytest_vperf.targets.pod.disk import serial
+from pytest_vperf.targets.pod.disk import build_initramfs, serial
 from pytest_vperf.targets.pod.place import HERE, Here
 from pytest_vperf.targets.pod.pod import IDLE, Pod, boot
 from pytest_vperf.targets.pod.probe import ACCELERATORS, probe
@@ -81,6 +83,48 @@ class Pods(Starter):
             self._asked = "kvm" if kvm.usable else "tcg"
             self._why = "auto: kvm works" if kvm.usable else f"auto: no kvm: {kvm.why}"
         return self._asked
+
+    def of(
+        self,
+        *,
+        kernel: Path | str | None = None,
+        qemu: Path | str | None = None,
+        firmware: Path | str | None = None,
+    ) -> Pods:
+        """Pods like these with another kernel, QEMU or firmware, for tests that compare two.
+
+        Args:
+            kernel: a bzImage, with its modules beside it as in its package; ``None`` for that of these pods.
+            qemu: a program; likewise.
+            firmware: a file, whichever firmware is asked for; likewise.
+
+        Raises:
+            Unavailable: for ``qemu`` and ``firmware``, they are started on another machine.
+        """
+        place = self._place
+        if qemu is not None or firmware is not None:
+            if not isinstance(place, Here):
+                raise Unavailable(
+                    "QEMU and firmware by their paths are this machine's", remedy="run pytest there"
+                )
+            place = place.using(qemu=qemu, firmware=firmware)
+
+        def prepared() -> Assets:
+            usual = self._assets()
+            program, version = (
+                place.qemu() if qemu is not None else (usual.qemu, usual.qemu_version)
+            )
+            image = from_file(Path(kernel).absolute()) if kernel is not None else usual.kernel
+            return replace(
+                usual,
+                qemu=program,
+                qemu_version=version,
+                kernel=image,
+                initramfs=build_initramfs(image),
+                place=place,
+            )
+
+        return self._like(_assets=Once(prepared), _place=place)
 
     def sharing(self, group: MemoryGroup | None, scope: Scope) -> Pods:
         """Pods like these in one shared control group, owned by another scope.
