@@ -80,6 +80,7 @@ class RunRecord:
     Attributes:
         path: the file; ``None`` keeps the record in memory only.
         profile: the hardware profile as described in the header; set when it is chosen.
+        sides: of a gate, by name: what each of its settings is; empty in another run.
         fingerprint: the machine's; set at the same time.
         claims: in the order they ended.
         fillings: of hosts, in the order they ended.
@@ -93,6 +94,7 @@ class RunRecord:
     path: Path | None = None
     started: str = field(default_factory=now)
     profile: Mapping[str, Any] | None = None
+    sides: Mapping[str, Any] = field(default_factory=dict)
     fingerprint: Mapping[str, Any] | None = None
     claims: list[ClaimRecord] = field(default_factory=list)
     fillings: list[FillingRecord] = field(default_factory=list)
@@ -268,6 +270,7 @@ class RunRecord:
             "run": self.mark,
             "started": self.started,
             "profile": self.profile,
+            "sides": self.sides,
             "fingerprint": self.fingerprint,
             **({"part_of": self.whole} if self.whole else {}),
         }
@@ -289,7 +292,7 @@ class RunRecord:
         """The content of the file, one claim per line, so that a reader needs memory for only one at a time."""
         head = self._head_values()
         first = {key: head[key] for key in ("format", "vperf", "run", "started")}
-        rest = {key: head[key] for key in ("profile", "fingerprint")}
+        rest = {key: head[key] for key in ("sides", "profile", "fingerprint")}
         start = {**first, "unfinished": unfinished, **rest, "claims": []}
         yield f"{to_json(start)[:-2]}\n".encode()
         lines = [] if unfinished else self._lines

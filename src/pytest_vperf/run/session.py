@@ -16,7 +16,7 @@ from pytest_vperf.results.record import from_wire, to_wire
 from pytest_vperf.run.outcomes import TEST_CLAIMS, TestClaims
 from pytest_vperf.run.result import REPORTS, conclude
 from pytest_vperf.run.settings import Settings, read_settings
-from pytest_vperf.run.sides import described
+from pytest_vperf.run.sides import changed, described, recorded
 from pytest_vperf.run.workers import Notes, end_workers, reports_of
 
 if TYPE_CHECKING:
@@ -409,6 +409,8 @@ class ClaimsSession:
         if self.is_worker:
             self.finish_record()
             return
+        if self.has_claims and (text := changed(self.settings.sides)):
+            self.usage_error = self.usage_error or text
         result = self._result(int(session.exitstatus))
         if self._run is not None:
             level = self.settings.level
@@ -505,6 +507,7 @@ class ClaimsSession:
             self.visits = Visits(session, self.claiming)
             self.config.pluginmanager.register(self.visits, "vperf-visits")
         if not self.config.getoption("collectonly"):
+            self.run.sides = recorded(self.settings.sides)
             self._begin_file()
             self.colour_terminal()
             self.end_in_order()

@@ -315,16 +315,49 @@ def untouched(sides: Sides, items: Iterable[pytest.Item]) -> list[pytest.Item]:
     return [item for item in items if uses(item, _TARGETS) and not uses(item, touched)]
 
 
-def described(sides: Sides) -> Iterable[str]:
+def described(sides: Sides) -> Iterator[str]:
     """A line for each side: what it is, and what its program says its version is."""
-    for side in sides.all if sides else ():
+    for name, settings in recorded(sides).items():
         parts = []
+        for key, facts in settings.items():
+            digest = facts.get("sha256", "")
+            told = (facts.get("version", ""), f"sha256 {digest[:12]}" * bool(digest))
+            more = ", ".join(filter(None, told))
+            parts.append(f"{key}={facts['is']}" + (f" ({more})" if more else ""))
+        yield f"{name}: {', '.join(parts) or 'what the run uses otherwise'}"
+
+
+def recorded(sides: Sides) -> dict[str, dict[str, dict[str, str]]]:
+    """What each setting of each side is, for the record: ``is``, ``version`` and ``sha256``, if it has them."""
+    return {
+        side.name: {
+            key: {
+                name: value
+                for name, value in (
+                    ("is", text),
+                    ("version", _version(key, text)),
+                    ("sha256", side.identity.get(key, "")),
+                )
+                if value or name == "is"
+            }
+            for key, text in side.settings.items()
+        }
+        for side in (sides.all if sides else ())
+    }
+
+
+def changed(sides: Sides) -> str:
+    """What is no longer the file that it was when the run began, in one line; empty if all are."""
+    for side in sides.all:
         for key, text in side.settings.items():
-            digest = side.identity.get(key, "")
-            facts = (_version(key, text), f"sha256 {digest[:12]}" * bool(digest))
-            told = ", ".join(filter(None, facts))
-            parts.append(f"{key}={text}" + (f" ({told})" if told else ""))
-        yield f"{side.name}: {', '.join(parts) or 'what the run uses otherwise'}"
+            known = _KEYS[ENV if key.startswith(ENV) else key]
+            try:
+                now = known.read(text, Path("/")).sha256
+            except (OSError, ValueError) as error:
+                return f"{key} of side {side.name} is not what it was when the run began: {error}"
+            if now != side.identity.get(key, ""):
+                return f"{key} of side {side.name} has changed since the run began: {text}"
+    return ""
 
 
 def _version(key: str, text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -456,3 +457,41 @@ def test_a_claim_about_builds_is_judged_in_a_gate_alone(project: pytest.Pytester
             verdict,
             "no worse by more than 30 %",
         )
+
+
+def test_the_record_has_what_the_sides_are(project: pytest.Pytester, programs: object) -> None:
+    options = ("--claims-base=runtime=./old", "--claims-head=runtime=./new --loud")
+    play(project, 'def test_it(claim): claim("mine.own").holds(around(100))', *options)
+    sides = json.loads((project.path / "out.json").read_text())["sides"]
+    assert {name: list(each) for name, each in sides.items()} == {
+        "base": ["runtime"],
+        "head": ["runtime"],
+    }
+    assert sides["head"]["runtime"] == {
+        "is": f"{project.path}/new --loud",
+        "sha256": sha256((project.path / "new").read_bytes()).hexdigest(),
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ("Path('new').write_text('another')", "runtime of side head has changed since the run began: HERE/new"),
+        (
+            "Path('new').unlink()",
+            "runtime of side head is not what it was when the run began: HERE/new does not exist",
+        ),
+    ],
+)  # fmt: skip
+def test_a_file_that_changes_meanwhile_breaks_the_run(
+    project: pytest.Pytester, programs: object, change: str, text: str
+) -> None:
+    test = f"""
+from pathlib import Path
+def test_it(claim):
+    {change}
+    claim("mine.own").holds(around(100))
+"""
+    result = play(project, test, "--claims-base=runtime=./old", "--claims-head=runtime=./new")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stdout.fnmatch_lines([f"ERROR: {text.replace('HERE', str(project.path))}"])
