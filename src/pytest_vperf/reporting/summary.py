@@ -310,8 +310,15 @@ def next_step(records: Sequence[ClaimRecord], *, kept: str = "") -> str:
     if short:
         budget = 2 * max(record["budget_s"] for record in short)
         return f"{told}--claims-budget={budget:g}s ({len(short)} undecided)"
-    if others := verdicts.count("not comparable"):
+    others = verdicts.count("not comparable")
+    if others and not gate.answer(records):
         return f"{told}vperf calibrate --hw=NAME ({others} without a limit here)"
+    if gate.answer(records):  # what a gate found is no verdict on the sentences that are claimed
+        return (
+            told.removesuffix("; next: ")
+            if kept
+            else f"{told}--claims-json=run.json, for every sample"
+        )
     if kept:
         return f"{told}vperf claims {shlex.quote(kept)}"
     return f"{told}--claims-json=run.json, then vperf claims run.json"

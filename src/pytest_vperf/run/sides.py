@@ -77,8 +77,14 @@ def _program(text: str, folder: Path) -> Path:
     return path
 
 
+def _from(folder: Path, text: str) -> Path:
+    """A path seen from a folder, without ``..``; what it names may be a link, and programs know theirs by name."""
+    path = folder / text
+    return path.parent.resolve() / path.name if path.name not in ("", "..") else path.resolve()
+
+
 def _existing(text: str, folder: Path) -> Path:
-    path = (folder / text).absolute()
+    path = _from(folder, text)
     if not path.exists():
         raise ValueError(f"{path} does not exist")
     if not path.is_file():
@@ -119,7 +125,7 @@ def _engine(text: str, _: Path) -> _Value:
 
 def _folder(text: str, folder: Path) -> _Value:
     """A folder of programs."""
-    path = (folder / text).absolute()
+    path = _from(folder, text)
     if not path.is_dir():
         raise ValueError(f"{path} is not a folder")
     digest = sha256()

@@ -14,8 +14,13 @@ def record(
     verdict: str, reason: str = "", budget: float = 60.0, cause: str = "budget"
 ) -> ClaimRecord:
     made: dict[str, Any] = {"verdict": verdict, "reason": reason, "budget_s": budget}
-    made["cause"] = cause
+    made |= {"cause": cause, "sides": {}, "arms": {}}
     return cast(ClaimRecord, made)
+
+
+def between_sides(record: ClaimRecord) -> ClaimRecord:
+    plan = {"tolerance": 0.05}
+    return cast(ClaimRecord, {**record, "sides": {"a": "head", "b": "base"}, "plan": plan})
 
 
 HOLDS, REFUTED = record("holds"), record("refuted", "too slow")
@@ -60,3 +65,11 @@ def test_a_kept_record_is_read_next() -> None:
     assert next_step([HOLDS], kept="my runs/run.json") == (
         "claims: 1 verdict of 1; next: vperf claims 'my runs/run.json'"
     )
+
+
+def test_a_gate_is_no_verdict_on_a_claim() -> None:
+    found = [between_sides(HOLDS), between_sides(ELSEWHERE)]
+    assert next_step(found) == (
+        "claims: 1 verdict of 2; next: --claims-json=run.json, for every sample"
+    )
+    assert next_step(found, kept="run.json") == "claims: 1 verdict of 2"
