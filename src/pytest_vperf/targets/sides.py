@@ -103,6 +103,10 @@ class Sides:
                 things[side.name] = make(side)
         return cast("_T", Sided(self, things))
 
+    def lifted(self, tool: _T) -> _T:
+        """A tool that may be given something `Sided`: outside of a sample it is then used on every side."""
+        return cast("_T", _Lifted(self, tool)) if self.heads else tool
+
     @contextlib.contextmanager
     def at(self, side: Side) -> Iterator[None]:
         """Let everything `Sided` be this side's, and its variables be set."""
@@ -245,6 +249,51 @@ class Sided:
         if (current := self._sides.current) is not None:
             return repr(self._of(current))
         return "; ".join(f"{name}: {thing!r}" for name, thing in self._things.items())
+
+
+class _Lifted:
+    """A tool, which is the same on every side, and whatever it has that can be called.
+
+    Args:
+        sides: of the run.
+        tool: what is called, with the things of one side.
+    """
+
+    __slots__ = ("_sides", "_tool")
+
+    def __init__(self, sides: Sides, tool: Any) -> None:
+        self._sides, self._tool = sides, tool
+
+    @property  # type: ignore[misc]  # it cannot be set
+    def __class__(self) -> Any:
+        return type(self._tool)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._tool, name)
+        return _Lifted(self._sides, found) if callable(found) else found
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """Use it, for each side if something that it is given, or calls, differs between them."""
+        __tracebackhide__ = True
+        sides, given = self._sides, (*args, *options.values())
+        each_side = Sided(sides, dict.fromkeys((side.name for side in sides.all), self._tool))
+        if any(type(each) is Sided for each in given):
+            return each_side(*args, **options)
+        if sides.current is not None or not any(map(callable, given)):
+            return self._tool(*args, **options)
+        # What it is given to call may start targets.
+        before, sides.made_a_difference = sides.made_a_difference, False
+        try:
+            with sides.at(sides.base):
+                found = {sides.base.name: self._tool(*args, **options)}
+            if not sides.made_a_difference:
+                return found[sides.base.name]
+        finally:
+            sides.made_a_difference = before
+        for side in sides.heads:
+            with sides.at(side):
+                found[side.name] = self._tool(*args, **options)
+        return _as_one(sides, found)
 
 
 def _forwarded(use: Callable[..., Any]) -> Callable[..., Any]:

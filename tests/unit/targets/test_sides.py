@@ -169,3 +169,50 @@ def test_variables_are_those_of_the_side(monkeypatch: pytest.MonkeyPatch) -> Non
     assert seen() == ["/bin", None, "mine"]
     assert sides.differ_in("env.")
     assert not sides.differ_in("runtime")
+
+
+class Tool:
+    """Serves in a target, or has targets started."""
+
+    def __init__(self) -> None:
+        self.used: list[str] = []
+
+    def serve(self, machine: Machine, *, name: str = "") -> Machine:
+        self.used.append(f"{machine.of}{name}")
+        return Machine(f"server in {machine.of}")
+
+    def load(self, start: Any) -> Machine:
+        machine: Machine = start()
+        self.used.append(machine.of)
+        return Machine(f"load in {machine.of}")
+
+
+def test_a_tool_is_used_on_each_side(sides: Sides, machine: Machine) -> None:
+    own = Tool()
+    tool = sides.lifted(own)
+    assert isinstance(tool, Tool)
+    server = tool.serve(machine, name="!")
+    assert own.used == ["old!", "new!"]
+    assert sides.sampler(HEAD, lambda: server.of)() == "server in new"
+    assert sides.sampler(BASE, lambda: tool.serve(server).of)() == "server in server in old"
+    assert own.used[2:] == ["server in old"]
+
+
+def test_a_tool_that_is_given_nothing_of_the_sides_is_used_once(sides: Sides) -> None:
+    own = Tool()
+    tool, plain = sides.lifted(own), Machine("host")
+    assert tool.serve(plain).of == "server in host"
+    assert tool.load(lambda: plain).of == "load in host"
+    assert own.used == ["host", "host"]
+    assert not sides.made_a_difference
+    assert Sides().lifted(own) is own
+
+
+def test_what_a_tool_starts_by_a_function_is_started_on_each_side(
+    sides: Sides, machine: Machine
+) -> None:
+    own = Tool()
+    load = sides.lifted(own).load(lambda: machine.start())
+    assert own.used == ["old's own", "new's own"]
+    assert sides.sampler(HEAD, lambda: load.of)() == "load in new's own"
+    assert sides.current is None
