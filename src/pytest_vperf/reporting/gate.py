@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_vperf.quantity import Quantity, dimension, format_number
 from pytest_vperf.reporting import words
 from pytest_vperf.reporting.tables import cell, plain_table
-from pytest_vperf.results.record import judged
+from pytest_vperf.results.record import judged, of_sides
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,16 +19,12 @@ if TYPE_CHECKING:
 _STYLES = {"holds": "green", "refuted": "bold red"}
 
 
-def of_sides(record: ClaimRecord) -> bool:
-    """Whether a claim compared two sides, and was not judged on one."""
-    return len(set(record["sides"].values())) > 1
-
-
 def answer(records: Iterable[ClaimRecord]) -> str:
     """``gate: 1 slower, 6 not slower (within 5 %), 1 undecided: needs about 40 pairs more``; empty without a gate."""
-    compared = [record for record in records if of_sides(record)]
+    of_gate = [record for record in records if record["sides"]]
+    compared = [record for record in of_gate if of_sides(record)]
     if not compared:
-        return ""
+        return "gate: nothing was compared with base" if of_gate else ""
     worse = "slower" if all(_is_speed(record) for record in compared) else "worse"
     groups: dict[str, list[ClaimRecord]] = {}
     for record in compared:
@@ -81,14 +77,8 @@ def change(record: ClaimRecord) -> str:
     """``+19.1 % [+17.2, +21]``: how much more head is than base; ``-`` if that is unknown."""
     if record["estimate"] is None:
         return "-"
-    ends = record["interval"] or [None, None]
-    low, high = (None if end is None else _signed_percent(end) for end in ends)
-    text = f"{_signed_percent(record['estimate'])} %"
-    if low is not None and high is not None:
-        return f"{text} [{low}, {high}]"
-    if high is not None:
-        return f"{text} [≤ {high}]"
-    return text if low is None else f"{text} [≥ {low}]"
+    ends = record["interval"] or (None, None)
+    return words.estimated(record["estimate"], "%", ends, _signed_percent)
 
 
 def _signed_percent(ratio: float) -> str:
@@ -97,13 +87,7 @@ def _signed_percent(ratio: float) -> str:
 
 def figures(arm: ArmFigures | None) -> str:
     """``172.2 ms [170.1, 175.8]``; ``-`` if nothing was measured."""
-    if arm is None:
-        return "-"
-    low, high = arm["interval"]
-    text = f"{format_number(arm['estimate'])} {arm['unit']}".rstrip()
-    if low is None or high is None:
-        return text
-    return f"{text} [{format_number(low)}, {format_number(high)}]"
+    return "-" if arm is None else words.estimated(arm["estimate"], arm["unit"], arm["interval"])
 
 
 def table(records: Sequence[ClaimRecord]) -> PlainTable | None:

@@ -13,6 +13,7 @@ from pytest_vperf import foreign_text
 from pytest_vperf.quantity import format_number
 from pytest_vperf.reporting import gate, words
 from pytest_vperf.reporting.words import CATEGORIES, OUTCOMES
+from pytest_vperf.results.record import of_sides
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,7 +39,7 @@ def failure_text(record: ClaimRecord, fingerprint: Mapping[str, Any] | None) -> 
     first = (
         f"{record['name']} is refuted: measured {_estimate(record)}, claimed {words.limit(record)}"
     )
-    if gate.of_sides(record):
+    if of_sides(record):
         head, base = record["sides"]["a"], record["sides"]["b"]
         first = f"{record['name']} is {gate.verdict(record)} on {head} than on {base}: {gate.change(record)}"
     elif on := words.on_side(record):
@@ -55,7 +56,7 @@ def _estimate(record: ClaimRecord) -> str:
 
 def _rows(record: ClaimRecord, fingerprint: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
     yield "claim", record["name"] + (f": {record['summary']}" if record["summary"] else "")
-    if gate.of_sides(record):
+    if of_sides(record):
         yield from gate.evidence(record)
     else:
         confidence = record["confidence"]
@@ -205,7 +206,7 @@ def write_summary(
             reporter.line(compared)
         for line in header:
             reporter.line(line)
-        others = [record for record in records if not gate.of_sides(record)]
+        others = [record for record in records if not of_sides(record)]
         tables = (
             gate.table(records),
             claims_table(others, width) if others else None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pytest_vperf.quantity import format_number
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from pytest_vperf.results.record import ClaimRecord
 
@@ -32,20 +32,34 @@ CATEGORIES = frozenset(outcome.category for outcome in OUTCOMES.values())
 
 
 def measured(record: ClaimRecord) -> str:
-    """``376.2 ms [370.1, 382.4]``; a ratio has no unit; ``-`` if nothing was measured.
-
-    An interval with one end is ``1.01 [≤ 1.02]`` or ``1.01 [≥ 0.98]``.
-    """
+    """``376.2 ms [370.1, 382.4]``, see `estimated`; a ratio has no unit; ``-`` if nothing was measured."""
     if record["estimate"] is None:
         samples = record["samples"]
         return f"{format_number(samples[0])} {record['unit']}".rstrip() if samples else "-"
-    text = f"{format_number(record['estimate'])} {record['unit']}".rstrip()
-    low, high = record["interval"] or (None, None)
+    return estimated(record["estimate"], record["unit"], record["interval"] or (None, None))
+
+
+def estimated(
+    value: float,
+    unit: str,
+    interval: Sequence[float | None],
+    number: Callable[[float], str] = format_number,
+) -> str:
+    """An estimate with its interval; one with one end is ``1.01 [≤ 1.02]`` or ``1.01 [≥ 0.98]``.
+
+    Args:
+        value: the estimate.
+        unit: of it; empty for a ratio.
+        interval: its ends, each ``None`` where there is none.
+        number: formats a number.
+    """
+    text = f"{number(value)} {unit}".rstrip()
+    low, high = (None if end is None else number(end) for end in interval)
     if low is not None and high is not None:
-        return f"{text} [{format_number(low)}, {format_number(high)}]"
+        return f"{text} [{low}, {high}]"
     if high is not None:
-        return f"{text} [≤ {format_number(high)}]"
-    return text if low is None else f"{text} [≥ {format_number(low)}]"
+        return f"{text} [≤ {high}]"
+    return text if low is None else f"{text} [≥ {low}]"
 
 
 def gap(record: ClaimRecord) -> str:

@@ -467,6 +467,11 @@ def _refusal(value: Any, depth: int = 0) -> str:
     return reason
 
 
+def of_sides(record: ClaimRecord) -> bool:
+    """Whether a claim of a gate compared two sides, and was not judged on one."""
+    return len(set(record["sides"].values())) > 1
+
+
 def judged(observations: Iterable[Observation]) -> list[Observation]:
     """The observations that are judged: all but the warm-up."""
     return [observation for observation in observations if not observation["warm_up"]]

@@ -140,9 +140,15 @@ def conclude(
     )
     nothing = (
         level != "advisory"
-        and bool(claims)
-        and all(_is(each, "not measured") for each in claims)
-        and not (reports.passed or reports.broken)
+        and not reports.broken
+        and (
+            _compared_nothing(claims)
+            or (
+                bool(claims)
+                and all(_is(each, "not measured") for each in claims)
+                and not reports.passed
+            )
+        )
     )
     word: Word = "ok"
     if refuted:
@@ -166,6 +172,17 @@ def conclude(
     elif status == pytest.ExitCode.OK and nothing:
         status = pytest.ExitCode.NO_TESTS_COLLECTED  # as where pytest finds nothing to run
     return Result(word, int(status), swallowed)
+
+
+def _compared_nothing(claims: Iterable[ClaimRecord]) -> bool:
+    """Whether a gate came to no comparison of two sides, whatever else passed: it has no answer."""
+    from pytest_vperf.results.record import of_sides
+
+    sided = [each for each in claims if each["sides"]]
+    return bool(sided) and not any(
+        of_sides(each) and each["verdict"] not in ("not measured", "not comparable")
+        for each in sided
+    )
 
 
 def _again(record: ClaimRecord, claims: Sequence[ClaimRecord]) -> ClaimRecord | None:

@@ -556,7 +556,7 @@ class ClaimsSession:
             level=settings.level,
             record=settings.json,
             noise=look(),
-            sides=described(settings.sides),
+            sides=described(settings.sides, ask=not self.config.getoption("collectonly")),
         )
         return lines + left_out
 

@@ -6,6 +6,7 @@ sides that are the same bytes.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -139,16 +140,34 @@ def _variable(text: str, _: Path) -> _Value:
     return _Value(text, (text,))
 
 
+def _usual_qemu() -> str:
+    from pytest_vperf.targets.pod.qemu import QEMU
+
+    return QEMU
+
+
+def _usual_engine() -> str:
+    from pytest_vperf.targets.container.address import default_sockets
+
+    return os.environ.get("DOCKER_HOST") or f"unix://{default_sockets()[0]}"
+
+
+def _usual_folder() -> str:
+    return os.environ.get("PATH", os.defpath).partition(os.pathsep)[0]
+
+
 class _Key(NamedTuple):
     """A setting that sides may have.
 
     Attributes:
         read: reads its value, seen from a folder.
         reach: the fixtures that depend on it; empty: any test may.
+        usual: what a side without it has, where options do not say.
     """
 
     read: Callable[[str, Path], _Value]
     reach: frozenset[str] = frozenset()
+    usual: Callable[[], str] = str
 
 
 #: The fixtures that everything starts containers and machines through.
@@ -159,10 +178,10 @@ _KEYS: Mapping[str, _Key] = {
     "runtime": _Key(_runtime, _CONTAINERS),
     "image": _Key(_image, _CONTAINERS | _MACHINES | {"native"}),
     "kernel": _Key(_kernel, _MACHINES),
-    "qemu": _Key(_qemu, _MACHINES - {"domus"}),
+    "qemu": _Key(_qemu, _MACHINES - {"domus"}, _usual_qemu),
     "firmware": _Key(_file, frozenset({"pods_on"})),
-    "engine": _Key(_engine, frozenset({"containers_with"})),
-    "path": _Key(_folder),
+    "engine": _Key(_engine, frozenset({"containers_with"}), _usual_engine),
+    "path": _Key(_folder, usual=_usual_folder),
     ENV: _Key(_variable),
 }
 #: The fixtures that start targets: what a test has none of it may start by other means.
@@ -271,10 +290,15 @@ def _known() -> str:
 def _refuse_same(
     config: pytest.Config, base: Mapping[str, _Value], heads: Mapping[str, Mapping[str, _Value]]
 ) -> None:
-    """Refuse a head that differs in nothing from base, or from another head."""
+    """Refuse a head that differs in nothing from base, or from another head; what a side lacks is the usual one."""
     if config.getoption("same_on_purpose") or config.getini("same_on_purpose"):
         return
-    sides = {BASE: base, **heads}
+    sides = {BASE: dict(base), **{name: dict(values) for name, values in heads.items()}}
+    for key in sorted({key for values in sides.values() for key in values}):
+        lacking = [values for values in sides.values() if key not in values]
+        if lacking and (usual := _usual(config, key, sides.values())) is not None:
+            for values in lacking:
+                values[key] = usual
     names = list(sides)
     for place, name in enumerate(names):
         for other in names[:place]:
@@ -287,10 +311,32 @@ def _refuse_same(
                 )
 
 
+def _usual(config: pytest.Config, key: str, sides: Iterable[Mapping[str, _Value]]) -> _Value | None:
+    """What a side has that does not name a key; ``None`` if that is not known here."""
+    if key.startswith(ENV):
+        now = os.environ.get(key.removeprefix(ENV))
+        return _Value("", ()) if now is None else _variable(now, Path())
+    known = _KEYS[key]
+    texts = _texts(config, option) if (option := _USUAL_OPTIONS.get(key)) is not None else []
+    if key == "runtime":
+        from pytest_vperf.targets.container.runtimes import Build
+
+        given = next(values[key].setting for values in sides if key in values)
+        texts = [(Build.of(given).kind, Path("/"))]
+    for text, folder in texts or [(known.usual(), Path("/"))]:
+        with contextlib.suppress(OSError, ValueError):
+            return known.read(text, folder) if text else None
+    return None
+
+
+#: By key: the option that says what targets of any side have.
+_USUAL_OPTIONS = {"image": "container_image", "kernel": "guest_kernel"}
+
+
 def _words(values: Mapping[str, _Value]) -> str:
     return ", ".join(
         f"{key}={each.setting}" + (f", sha256 {each.sha256[:12]}" if each.sha256 else "")
-        for key, each in values.items()
+        for key, each in sorted(values.items())
     )
 
 
@@ -321,9 +367,9 @@ def untouched(sides: Sides, items: Iterable[pytest.Item]) -> list[pytest.Item]:
     return [item for item in items if uses(item, _TARGETS) and not uses(item, touched)]
 
 
-def described(sides: Sides) -> Iterator[str]:
-    """A line for each side: what it is, and what its program says its version is."""
-    for name, settings in recorded(sides).items():
+def described(sides: Sides, *, ask: bool) -> Iterator[str]:
+    """A line for each side: what it is, and, if its program is to be asked, what that says its version is."""
+    for name, settings in recorded(sides, ask=ask).items():
         parts = []
         for key, facts in settings.items():
             digest = facts.get("sha256", "")
@@ -333,15 +379,20 @@ def described(sides: Sides) -> Iterator[str]:
         yield f"{name}: {', '.join(parts) or 'what the run uses otherwise'}"
 
 
-def recorded(sides: Sides) -> dict[str, dict[str, dict[str, str]]]:
-    """What each setting of each side is, for the record: ``is``, ``version`` and ``sha256``, if it has them."""
+def recorded(sides: Sides, *, ask: bool = True) -> dict[str, dict[str, dict[str, str]]]:
+    """What each setting of each side is, for the record: ``is``, ``version`` and ``sha256``, if it has them.
+
+    Args:
+        sides: of the run.
+        ask: whether programs are called for their version.
+    """
     return {
         side.name: {
             key: {
                 name: value
                 for name, value in (
                     ("is", text),
-                    ("version", _version(key, text)),
+                    ("version", _version(key, text) if ask else ""),
                     ("sha256", side.identity.get(key, "")),
                 )
                 if value or name == "is"

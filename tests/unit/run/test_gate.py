@@ -193,6 +193,25 @@ def test_it(claim): claim("start.quick").holds(given(0.0, signed=True, discrete=
     assert limit["verdict"] == "holds"
 
 
+@pytest.mark.parametrize(
+    ("test", "answer"),
+    [
+        ('claim("start.quick").holds(given(0.0, signed=True, discrete=True))', "gate: 1 not comparable"),
+        ('claim("start.alike").compares(around(1), to=around(1))', "gate: nothing was compared with base"),
+    ],
+)  # fmt: skip
+def test_a_gate_that_compared_nothing_is_not_green(
+    project: pytest.Pytester, test: str, answer: str
+) -> None:
+    text = f"def test_it(claim): {test}\ndef test_of_something_else(): pass"
+    result = play(project, text, *SIDES, "--claims-sessions=1", "--hw=here")
+    assert records(project)[-1]["verdict"] == "holds"
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    result.stdout.fnmatch_lines([answer, "claims: result: nothing measured, exit status 5"])
+    text += f"\n{ONE.format('mine.own', '')}".replace("test_it", "test_that")
+    assert play(project, text, *BETTER, "--hw=here").ret == pytest.ExitCode.OK
+
+
 def test_what_the_rounds_of_a_benchmark_were_taken_of_is_unknown(project: pytest.Pytester) -> None:
     test = """
 def test_it(claim, benchmark):
@@ -308,6 +327,38 @@ def test_two_equal_sides_are_refused(project: pytest.Pytester, programs: object)
     )
 
 
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--claims-head=runtime=sh"], "base (runtime=SH, sha256 SUM) and head (runtime=SH, sha256 SUM)"),
+        (["--claims-base=env.A=1", "--claims-head=runtime=sh"],
+         "base (env.A=1, runtime=SH, sha256 SUM) and head (env.A=1, runtime=SH, sha256 SUM)"),
+        (["--claims-head=env.A=1"], "base (env.A=1) and head (env.A=1)"),
+        (["--claims-head=env.NONE=", "--claims-head=env.A=1"], None),
+        (["--claims-head=image=app:1", "--container-image=app:1"],
+         "base (image=app:1) and head (image=app:1)"),
+        (["--claims-head=image=app:1"], None),
+        (["--claims-head=engine=unix:///here/docker.sock"],
+         "base (engine=unix:///here/docker.sock) and head (engine=unix:///here/docker.sock)"),
+    ],
+)  # fmt: skip
+def test_a_side_that_names_nothing_has_what_is_usual(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, options: list[str], text: str | None
+) -> None:
+    monkeypatch.setenv("A", "1")
+    monkeypatch.setenv("DOCKER_HOST", "unix:///here/docker.sock")
+    if text is None:
+        project.makepyfile("def test_it(): pass")
+        project.runpytest(*options).assert_outcomes(passed=1)
+        return
+    said = re.sub("sha256 [0-9a-f]{12}", "sha256 SUM", refusal(project, *options))
+    said = re.sub(r"runtime=\S*/sh\b", "runtime=SH", said)
+    assert (
+        said
+        == f"both sides are the same bytes: {text}; to compare them all the same: --same-on-purpose"
+    )
+
+
 def test_equal_programs_with_other_arguments_are_two_sides(
     project: pytest.Pytester, programs: object
 ) -> None:
@@ -316,6 +367,20 @@ def test_equal_programs_with_other_arguments_are_two_sides(
     project.runpytest(*options).assert_outcomes(passed=1)
     same = ["--claims-base=env.A=1", "--claims-head=env.A=1", "--same-on-purpose"]
     project.runpytest(*same).assert_outcomes(passed=1)
+
+
+def test_a_collection_calls_no_program(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = project.path / "runc"
+    program.write_text("#!/bin/sh\necho called >> $0.log\necho runc version 1.2\n")
+    program.chmod(0o755)
+    project.makepyfile("def test_it(claim): pass")
+    result = project.runpytest("--claims-head=runtime=./runc", "--collect-only")
+    result.stdout.fnmatch_lines([f"*head: runtime={program} (sha256 *)"])
+    assert not (project.path / "runc.log").exists()
+    result = project.runpytest("--claims-head=runtime=./runc")
+    result.stdout.fnmatch_lines([f"*head: runtime={program} (runc version 1.2, sha256 *)"])
 
 
 def test_sides_of_the_ini_file_are_seen_from_its_folder(
