@@ -59,6 +59,45 @@ def shim(tmp_path: Path) -> Path:
     return path
 
 
+def slowed(program: str, folder: Path, seconds: float) -> None:
+    """A program of the same name that waits before it is the real one."""
+    folder.mkdir(exist_ok=True, parents=True)
+    path = folder / program
+    path.write_text(f'#!/bin/sh\nsleep {seconds}\nexec {find_program(program)} "$@"\n')
+    path.chmod(0o755)
+
+
+@pytest.mark.timeout(300)
+def test_a_slower_program_of_the_search_path_is_found(pytester: pytest.Pytester) -> None:
+    # Where QEMU's own user may read it.
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        slowed("crun", folder, 0.2)
+        slowed("qemu-system-x86_64", folder, 1)
+        pytester.makepyfile("""
+import pytest
+
+def test_oci(claim, oci):
+    crun = oci("crun")
+    claim("mine.run").holds(lambda: crun.run().duration)
+
+@pytest.mark.vperf(budget="10s")
+def test_pods(claim, pods_on):
+    pods = pods_on("tcg")
+    claim("mine.pod").holds(lambda: pods.start().startup_time)
+""")
+        result = pytester.runpytest_subprocess(
+            *(f"--claims-head=path={folder}", "--claims-json=out.json", "-p", "no:cacheprovider"),
+        )
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    found: list[dict[str, Any]] = json.loads((pytester.path / "out.json").read_text())["claims"]
+    assert {each["name"] for each in found if each["verdict"] == "refuted"} >= {"mine.run"}
+    for each in found:  # there is no time to decide about pods
+        head, base = each["arms"]["a"]["estimate"], each["arms"]["b"]["estimate"]
+        assert head - base > 150, each["name"]
+
+
 @pytest.mark.timeout(300)
 def test_a_slower_runtime_is_found_by_any_claim(pytester: pytest.Pytester, shim: Path) -> None:
     pytester.makepyfile(OWN)
@@ -214,6 +253,7 @@ def test_containers(claim, containers):
         lambda: slow.start().startup_time, to=lambda: containers.start().startup_time
     )
 
+@pytest.mark.vperf(budget="10s")
 def test_pods(claim, pods_on):
     pods = pods_on("tcg")
     other = pods.of(kernel={kernel!r}, qemu={qemu!r})

@@ -15,7 +15,7 @@ from pytest_vperf.claims.judgement import Judgement, rule_of
 from pytest_vperf.claims.plan import Verdict
 from pytest_vperf.claims.rounds import TakenRounds
 from pytest_vperf.quantity import Quantity
-from pytest_vperf.targets.sides import ENV
+from pytest_vperf.targets.sides import INHERITED
 from pytest_vperf.thresholds.criterion import Near, NoWorse
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class GatedClaim(Claim):
         __tracebackhide__ = True
         self._arms = {"a": head.name, "b": self._sides.base.name}
         sides = self._sides
-        sides.made_a_difference = sides.differ_in(ENV, "path")  # nobody can tell who reads these
+        sides.made_a_difference = sides.differ_in(*INHERITED)  # nobody can tell who reads these
         taken: set[str] = set()
 
         def of(side: Side) -> Callable[[], Quantity]:

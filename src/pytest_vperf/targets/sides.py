@@ -26,6 +26,8 @@ _P = ParamSpec("_P")
 
 #: The prefix of settings that are environment variables.
 ENV = "env."
+#: The settings that processes on the host inherit.
+INHERITED = (ENV, "path")
 
 
 class DiffersBetweenSides(TypeError):
