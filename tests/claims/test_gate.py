@@ -102,7 +102,7 @@ class TestContainers(OfEachKind):
 
     @pytest.fixture
     def kind(self, containers):
-        return f"container.{containers.runtime}"
+        return f"{containers.kind}.{containers.runtime}"
 
     @pytest.fixture
     def plugged(self, network):

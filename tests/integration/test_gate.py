@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import sys
 import tarfile
 import tempfile
 from hashlib import sha256
@@ -96,6 +97,39 @@ def test_pods(claim, pods_on):
     for each in found:  # there is no time to decide about pods
         head, base = each["arms"]["a"]["estimate"], each["arms"]["b"]["estimate"]
         assert head - base > 150, each["name"]
+
+
+@pytest.mark.timeout(300)
+def test_a_runtime_that_starts_machines_makes_pods(
+    pytester: pytest.Pytester, tmp_path: Path
+) -> None:
+    program = Path(__file__).parent / "machine_runtime.py"
+    kernel = distribution_kernel().image
+    for side, seconds in (("base", 0), ("head", 1.5)):
+        path = tmp_path / side / "machine-runtime"
+        path.parent.mkdir()
+        path.write_text(
+            f'#!/bin/sh\ncase "$*" in *\\ create\\ *) sleep {seconds};; esac\n'
+            f'exec {sys.executable} -I {program} "$@"\n'
+        )
+        path.chmod(0o755)
+    sides = [
+        f"--claims-{side}=runtime={tmp_path}/{side}/machine-runtime --kernel={kernel}"
+        for side in ("base", "head")
+    ]
+    pytester.runpytest_subprocess(
+        *("--pyargs", "pytest_vperf.published", "-k", "test_container_starts_in_time", *sides),
+        *("--claims-json=out.json", "--claims-budget=20s", "-p", "no:cacheprovider"),
+    )
+    (found,) = json.loads((pytester.path / "out.json").read_text())["claims"]
+    assert found["name"] == "startup.pod.machine-runtime"
+    assert found["verdict"] in ("refuted", "inconclusive")  # there is no time to decide
+    head, base = found["arms"]["a"], found["arms"]["b"]
+    assert head["estimate"] - base["estimate"] > 1000
+    for target in found["targets"]:
+        assert target["kind"] == "pod"
+        assert target["details"]["machine"] == "one for each container"
+        assert target["details"]["kernel"] == distribution_kernel().release
 
 
 @pytest.mark.timeout(300)
@@ -253,7 +287,6 @@ def test_containers(claim, containers):
         lambda: slow.start().startup_time, to=lambda: containers.start().startup_time
     )
 
-@pytest.mark.vperf(budget="10s")
 def test_pods(claim, pods_on):
     pods = pods_on("tcg")
     other = pods.of(kernel={kernel!r}, qemu={qemu!r})

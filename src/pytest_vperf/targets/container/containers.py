@@ -68,12 +68,32 @@ def facts_in_common(
         "rootfs": tree().name if tree else "",
         "rootfs_sha256": labels.get(LABEL_ROOTFS, ""),
     }
-    with contextlib.suppress(TargetError):
-        asked = Exec(engine, identity, target).run(Command(("uname", "-r"), timeout=10))
-        details["kernel"] = asked.text.strip() if asked.returncode == 0 else ""
+    details["kernel"] = _printed(engine, identity, target, "uname", "-r")
+    if _has_machine(engine, runtime, identity, target):
+        details["machine"] = "one for each container"
     if engine.machine is not None:
         details |= engine.machine.details
     return {name: value for name, value in details.items() if value}
+
+
+def _printed(engine: Engine, identity: str, target: str, *command: str) -> str:
+    """What a command in a container prints; empty if it fails, or the image lacks it."""
+    with contextlib.suppress(TargetError):
+        asked = Exec(engine, identity, target).run(Command(command, timeout=10))
+        return asked.text.strip() if asked.returncode == 0 else ""
+    return ""
+
+
+#: Identifies a kernel from its boot to its end: random(4).
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+def _has_machine(engine: Engine, runtime: str, identity: str, target: str) -> bool:
+    """Whether a container has a machine of its own: its kernel has been booted for it."""
+    if runtimes.has_no_machine(runtime):
+        return False
+    inside = _printed(engine, identity, target, "cat", str(_BOOT))
+    return bool(inside) and inside != engine.read(_BOOT).strip()
 
 
 _numbers = itertools.count(1)
@@ -132,6 +152,27 @@ class Containers(Starter):
         """
         with named(self.name):
             return self._engine()
+
+    @property
+    def kind(self) -> str:
+        """``pod`` if the runtime starts a machine for each container, as Kata Containers does; else ``container``.
+
+        Where the runtime is not known by name, one is started to see.
+
+        Raises: as `start`.
+        """
+        with named(self.name):
+            engine = self._engine()
+            if runtimes.has_no_machine(self._called(engine)):
+                return "container"
+        if not self._common:
+            with self.start():
+                pass
+        return self._kind
+
+    @property
+    def _kind(self) -> str:
+        return "pod" if "machine" in self._common else "container"
 
     def of(self, *, runtime: str) -> Containers:
         """Containers like these with another OCI runtime, for tests that compare two.
@@ -297,4 +338,4 @@ class Containers(Starter):
             self._common = facts_in_common(engine, runtime, image, identity, self.name, self._tree)
         pid = int(state["State"]["Pid"])
         limited = read_back(limits, pid, identity, self.name, engine.read)
-        return Facts("container", self.name, {**self._common, **limited})
+        return Facts(self._kind, self.name, {**self._common, **limited})

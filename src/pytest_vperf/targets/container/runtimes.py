@@ -172,6 +172,11 @@ def shares_files(name: str) -> bool:
     return kind(name) in SHARES_FILES
 
 
+def has_no_machine(name: str) -> bool:
+    """Whether a runtime, by an engine's name for it, is known to start no machine; gVisor's kernel is a process."""
+    return shares_files(name) or kind(name) == "runsc"
+
+
 def networked(name: str, known: Iterable[str]) -> str:
     """The engine's name of a runtime for a container with a link: the wrapper's, if the engine has one."""
     networked = f"{name}{_NETWORKED}"
