@@ -414,6 +414,8 @@ class ClaimsSession:
         result = self._result(int(session.exitstatus))
         if self._run is not None:
             level = self.settings.level
+            if self.settings.sides.learnt:
+                self._run.sides = recorded(self.settings.sides)
             self._run.result = {
                 "word": result.word,
                 "exit_status": int(result.status),

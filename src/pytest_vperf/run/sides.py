@@ -20,14 +20,13 @@ import pytest
 from pytest_vperf.machine.cache import file_sha256
 from pytest_vperf.machine.preflight import find_program
 from pytest_vperf.run.options import OPTIONS
-from pytest_vperf.targets.sides import ENV, Side, Sides
+from pytest_vperf.targets.sides import ENV, SAME_ON_PURPOSE, Side, Sides
 from pytest_vperf.thresholds.text_file import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
 BASE, HEAD = "base", "head"
-_SAME = "--same-on-purpose"
 
 
 @dataclass(frozen=True)
@@ -226,9 +225,11 @@ def read_sides(config: pytest.Config) -> Sides:
                     f"{OPTIONS[option].name}: there is no head to compare it with: {other}"
                 )
         return Sides()
-    _refuse_same(config, base, found)
+    on_purpose = bool(config.getoption("same_on_purpose") or config.getini("same_on_purpose"))
+    if not on_purpose:
+        _refuse_same(config, base, found)
     heads = tuple(_side(name, values) for name, values in found.items())
-    return Sides(_side(BASE, base), heads)
+    return Sides(_side(BASE, base), heads, same_on_purpose=on_purpose)
 
 
 def _given(config: pytest.Config) -> Iterator[tuple[str, str, str, _Value]]:
@@ -291,8 +292,6 @@ def _refuse_same(
     config: pytest.Config, base: Mapping[str, _Value], heads: Mapping[str, Mapping[str, _Value]]
 ) -> None:
     """Refuse a head that differs in nothing from base, or from another head; what a side lacks is the usual one."""
-    if config.getoption("same_on_purpose") or config.getini("same_on_purpose"):
-        return
     sides = {BASE: dict(base), **{name: dict(values) for name, values in heads.items()}}
     for key in sorted({key for values in sides.values() for key in values}):
         lacking = [values for values in sides.values() if key not in values]
@@ -307,7 +306,7 @@ def _refuse_same(
             }:
                 raise pytest.UsageError(
                     f"both sides are the same bytes: {other} ({_words(sides[other])}) and {name} "
-                    f"({_words(sides[name])}); to compare them all the same: {_SAME}"
+                    f"({_words(sides[name])}); to compare them all the same: {SAME_ON_PURPOSE}"
                 )
 
 
@@ -380,7 +379,8 @@ def described(sides: Sides, *, ask: bool) -> Iterator[str]:
 
 
 def recorded(sides: Sides, *, ask: bool = True) -> dict[str, dict[str, dict[str, str]]]:
-    """What each setting of each side is, for the record: ``is``, ``version`` and ``sha256``, if it has them.
+    """What each setting of each side is, for the record: ``is``, ``version``, ``sha256``, and what an image's name or
+    an engine's address ``turned_out`` to be, if that is known.
 
     Args:
         sides: of the run.
@@ -394,6 +394,7 @@ def recorded(sides: Sides, *, ask: bool = True) -> dict[str, dict[str, dict[str,
                     ("is", text),
                     ("version", _version(key, text) if ask else ""),
                     ("sha256", side.identity.get(key, "")),
+                    ("turned_out", sides.learnt.get((side.name, key), "")),
                 )
                 if value or name == "is"
             }

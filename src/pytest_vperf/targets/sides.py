@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
+from pytest_vperf.targets.base import TargetError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -28,6 +30,14 @@ _P = ParamSpec("_P")
 ENV = "env."
 #: The settings that processes on the host inherit.
 INHERITED = (ENV, "path")
+
+
+#: Has sides compared that are equal.
+SAME_ON_PURPOSE = "--same-on-purpose"
+
+
+class EqualSides(TargetError):
+    """Two sides turned out to be the same, which their settings do not tell."""
 
 
 class DiffersBetweenSides(TypeError):
@@ -69,12 +79,16 @@ class Sides:
         heads: at least one in a gate, else none.
         current: the side that is sampled or set up now; ``None``: none.
         made_a_difference: whether something that differs between the sides was used since a claim set it to false.
+        same_on_purpose: whether equal sides are compared.
+        learnt: by side and key what a setting turned out to be when it was used, see `learn`.
     """
 
     base: Side = Side("")
     heads: tuple[Side, ...] = ()
     current: Side | None = field(default=None, compare=False)
     made_a_difference: bool = field(default=False, compare=False)
+    same_on_purpose: bool = False
+    learnt: dict[tuple[str, str], str] = field(default_factory=dict, compare=False)
 
     def __bool__(self) -> bool:
         return bool(self.heads)
@@ -104,6 +118,46 @@ class Sides:
             with self.at(side):
                 things[side.name] = make(side)
         return cast("_T", Sided(self, things))
+
+    def learn(self, side: Side, key: str, identity: str) -> None:
+        """Note what a setting of a side turned out to be: a name may stand for the same image as another one.
+
+        Args:
+            side: whose it is; one that the run does not have is ignored.
+            key: the setting.
+            identity: equal for what is the same: the hash of an image's files, the ID of an engine.
+
+        Raises:
+            EqualSides: another side is the same as this one.
+        """
+        if not any(side is each for each in self.all):
+            return
+        self.learnt[side.name, key] = identity
+        for other in self.all:
+            if other is not side and not self.same_on_purpose and self._are_equal(side, other):
+                first, last = sorted((side, other), key=self.all.index)
+                raise EqualSides(
+                    f"both sides turn out to be the same: {self._words(first)} and {self._words(last)}; "
+                    f"to compare them all the same: {SAME_ON_PURPOSE}"
+                )
+
+    def _are_equal(self, one: Side, other: Side) -> bool:
+        return all(
+            one.settings.get(key) == other.settings.get(key)
+            or self.learnt.get((one.name, key), one) == self.learnt.get((other.name, key), other)
+            for key in {*one.settings, *other.settings}
+        )
+
+    def _words(self, side: Side) -> str:
+        keys = dict.fromkeys(
+            [*side.settings, *(key for name, key in self.learnt if name == side.name)]
+        )
+        found = [
+            (f"{key}={side.settings[key]}" if key in side.settings else f"the usual {key}")
+            + (f", {learnt[:19]}" if (learnt := self.learnt.get((side.name, key))) else "")
+            for key in keys
+        ]
+        return f"{side.name} ({', '.join(found)})"
 
     def lifted(self, tool: _T) -> _T:
         """A tool that may be given something `Sided`: outside of a sample it is then used on every side."""

@@ -91,6 +91,7 @@ class TcpRr:
         request: bytes of a request.
         response: bytes of a response.
         cpu: the processor that the client is bound to (-T); ``None`` for any.
+        server_cpu: likewise of the server. One that it may not use binds nothing.
 
     Raises:
         ValueError: a parameter is invalid; the message names it.
@@ -103,6 +104,7 @@ class TcpRr:
     request: int = 128
     response: int = 128
     cpu: int | None = None
+    server_cpu: int | None = None
 
     tool: ClassVar[str] = "netperf"
     version_argv: ClassVar[Sequence[str]] = ("-V",)
@@ -117,8 +119,9 @@ class TcpRr:
             ("response", self.response, 1, 1 << 20),
         ):
             check_whole(name, value, least, most)
-        if self.cpu is not None:
-            check_whole("cpu", self.cpu, 0, 8191)
+        for name, cpu in (("cpu", self.cpu), ("server_cpu", self.server_cpu)):
+            if cpu is not None:
+                check_whole(name, cpu, 0, 8191)
 
     def argv(self, version: str) -> tuple[str, ...]:
         """The test as options.
@@ -132,12 +135,17 @@ class TcpRr:
         omni = known >= _OMNI
         return (
             *("-H", self.server, "-p", str(self.port), "-t", "TCP_RR", "-l", str(self.time)),
-            *(("-T", f"{self.cpu},") if self.cpu is not None else ()),
+            *(("-T", bound) if (bound := self._bound) != "," else ()),
             *(("-P", "0", "-j") if omni else ()),
             *("--", "-r", f"{self.request},{self.response}"),
             *(("-P", f",{self.data_port}") if self.data_port else ()),
             *(("-k", ",".join(_SELECTED)) if omni else ()),
         )
+
+    @property
+    def _bound(self) -> str:
+        """The processors of client and server, either of them empty for any."""
+        return ",".join("" if cpu is None else str(cpu) for cpu in (self.cpu, self.server_cpu))
 
     @property
     def timeout(self) -> float:
@@ -248,6 +256,7 @@ class Netperf:
         request: int = 128,
         response: int = 128,
         cpu: int | None = None,
+        server_cpu: int | None = None,
     ) -> RoundTrips:
         """One test of TCP_RR; parameters as for `TcpRr`.
 
@@ -257,7 +266,8 @@ class Netperf:
         kept = contextlib.nullcontext(to) if isinstance(to, Server) else self.serve(to)
         with kept as server:
             address = server.address_for(client)
-            test = TcpRr(address, server.port, server.second_port, time, request, response, cpu)
+            ports = server.port, server.second_port
+            test = TcpRr(address, *ports, time, request, response, cpu, server_cpu)
             # A running server was noted when it started; note here that it answered this test.
             self._bench.version(server.target, server.target.program("netserver"), test)
             return self._bench.run(client, test)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vperf.targets.sides import DiffersBetweenSides, Side, Sided, Sides
+from pytest_vperf.targets.sides import DiffersBetweenSides, EqualSides, Side, Sided, Sides
 
 BASE, HEAD = Side("base", {"runtime": "old"}), Side("head", {"runtime": "new"})
 
@@ -216,3 +216,48 @@ def test_what_a_tool_starts_by_a_function_is_started_on_each_side(
     assert own.used == ["old's own", "new's own"]
     assert sides.sampler(HEAD, lambda: load.of)() == "load in new's own"
     assert sides.current is None
+
+
+def sides_of(base: dict[str, str], head: dict[str, str]) -> Sides:
+    return Sides(Side("base", base), (Side("head", head),))
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "text"),
+    [
+        (
+            {"image": "app:1"},
+            {"image": "app:2"},
+            "both sides turn out to be the same: base (image=app:1, sha256 012345678901) and head (image=app:2, "
+            "sha256 012345678901); to compare them all the same: --same-on-purpose",
+        ),
+        (
+            {},
+            {"image": "app:2"},
+            "both sides turn out to be the same: base (the usual image, sha256 012345678901) and head "
+            "(image=app:2, sha256 012345678901); to compare them all the same: --same-on-purpose",
+        ),
+        ({"image": "app:1"}, {"image": "app:2", "env.A": "1"}, ""),
+        ({"image": "app:1", "env.A": "1"}, {"image": "app:2", "env.A": "2"}, ""),
+    ],
+)
+def test_names_that_stand_for_the_same_make_no_two_sides(
+    base: dict[str, str], head: dict[str, str], text: str
+) -> None:
+    sides, digest = sides_of(base, head), "sha256 01234567890123456789"
+    sides.learn(Side(""), "image", digest)  # is of no side
+    sides.learn(sides.base, "image", digest)
+    if not text:
+        return sides.learn(sides.heads[0], "image", digest)
+    with pytest.raises(EqualSides) as caught:
+        sides.learn(sides.heads[0], "image", digest)
+    assert str(caught.value) == text
+    sides.same_on_purpose = True
+    return sides.learn(sides.heads[0], "image", digest)
+
+
+def test_names_that_stand_for_different_things_are_two_sides() -> None:
+    sides = sides_of({"image": "app:1"}, {"image": "app:2"})
+    sides.learn(sides.base, "image", "sha256 1")
+    sides.learn(sides.heads[0], "image", "sha256 2")
+    assert sides.learnt == {("base", "image"): "sha256 1", ("head", "image"): "sha256 2"}

@@ -122,5 +122,8 @@ def test_the_client_of_tcp_rr_is_bound_to_a_processor() -> None:
     argv = TcpRr("a", cpu=0).argv("2.7.0")
     assert argv[argv.index("-T") + 1] == "0,"
     assert argv.index("-T") < argv.index("--")
+    for cpus, bound in (({"cpu": 0, "server_cpu": 1}, "0,1"), ({"server_cpu": 1}, ",1")):
+        argv = TcpRr("a", **cpus).argv("2.7.0")
+        assert argv[argv.index("-T") + 1] == bound
     with pytest.raises(ValueError, match=r"^cpu is -1, not a whole number from 0 to 8191$"):
         TcpRr("a", cpu=-1)
