@@ -25,8 +25,9 @@ def test_pod_on_xen_starts_in_time(claim, pods):
 
 def test_container_starts_in_time(claim, containers):
     """A runtime that starts a machine for each container makes pods: ``startup.pod.kata-runtime``."""
-    name = f"startup.{containers.kind}.{containers.runtime}"
-    claim(name).holds(lambda: containers.start().startup_time)
+    claim(f"startup.{containers.kind}.{containers.runtime}").holds(
+        lambda: containers.start().startup_time
+    )
 
 
 @pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)

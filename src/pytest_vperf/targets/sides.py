@@ -87,7 +87,7 @@ class Sides:
     heads: tuple[Side, ...] = ()
     current: Side | None = field(default=None, compare=False)
     made_a_difference: bool = field(default=False, compare=False)
-    same_on_purpose: bool = False
+    same_on_purpose: bool = field(default=False, compare=False)
     learnt: dict[tuple[str, str], str] = field(default_factory=dict, compare=False)
 
     def __bool__(self) -> bool:
