@@ -250,7 +250,11 @@ def pytest_terminal_summary(
     """Print the claims of the run; refuted ones also appear in pytest's own sections."""
     session = begun_session(config)
     if session is None or not (
-        session.has_claims or session.fillings or session.record_lost or session.unmet
+        session.has_claims
+        or session.is_gate
+        or session.fillings
+        or session.record_lost
+        or session.unmet
     ):
         yield
         return
@@ -259,13 +263,14 @@ def pytest_terminal_summary(
     with summary.failures_shown(terminalreporter):
         yield
     summary.write_fillings(terminalreporter, session.fillings)
-    if session.has_claims:
+    if session.has_claims or session.is_gate:
         summary.write_summary(
             terminalreporter,
             session.run.claims,
             # A pytest-xdist controller does not collect tests, so it printed no header.
             header=session.header() if session.reports_of_workers else (),
             usage_error=session.usage_error,
+            is_gate=session.is_gate,
         )
     if (left_out := session.left_out_of_benchmarks) and (path := session.settings.benchmark_json):
         summary.write_left_out(terminalreporter, path.name, left_out)

@@ -179,6 +179,7 @@ def write_summary(
     *,
     header: Sequence[str] = (),
     usage_error: str = "",
+    is_gate: bool = False,
 ) -> None:
     """Write the section "claims": a row for each, the phases of starts, and a line that counts the verdicts.
 
@@ -187,9 +188,13 @@ def write_summary(
         records: the claims.
         header: the lines of the run's header, if the terminal has not shown them yet.
         usage_error: what kept claims from being judged; empty if nothing did.
+        is_gate: whether sides are compared.
     """
     verbosity = reporter.verbosity
-    compared = gate.answer(records)
+    compared = gate.answer(records) or (gate.NOTHING if is_gate else "")
+    if not records:
+        reporter.line(compared)
+        return
     if verbosity > -2:
         from pytest_vperf.reporting.tables import (
             beside_tables,

@@ -107,6 +107,7 @@ def conclude(
     unmet: bool,
     record_lost: bool,
     usage_error: bool,
+    gate: bool = False,
 ) -> Result:
     """The result of a run that is over.
 
@@ -118,6 +119,7 @@ def conclude(
         unmet: whether a target that was asked for was not measured.
         record_lost: whether the record could not be written.
         usage_error: whether something kept claims from being judged.
+        gate: whether sides are compared: a run that compared nothing then has no answer, whatever else passed.
     """
     claims = list(records)
     counted = [each for each in claims if each["nodeid"] not in reports.excused]
@@ -142,7 +144,7 @@ def conclude(
         level != "advisory"
         and not reports.broken
         and (
-            _compared_nothing(claims)
+            (gate and _compared_nothing(claims))
             or (
                 bool(claims)
                 and all(_is(each, "not measured") for each in claims)
@@ -175,13 +177,12 @@ def conclude(
 
 
 def _compared_nothing(claims: Iterable[ClaimRecord]) -> bool:
-    """Whether a gate came to no comparison of two sides, whatever else passed: it has no answer."""
+    """Whether no claim came to a comparison of two sides: there is none without a pair of samples."""
     from pytest_vperf.results.record import of_sides
 
-    sided = [each for each in claims if each["sides"]]
-    return bool(sided) and not any(
-        of_sides(each) and each["verdict"] not in ("not measured", "not comparable")
-        for each in sided
+    return not any(
+        of_sides(each) and each["n"] and each["verdict"] not in ("not measured", "not comparable")
+        for each in claims
     )
 
 

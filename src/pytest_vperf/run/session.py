@@ -436,6 +436,7 @@ class ClaimsSession:
             unmet=bool(self.unmet),
             record_lost=record_lost,
             usage_error=bool(self.usage_error),
+            gate=self.is_gate,
         )
 
     @property
@@ -453,6 +454,11 @@ class ClaimsSession:
     def has_claims(self) -> bool:
         """Whether anything was claimed."""
         return self._run is not None and bool(self._run.claims)
+
+    @property
+    def is_gate(self) -> bool:
+        """Whether sides are compared, and a test ran that could have done so."""
+        return bool(self.settings.sides) and self.reports.ran
 
     @property
     def fillings(self) -> list[FillingRecord]:

@@ -190,13 +190,6 @@ _SETTING = re.compile(
 )
 
 
-def given(config: pytest.Config) -> bool:
-    """Whether the run is a gate, by its options alone."""
-    return any(
-        config.getoption(each) or config.getini(each) for each in ("claims_base", "claims_head")
-    )
-
-
 #: By option: the side that it is about where it names none, and the option that names a kernel of that side.
 _OPTIONS = {"claims_base": (BASE, "baseline_kernel"), "claims_head": (HEAD, "vperf_kernel")}
 

@@ -198,18 +198,51 @@ def test_it(claim): claim("start.quick").holds(given(0.0, signed=True, discrete=
     [
         ('claim("start.quick").holds(given(0.0, signed=True, discrete=True))', "gate: 1 not comparable"),
         ('claim("start.alike").compares(around(1), to=around(1))', "gate: nothing was compared with base"),
+        ("pytest.skip('no engine')", "gate: nothing was compared with base"),
     ],
 )  # fmt: skip
 def test_a_gate_that_compared_nothing_is_not_green(
     project: pytest.Pytester, test: str, answer: str
 ) -> None:
     text = f"def test_it(claim): {test}\ndef test_of_something_else(): pass"
-    result = play(project, text, *SIDES, "--claims-sessions=1", "--hw=here")
-    assert records(project)[-1]["verdict"] == "holds"
+    level = "--claims-level=refuted"
+    result = play(project, text, *SIDES, "--claims-sessions=1", "--hw=here", level)
+    assert records(project)[-1]["verdict"] == ("not measured" if "skip" in test else "holds")
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
     result.stdout.fnmatch_lines([answer, "claims: result: nothing measured, exit status 5"])
     text += f"\n{ONE.format('mine.own', '')}".replace("test_it", "test_that")
-    assert play(project, text, *BETTER, "--hw=here").ret == pytest.ExitCode.OK
+    assert play(project, text, *BETTER, "--hw=here", level).ret == pytest.ExitCode.OK
+
+
+def test_a_gate_without_a_claim_is_not_green(project: pytest.Pytester) -> None:
+    result = play(project, "def test_it(): pass", *SIDES)
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    result.stdout.fnmatch_lines(
+        [
+            "gate: nothing was compared with base",
+            "claims: result: nothing measured, exit status 5",
+        ]
+    )
+    for option in ("--collect-only", "--claims-advisory"):
+        assert play(project, "def test_it(): pass", *SIDES, option).ret == pytest.ExitCode.OK
+
+
+def test_a_gate_whose_budget_took_no_pair_is_not_green(project: pytest.Pytester) -> None:
+    test = """
+import time
+
+@pytest.mark.vperf(budget="0.2s")
+def test_it(claim):
+    def slow():
+        time.sleep(0.3)
+        return level()()
+    claim("mine.own").holds(slow)
+def test_of_something_else(): pass
+"""
+    result = play(project, test, *SIDES)
+    (record,) = records(project)
+    assert (record["verdict"], record["n"]) == ("inconclusive", 0)
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
 
 
 def test_what_the_rounds_of_a_benchmark_were_taken_of_is_unknown(project: pytest.Pytester) -> None:

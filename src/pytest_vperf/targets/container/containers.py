@@ -43,6 +43,7 @@ def facts_in_common(
     identity: str,
     target: str,
     tree: Callable[[], Rootfs] | None,
+    boot: Callable[[], str],
 ) -> dict[str, str]:
     """The facts that all containers of one runtime and image share; unknown ones are left out.
 
@@ -53,6 +54,7 @@ def facts_in_common(
         identity: of a running container, whose kernel's release is read.
         target: its name, for messages.
         tree: returns the files of the image.
+        boot: returns the boot ID of the engine's kernel; empty if it is not known.
     """
     api: Any = engine.client.api
     labels = api.inspect_image(image)["Config"].get("Labels") or {}
@@ -69,8 +71,10 @@ def facts_in_common(
         "rootfs_sha256": labels.get(LABEL_ROOTFS, ""),
     }
     details["kernel"] = _printed(engine, identity, target, "uname", "-r")
-    if _has_machine(engine, runtime, identity, target):
-        details["machine"] = "one for each container"
+    if not runtimes.has_no_machine(runtime):
+        own = _printed(engine, identity, target, "cat", str(_BOOT))
+        if own and (engines := boot()) and own != engines:
+            details["machine"] = "one for each container"
     if engine.machine is not None:
         details |= engine.machine.details
     return {name: value for name, value in details.items() if value}
@@ -86,16 +90,6 @@ def _printed(engine: Engine, identity: str, target: str, *command: str) -> str:
 
 #: Identifies a kernel from its boot to its end: random(4).
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
-
-
-def _has_machine(engine: Engine, runtime: str, identity: str, target: str) -> bool:
-    """Whether a container has a machine of its own: its kernel has been booted for it."""
-    if runtimes.has_no_machine(runtime):
-        return False
-    inside = _printed(engine, identity, target, "cat", str(_BOOT))
-    return bool(inside) and inside != engine.read(_BOOT).strip()
-
-
 _numbers = itertools.count(1)
 
 
@@ -335,7 +329,25 @@ class Containers(Starter):
         limits: Limits,
     ) -> Facts:
         if self._common.get("image") != image:
-            self._common = facts_in_common(engine, runtime, image, identity, self.name, self._tree)
+            self._common = facts_in_common(
+                engine, runtime, image, identity, self.name, self._tree, lambda: self._boot(engine)
+            )
         pid = int(state["State"]["Pid"])
         limited = read_back(limits, pid, identity, self.name, engine.read)
         return Facts(self._kind, self.name, {**self._common, **limited})
+
+    def _boot(self, engine: Engine) -> str:
+        """The boot ID of the engine's kernel; empty if it is not known.
+
+        Of an engine that somebody else started, a container is asked: its socket may lead to another machine.
+        """
+        if engine.private or engine.machine is not None:
+            with contextlib.suppress(OSError):
+                return engine.read(_BOOT).strip()
+            return ""
+        beside = self._like(
+            runtime="runc", _build=None, _beside="", _parent="", _scope=Scope(), _common={}
+        )
+        with contextlib.suppress(TargetError), beside.start() as plain:
+            return plain.run(["cat", str(_BOOT)]).text.strip()
+        return ""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from docker.errors import APIError
 
 from pytest_vperf.machine.runs import Run
-from pytest_vperf.targets.base import CannotStart, Unavailable
+from pytest_vperf.targets.base import CannotStart, Command, Completed, Unavailable
+from pytest_vperf.targets.container import container as container_module
+from pytest_vperf.targets.container import containers as containers_module
 from pytest_vperf.targets.container import start as container_network
 from pytest_vperf.targets.container.container import Container
 from pytest_vperf.targets.container.containers import Containers
@@ -81,7 +83,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
         yield run
 
 
-def starting(api: Api, run: Run, runtime: str) -> Containers:
+def starting(api: Api, run: Run, runtime: str, **given: object) -> Containers:
     engine: Any = SimpleNamespace(
         client=SimpleNamespace(api=api),
         url="unix:///none",
@@ -94,6 +96,7 @@ def starting(api: Api, run: Run, runtime: str) -> Containers:
         require_runtime=lambda _: None,
         private=True,
     )
+    vars(engine).update(given)
     return Containers(lambda: engine, run, Scope(), runtime=runtime, rootfs=lambda _: "image")
 
 
@@ -144,3 +147,60 @@ def test_an_engine_of_ours_cannot_give_the_host_s_network(run: Run) -> None:
     with pytest.raises(Unavailable, match="is separate from the host's network") as caught:
         starting(Api(), run, "runc").start(network="host")
     assert caught.value.target == "container runc"
+
+
+class Inside:
+    """Commands in the containers of an engine on another machine: the boot ID is of the runtime's kernel."""
+
+    boots: ClassVar[dict[str, str]] = {}
+
+    def __init__(self, engine: Any, identity: str, _: object = "") -> None:
+        self.runtime = engine.client.api.runtimes[identity]
+
+    def run(self, command: Command) -> Completed:
+        return Completed(command.argv, 0, f"{self.boots[self.runtime]}\n".encode(), b"", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("boots", "kind"),
+    [
+        ({"runc": "there", "strange": "there"}, "container"),
+        ({"runc": "there", "strange": "its own"}, "pod"),
+        ({"runc": "", "strange": "there"}, "container"),  # nothing to compare it with
+    ],
+    ids=["container", "pod", "unknown"],
+)
+def test_a_kernel_is_compared_with_the_engines_wherever_that_is(
+    run: Run, monkeypatch: pytest.MonkeyPatch, boots: dict[str, str], kind: str
+) -> None:
+    """The socket of an engine that somebody else started may lead to another machine."""
+
+    class There(Api):
+        runtimes: ClassVar[dict[str, str]] = {}
+
+        def create_container_config(self, *_: object, **given: Any) -> dict[str, object]:
+            self.created = given["host_config"]["runtime"]
+            return given
+
+        def create_container_from_config(self, _: object, name: str) -> dict[str, str]:
+            identity = super().create_container_from_config(_, name)
+            self.runtimes[identity["Id"]] = self.created
+            return identity
+
+    monkeypatch.setattr(Inside, "boots", boots)
+    for module in (containers_module, container_module):
+        monkeypatch.setattr(module, "Exec", Inside)
+    api = There()
+    containers = starting(api, run, "strange", private=False)
+    assert containers.kind == kind
+    assert api.there == set()
+
+
+def test_a_boot_id_that_cannot_be_read_makes_no_pod(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: Path) -> str:
+        raise PermissionError
+
+    monkeypatch.setattr(containers_module, "_printed", lambda *_: "its own")
+    assert starting(Api(), run, "strange", read=refused).kind == "container"
