@@ -191,7 +191,7 @@ def write_summary(
         is_gate: whether sides are compared.
     """
     verbosity = reporter.verbosity
-    compared = gate.answer(records) or (gate.NOTHING if is_gate else "")
+    compared = gate.answer(records) if is_gate else ""
     if not records:
         reporter.line(compared)
         return
@@ -317,9 +317,10 @@ def next_step(records: Sequence[ClaimRecord], *, kept: str = "") -> str:
         budget = 2 * max(record["budget_s"] for record in short)
         return f"{told}--claims-budget={budget:g}s ({len(short)} undecided)"
     others = verdicts.count("not comparable")
-    if others and not gate.answer(records):
+    of_gate = any(record["sides"] for record in records)
+    if others and not of_gate:
         return f"{told}vperf calibrate --hw=NAME ({others} without a limit here)"
-    if gate.answer(records):  # what a gate found is no verdict on the sentences that are claimed
+    if of_gate:  # what a gate found is no verdict on the sentences that are claimed
         return (
             told.removesuffix("; next: ")
             if kept
