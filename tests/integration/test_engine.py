@@ -244,6 +244,9 @@ def network():
         "files": [each for each in sys.argv[2:] if Path(each).exists()],
     }
 
+for names in Path("/run/netns"), Path("/run/docker/netns"):
+    if names.is_dir():  # those of other tests
+        said("mount", "-t", "tmpfs", "tmpfs", str(names))
 for path in ("ipv4/ip_forward", "ipv6/conf/all/forwarding"):
     (conf / path).write_text("0")
 said("ip", "link", "add", "docker0", "type", "bridge")
@@ -273,9 +276,10 @@ FOREIGN = ("/etc/docker/key.json", "/var/lib/docker", "/run/docker.sock")
 @pytest.mark.parametrize("runtime", ["runc", "runsc"])
 def test_a_private_engine_leaves_the_hosts_network_alone(runtime: str) -> None:
     """Where another engine is out of reach: stopped, restarting with its containers alive, or elsewhere."""
-    # In a namespace of its own, where nothing else adds or removes anything meanwhile.
+    # In namespaces of its own, where nothing else adds or removes anything meanwhile: other tests mount, too.
+    unshare = ["unshare", "--net", "--mount"]
     done = subprocess.run(
-        ["unshare", "--net", sys.executable, "-c", BESIDE_ANOTHER, runtime, *FOREIGN],
+        [*unshare, sys.executable, "-c", BESIDE_ANOTHER, runtime, *FOREIGN],
         capture_output=True,
         text=True,
         check=False,

@@ -96,12 +96,14 @@ def vperf(
     check: bool = True,
     environment: dict[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Call the command."""
-    return subprocess.run(
+    """Call the command; one that fails is to say why, which `subprocess.run` would keep for itself."""
+    done = subprocess.run(
         [sys.executable, "-m", "pytest_vperf", *words],
         capture_output=True,
         text=True,
         timeout=timeout,
-        check=check,
+        check=False,
         env=environment,
     )
+    assert not (check and done.returncode), f"{' '.join(words)}: {done.stderr}"
+    return done
