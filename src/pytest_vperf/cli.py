@@ -85,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     from pytest_vperf import __version__
     from pytest_vperf.commands.calibrate import options
     from pytest_vperf.commands.claims import command as claims_command
+    from pytest_vperf.commands.compare import command as compare_command
     from pytest_vperf.commands.gallery import command as gallery_command
 
     parser = argparse.ArgumentParser(
@@ -98,6 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     options.add_parser(commands)
     claims_command.add_parser(commands)
     gallery_command.add_parser(commands)
+    compare_command.add_parser(commands)
     _add_lab(commands)
     _add_clean(commands)
     _add_schema(commands)

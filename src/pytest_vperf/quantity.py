@@ -91,6 +91,20 @@ def dimension(unit: str) -> str:
     return str(pint.util.UnitsContainer({**known.dimensionality, "[information]": bits}))
 
 
+def is_speed(unit: str) -> bool:
+    """Whether a unit is one of times or rates: what is worse is slower."""
+    measured = dimension(unit)
+    return measured == "[time]" or measured.endswith("/ [time]")
+
+
+def usual_direction(unit: str) -> Literal["lower", "higher", ""]:
+    """Which direction is better for a unit, where the source of a figure does not say; empty where either may be."""
+    measured = dimension(unit)
+    if measured == "[time]":
+        return "lower"
+    return "higher" if measured.endswith("/ [time]") else ""
+
+
 def _exponent_of_bit(unit: object) -> float:
     roots: Mapping[str, float] = dict(_registry().get_root_units(unit)[1]._units)
     return roots.get("bit", 0)

@@ -6,10 +6,10 @@ Each becomes a warning of the claim, which does not change its verdict: ``KIND: 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from pytest_vperf.claims.rounds import Rounds, TakenRounds
-from pytest_vperf.quantity import dimension
+from pytest_vperf.quantity import usual_direction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -59,14 +59,6 @@ def warnings(
             f"this process was traced while it sampled itself: {tracer}: switch it off, such as with `--no-cov`, "
             "or sample in a target"
         )
-
-
-def usual_direction(unit: str) -> Literal["lower", "higher", ""]:
-    """Which direction is better for a unit, where the source of a figure does not say; empty where either may be."""
-    measured = dimension(unit)
-    if measured == "[time]":
-        return "lower"
-    return "higher" if measured.endswith("/ [time]") else ""
 
 
 def tracing(samplers: Iterable[object] = ()) -> str:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_vperf.claims.careless import usual_direction
 from pytest_vperf.claims.claim import Claim
 from pytest_vperf.claims.judgement import Judgement, rule_of
 from pytest_vperf.claims.plan import Verdict
 from pytest_vperf.claims.rounds import TakenRounds
-from pytest_vperf.quantity import Quantity
+from pytest_vperf.quantity import Quantity, usual_direction
 from pytest_vperf.targets.sides import INHERITED
 from pytest_vperf.thresholds.criterion import Near, NoWorse
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pytest_vperf.claims import careless
 from pytest_vperf.claims.marks import why_unstable
 from pytest_vperf.claims.plan import DEFAULT, Verdict
 from pytest_vperf.claims.sampling import LEAST_EQUAL, Sampling, rough_time
 from pytest_vperf.machine import lock, noise, noise_settings
-from pytest_vperf.quantity import Quantity
+from pytest_vperf.quantity import Quantity, usual_direction
 from pytest_vperf.results.record import (
     ArmFigures,
     ClaimRecord,
@@ -174,9 +174,19 @@ def build_record(
         sweep=judgement.sweep.record(sampling.observations) if judgement.sweep else None,
         sides={str(arm): side for arm, side in judgement.sides.items()},
         arms=arms_of(sampling.observations, sampling.unit or "") if paired else {},
+        better=_better(judgement),
         forecast=state.forecast if verdict is Verdict.INCONCLUSIVE else None,
     )
     return sound(record)
+
+
+def _better(judgement: Judgement) -> Literal["lower", "higher", ""]:
+    """What is better of the estimate: of a ratio as it is claimed, of a metric as its samples say or its limit."""
+    criterion, sampling = judgement.criterion, judgement.sampling
+    claimed = criterion.direction if criterion else ""
+    if judgement.paired:
+        return claimed
+    return sampling.direction or claimed or usual_direction(sampling.unit or "")
 
 
 #: Of the interval of an arm's own median, which is not judged.

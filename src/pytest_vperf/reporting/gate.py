@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from pytest_vperf.quantity import Quantity, dimension, format_number
+from pytest_vperf.quantity import Quantity, format_number, is_speed
 from pytest_vperf.reporting import words
 from pytest_vperf.reporting.tables import cell, plain_table
 from pytest_vperf.results.record import judged, of_sides
@@ -47,8 +47,7 @@ def answer(records: Iterable[ClaimRecord]) -> str:
 def _is_speed(record: ClaimRecord) -> bool:
     """Whether its metric is a time or a rate; a claim without any sample is taken for one."""
     unit = next((each["unit"] for each in record["arms"].values()), "ms")
-    measured = dimension(unit) if unit else ""
-    return measured == "[time]" or measured.endswith("/ [time]")
+    return bool(unit) and is_speed(unit)
 
 
 def _tolerances(records: Iterable[ClaimRecord]) -> str:

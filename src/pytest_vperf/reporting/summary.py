@@ -270,6 +270,17 @@ def write_result(
         reporter.line(further)
 
 
+def write_kept(reporter: TerminalReporter, run: str, place: str) -> None:
+    """Write that the run was kept.
+
+    Args:
+        reporter: pytest's.
+        run: what it is called.
+        place: the store.
+    """
+    reporter.write_line(foreign_text.line(f"claims: kept in {place}: {run}"))
+
+
 def write_left_out(reporter: TerminalReporter, file: str, names: Sequence[str]) -> None:
     """Write which claims a file for pytest-benchmark has no place for; one name stands for all others.
 

@@ -158,6 +158,19 @@ def read(
     return found
 
 
+def head_of(path: Path) -> dict[str, Any]:
+    """All of a record but its claims, from its first line alone.
+
+    Raises:
+        RecordProblem: it cannot be read, or does not have one claim per line.
+    """
+    with _opened(path) as stream:
+        line = _Lines(stream).next().rstrip()
+    if not line.endswith(b'"claims": ['):
+        raise ForeignFile("does not begin like a record")
+    return _object(line + b"]}")
+
+
 def _parts(real: Path, head: dict[str, Any]) -> list[Path]:
     """The journals of workers next to that of their run."""
     record, mark = journal.record_of(real.name), head.get("run")

@@ -335,6 +335,7 @@ class ClaimRecord(TypedDict):
     sweep: SweepRecord | None
     sides: dict[str, str]
     arms: dict[str, ArmFigures]
+    better: Literal["lower", "higher", ""]
     forecast: int | None
 
 
@@ -389,6 +390,7 @@ def unmeasured(
         sweep=None,
         sides={},
         arms={},
+        better="",
         forecast=None,
     )
 

@@ -58,6 +58,11 @@ def now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
+def _started() -> str:
+    """The same to the millisecond: the last run is the last one, also of two in one second."""
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+
+
 def _nobody(text: str) -> None:
     """Ignore the message."""
 
@@ -92,7 +97,7 @@ class RunRecord:
     """
 
     path: Path | None = None
-    started: str = field(default_factory=now)
+    started: str = field(default_factory=_started)
     profile: Mapping[str, Any] | None = None
     sides: Mapping[str, Any] = field(default_factory=dict)
     fingerprint: Mapping[str, Any] | None = None
@@ -129,7 +134,7 @@ class RunRecord:
                 begun.append(head)
                 if not self.whole:
                     draft = journal.draft_name(place.name, self.mark)
-                    place.write(self._document(unfinished=begun.name), draft=draft)
+                    place.write(self._document([], unfinished=begun.name), draft=draft)
             except BaseException:
                 begun.remove()
                 raise
@@ -183,12 +188,13 @@ class RunRecord:
         self._append()
         try:
             with whole_file.place(self.path) as place:
-                place.write(self._document(), draft=journal.draft_name(place.name, self.mark))
+                draft = journal.draft_name(place.name, self.mark)
+                place.write(self._document(self._lines), draft=draft)
                 for part in self._parts:
                     place.remove(journal.journal_name(place.name, part))
         except OSError as error:
             where = f"{self._written} of {len(self._lines)} claims are in {self._journal.path}"
-            if self._written < len(self._lines) and (elsewhere := self._save_elsewhere()):
+            if self._written < len(self._lines) and (elsewhere := self.save_elsewhere()):
                 where = f"the record is in {elsewhere}"
             self.trouble = f"{self.path} cannot be written: {_why(error)}; {where}"
             self._journal.close()
@@ -216,7 +222,7 @@ class RunRecord:
                 continue
             self.extend(from_wire(f"[{', '.join(text for text in texts if text not in known)}]"))
 
-    def _save_elsewhere(self) -> str:
+    def save_elsewhere(self) -> str:
         """Write the record to a private file in the folder for temporary files; return its path, empty if that
         fails."""
         import tempfile
@@ -227,7 +233,8 @@ class RunRecord:
             return ""
         try:
             with os.fdopen(file, "wb") as stream:
-                stream.writelines(self._document())
+                lines = self._lines if self.path else [to_json(each) for each in self.claims]
+                stream.writelines(self._document(lines))
         except OSError:
             with suppress(OSError):
                 os.unlink(path)  # noqa: PTH108
@@ -275,6 +282,14 @@ class RunRecord:
             **({"part_of": self.whole} if self.whole else {}),
         }
 
+    def document(self, stored: Mapping[str, Any]) -> Iterator[bytes]:
+        """The record for a store, line by line.
+
+        Args:
+            stored: what the store is asked for, see `pytest_vperf.results.store.model.StoredRun.as_key`.
+        """
+        return self._document([to_json(each) for each in self.claims], stored=stored)
+
     def _head_line(self) -> str:
         return f"{journal.HEAD}{to_json(self._head_values())}}}"
 
@@ -288,14 +303,16 @@ class RunRecord:
                 self.tell(f"the filling {each.get('name')!r} cannot be recorded: {error}")
         return f"[{', '.join(told)}]"
 
-    def _document(self, *, unfinished: str = "") -> Iterator[bytes]:
+    def _document(
+        self, lines: list[str], *, unfinished: str = "", stored: Mapping[str, Any] | None = None
+    ) -> Iterator[bytes]:
         """The content of the file, one claim per line, so that a reader needs memory for only one at a time."""
         head = self._head_values()
         first = {key: head[key] for key in ("format", "vperf", "run", "started")}
         rest = {key: head[key] for key in ("sides", "profile", "fingerprint")}
-        start = {**first, "unfinished": unfinished, **rest, "claims": []}
+        own = {"stored": stored} if stored is not None else {}
+        start = {**first, "unfinished": unfinished, **rest, **own, "claims": []}
         yield f"{to_json(start)[:-2]}\n".encode()
-        lines = [] if unfinished else self._lines
         for number, line in enumerate(lines, 1):
             yield f"{line}{',' if number < len(lines) else ''}\n".encode()
         fillings = "[]" if unfinished else self._fillings_text()

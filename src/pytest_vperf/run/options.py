@@ -19,10 +19,11 @@ LEVELS = ("advisory", "refuted", "measured", "strict")
 #: The kinds of hosts that a lab has.
 LABS = ("kvm", "xen")
 
-Kind = Literal["text", "flag", "path", "names", "texts", "paths"]
+Kind = Literal["text", "maybe", "flag", "path", "names", "texts", "paths"]
 #: What a value is: argparse's action, then type and default of the ini setting. Names have commas between them.
 _KINDS: dict[Kind, tuple[str, Any, Any]] = {
     "text": ("store", "string", ""),
+    "maybe": ("store", "string", ""),
     "flag": ("store_true", "bool", False),
     "path": ("store", "string", ""),
     "names": ("append", "string", ""),
@@ -36,7 +37,8 @@ class Option(NamedTuple):
 
     Attributes:
         usage: its name, and after = what ``--help`` calls its value.
-        kind: of its value; names and several values may be given by repeating the option.
+        kind: of its value; names and several values may be given by repeating the option, and a text that may be
+            left out is empty then.
         default: its value where nobody says otherwise; empty: there is none.
         otherwise: what happens then, in words.
         help: what ``--help`` says, without the default and the ini setting.
@@ -63,7 +65,10 @@ class Option(NamedTuple):
         usual = self.default or self.otherwise
         text = f"{self.help} ({f'default: {usual}; ' if usual else ''}ini: {self.ini})"
         action, type_, unset = _KINDS[self.kind]
-        more = {} if self.kind == "flag" else {"metavar": self.usage.partition("=")[2]}
+        value = self.usage.partition("=")[2]
+        more: dict[str, Any] = {} if self.kind == "flag" else {"metavar": value}
+        if self.kind == "maybe":
+            more = {"metavar": value.strip("[]"), "nargs": "?", "const": ""}
         group.addoption(
             self.name,
             **more,
@@ -114,6 +119,12 @@ _TABLE = (
     Option("--claims-json=FILE", "path", help="write every claim with its verdict and all its samples to FILE"),
     Option("--claims-benchmark-json=FILE", "path", help=
         "write the samples of every claim about a time to FILE, for pytest-benchmark's compare and histograms"),
+    Option("--claims-save=[NAME]", "maybe", otherwise="the run is not kept", help=
+        "keep the run with all its samples in the store, by NAME if there is one, for 'vperf compare'; in the ini "
+        "file 'true' is without a name"),
+    Option("--claims-store=DIR|URL", default=".vperf", help=
+        "where runs are kept: a folder, seen from the root folder, or a database such as "
+        "postgresql://USER@HOST/NAME or sqlite:///FILE"),
     Option("--claims-thresholds=DIR", "paths", otherwise="thresholds/ in the root folder", help=
         "folder of threshold files, may be repeated; its figures count before the shipped ones"),
     Option("--claims-seed=N", otherwise="drawn per run, and recorded", help=

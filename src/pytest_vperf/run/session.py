@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pytest_vperf.results.run import RunRecord
     from pytest_vperf.run.required import Asked
     from pytest_vperf.run.result import Result
+    from pytest_vperf.run.saving import Saving
     from pytest_vperf.run.visits import Visits
     from pytest_vperf.run.workers import Lost
     from pytest_vperf.thresholds.hardware import Selection
@@ -196,6 +197,7 @@ class ClaimsSession:
         self.usage_error = ""
         self.left_out_of_benchmarks: list[str] = []
         self._benchmark_trouble = ""
+        self._saving: Saving | None = None
         self._left_out = 0
 
     @property
@@ -385,6 +387,8 @@ class ClaimsSession:
         if self._run is None:
             return
         self._run.finish()
+        if self._saving is not None and not self.is_worker:
+            self._saving.save(self._run)
         path = self.settings.benchmark_json
         if path is None or self.is_worker:
             return
@@ -399,10 +403,17 @@ class ClaimsSession:
             self._benchmark_trouble = f"{path} cannot be written: {why}"
 
     @property
+    def kept(self) -> tuple[str, str] | None:
+        """What the run is called in the store, and which store; ``None`` if it is not there."""
+        saving = self._saving
+        return (saving.saved, saving.store.place) if saving is not None and saving.saved else None
+
+    @property
     def record_lost(self) -> str:
         """Why the record, or a part of it, could not be written; empty if it was."""
         trouble = self._run.trouble if self._run is not None else ""
-        return "; ".join(filter(None, (trouble, self._benchmark_trouble)))
+        unsaved = self._saving.trouble if self._saving is not None else ""
+        return "; ".join(filter(None, (trouble, self._benchmark_trouble, unsaved)))
 
     def conclude(self, session: pytest.Session) -> None:
         """End the record, and add the run's result to the exit status. A worker's is the controller's business."""
@@ -525,10 +536,14 @@ class ClaimsSession:
         cannot be written is known before anything is measured.
 
         Raises:
-            pytest.UsageError: a file cannot be written.
+            pytest.UsageError: a file, or the store, cannot be written.
         """
         if self.is_worker:
             return
+        if self.settings.save is not None and self._saving is None:
+            from pytest_vperf.run.saving import Saving
+
+            self._saving = Saving.begin(self.settings)
         if (path := self.settings.json) is not None:
             _begin("--claims-json", path, self.run.begin)
         if (path := self.settings.benchmark_json) is not None:

@@ -42,6 +42,8 @@ class Settings:
         sessions: in how many sessions a limit is judged, 3 or 1.
         json: where the record of the run goes.
         benchmark_json: where its times go for pytest-benchmark.
+        save: the name that the run is kept by, empty without one; ``None``: it is not kept.
+        store: where runs are kept, a path or a URL.
         thresholds: folders of threshold files, beside the shipped ones.
         runtimes: OCI runtimes for containers, at least one.
         image: a container image's reference, or the absolute path of a ``.tar``; ``None`` builds one.
@@ -66,6 +68,8 @@ class Settings:
     sessions: Literal[1, 3]
     json: Path | None
     benchmark_json: Path | None
+    save: str | None
+    store: str
     thresholds: tuple[Path, ...]
     runtimes: tuple[str, ...]
     image: str | None
@@ -106,6 +110,8 @@ def read_settings(config: pytest.Config) -> Settings:
     settings = Settings(
         json=read("claims_json", _path),
         benchmark_json=read("claims_benchmark_json", _path),
+        save=read("claims_save", _save),
+        store=read("claims_store", _store),
         guest_kernel=read("guest_kernel", _file),
         hardware=cast("str", read("claims_hw", _text)),
         level=_level(config, "measured" if sides else "refuted"),
@@ -234,6 +240,42 @@ def _bytes(config: pytest.Config, name: str) -> int | None:
     if size <= 0:
         raise ValueError(f"{text!r} is not more than 0")
     return size
+
+
+# Where runs are kept.
+
+
+def _save(config: pytest.Config, name: str) -> str | None:
+    """The name of the run; empty without one, ``None`` if it is not kept."""
+    given = config.getoption(name)
+    text = str(config.getini(name) if given is None else given).strip()
+    if given is None:
+        if text.lower() in ("", "false", "no", "off", "0"):
+            return None
+        if text.lower() in ("true", "yes", "on", "1"):
+            return ""
+    if not text:
+        return ""
+    from pytest_vperf.results.store.model import LAST, NAME
+
+    spelt_out = any(word.startswith("--claims-save=") for word in config.invocation_params.args)
+    if given is not None and not spelt_out and (config.invocation_params.dir / text).exists():
+        raise ValueError(f"{text} is there as a file: put what is to be tested before the option")
+    if not NAME.fullmatch(text) or LAST.fullmatch(text):
+        raise ValueError(
+            f"{text!r} is no name for a run: a letter, then letters, digits and . _ + -; 'last' is the last one"
+        )
+    return text
+
+
+def _store(config: pytest.Config, name: str) -> str:
+    """A URL, or a path."""
+    text = cast("str", _text(config, name))
+    if "://" in text:
+        return text
+    given = config.getoption(name)
+    base = config.invocation_params.dir if given is not None else config.rootpath
+    return str(base / text)
 
 
 # How claims are judged.

@@ -1,155 +1,173 @@
-"""The judge of fresh runs against stored ones, for when the old artefact itself can no longer be run.
+"""The judge of separate runs: those of a fresh build against stored ones, for when both cannot be in one run.
 
-A machine's level varies more between runs than samples do within a run, so the run is the unit: one median each,
-stored and fresh. If the old kernel, binary or image still exists, run both and use `pytest_vperf.stats.pair` instead:
+A machine's level varies more between runs than samples do within a run, so the run is the unit: one figure each,
+stored and fresh. They are compared by their ranks, since the levels of a machine are not normal: they lie in groups,
+and have outliers. If the old kernel, binary or image still exists, run both and use `pytest_vperf.stats.pair`:
 it resolves differences that are invisible here.
 """
 
 from __future__ import annotations
 
+import bisect
 import math
-from statistics import median, stdev
+from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING, Literal
 
-from pytest_vperf.stats.rule import Ending, State, check_error, count
+from pytest_vperf.stats.rule import check_error, check_positive, count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_vperf.stats.rule import Arm, Side
+    from pytest_vperf.stats.rule import Decision
 
-#: Numbers of fresh runs after which a verdict is possible; each look has its share of the errors.
+#: Numbers of fresh runs after which a verdict is possible while they are still being added; each has its share of the
+#: errors.
 LOOKS = (3, 5, 8)
-#: The fewest stored runs to judge by, spread over two days or more.
+#: The fewest stored runs that stand for a build by themselves, spread over two days or more.
 LEAST_STORED = 20
-#: Eight fresh runs do not detect a difference smaller than this many standard deviations of run medians.
-_RESOLUTION = 2.6
+#: Up to so many pairs of runs the exact law of the ranks is used, beyond it the normal approximation.
+_EXACT = 2_500
+_BESIDE = 1e-12  # of a logarithm: breaks a tie
 
 
-class BaselineRule(Ending):
-    """Takes medians of fresh runs until a rank test against the stored ones decides.
+@dataclass(frozen=True)
+class RunsCompared:
+    """What separate runs show of a change.
 
-    The test is Mann and Whitney's with the exact law of its statistic, one-sided, at alpha / 3 and beta / 3 per look
-    (Bonferroni): after dividing by the threshold, "fresh runs are no larger" and "no smaller".
+    Attributes:
+        decision: whether the fresh ones are no worse.
+        reason: why, in a line.
+        ratio: of the medians, fresh / stored.
+        low: lower end of the interval for the ratio of a shift between the two (Hodges and Lehmann 1963); ``None`` if
+            so few runs do not bound it.
+        high: upper end.
+        confidence: the level of the interval.
+        visible: the smallest change that these runs could show, as a share: half the interval. ``None`` if they could
+            show none.
+        missing: how many more runs of each side it takes to show any.
     """
 
-    def __init__(
-        self,
-        stored: Sequence[float],
-        threshold: float,
-        side: Side = "at_most",
-        *,
-        alpha: float = 0.01,
-        beta: float = 0.01,
-    ) -> None:
-        """Make the rule; it ends at once, as ``unstable``, if the stored runs differ too much among themselves.
+    decision: Decision
+    reason: str
+    ratio: float
+    low: float | None
+    high: float | None
+    confidence: float
+    visible: float | None
+    missing: int
 
-        Args:
-            stored: medians of earlier runs, positive, 20 or more.
-            threshold: the ratio fresh / stored: 1.1 for "at most 10 % more".
-            side: its good side.
-            alpha: greatest chance that a true claim is refuted.
-            beta: greatest chance that an untrue claim holds.
 
-        Raises:
-            ValueError: fewer than 20 stored runs, a value that is not positive, or an invalid argument.
-        """
-        super().__init__()
-        if len(stored) < LEAST_STORED:
-            raise ValueError(
-                f"{count(len(stored), 'stored run')}: at least {LEAST_STORED} are needed, over two days or more"
-            )
-        if not (math.isfinite(threshold) and threshold > 0):
-            raise ValueError(f"the threshold is {threshold!r}, not a positive number")
-        if side not in ("at_most", "at_least"):
-            raise ValueError(f"side is {side!r}, not 'at_most' or 'at_least'")
-        self._sign = 1.0 if side == "at_most" else -1.0
-        self._stored = [self._log(value) for value in stored]
-        self._shift = self._sign * math.log(threshold)
-        self._alpha, self._beta = check_error("alpha", alpha), check_error("beta", beta)
-        self._fresh: list[float] = []
-        spread, distance = stdev(self._stored), abs(self._shift)
-        if _RESOLUTION * spread > distance:
-            self._end(
-                "inconclusive",
-                "unstable",
-                f"the stored runs differ by {math.expm1(spread):.1%} (standard deviation): "
-                f"a difference of {math.expm1(distance):.1%} cannot be seen, only one of "
-                f"{math.expm1(_RESOLUTION * spread):.1%} or more",
-            )
+def compare_runs(
+    stored: Sequence[float],
+    fresh: Sequence[float],
+    tolerance: float,
+    better: Literal["lower", "higher", ""],
+    *,
+    alpha: float = 0.01,
+    beta: float = 0.01,
+    looks: int = 1,
+) -> RunsCompared:
+    """Compare the figures of fresh runs with those of stored ones.
 
-    def next(self) -> Arm:
-        """The only arm: a fresh run."""
-        return "a"
+    The test is Mann and Whitney's, one-sided: after dividing by the limit, "fresh runs are no larger" and "no
+    smaller". Ties count as evidence for neither. It needs no assumption but that, without a change, any order of all
+    the runs is as likely as any other: that they were taken under the same conditions.
 
-    @property
-    def warming_up(self) -> bool:
-        """Never: a run's own warm-up is left out of its median."""
-        return False
+    Args:
+        stored: one figure a run, positive.
+        fresh: likewise.
+        tolerance: how much worse counts as no worse: 0.05 is a twentieth.
+        better: what is better of the figure; empty: every change is for the worse.
+        alpha: greatest chance that a build that is no worse is refuted.
+        beta: greatest chance that a worse one holds.
+        looks: how often a verdict is looked for while fresh runs are added; the errors are divided by it
+            (Bonferroni).
 
-    @property
-    def paused(self) -> bool:
-        """Whether to wait before the next run: always, after the first one."""
-        return not self.decided and bool(self._fresh)
-
-    def add(self, value: float) -> None:
-        """Take the median of a fresh run.
-
-        Raises:
-            ValueError: it is not a positive number.
-        """
-        log = self._log(value)
-        if self.decided:
-            return
-        self._fresh.append(log)
-        size = len(self._fresh)
-        if size not in LOOKS:
-            return
-        shifted = [fresh - self._shift for fresh in self._fresh]
-        after = f"after {count(size, 'run')}"
-        if _rank_test(shifted, self._stored, "greater") <= self._alpha / len(LOOKS):
-            self._end("refuted", "", f"{after} the fresh ones rank beyond the threshold")
-        elif _rank_test(shifted, self._stored, "less") <= self._beta / len(LOOKS):
-            self._end("holds", "", f"{after} the fresh ones rank within the threshold")
-        elif size == LOOKS[-1]:
-            self._end("inconclusive", "budget", f"undecided {after}, all that are allowed")
-
-    @property
-    def state(self) -> State:
-        """The current state; the estimate is the ratio of the median of fresh runs to that of stored ones."""
-        size = len(self._fresh)
-        estimate = None
-        if size:
-            log = median(self._fresh) - median(self._stored)
-            estimate = math.exp(self._sign * log)
-        return State(
-            decided=self.decided,
-            decision=self.decision,
-            reason=self._why or count(size, "run"),
-            estimate=estimate,
-            low=None,
-            high=None,
-            confidence=1 - self._alpha - self._beta,
-            samples=size,
-            cause=self.cause,
+    Raises:
+        ValueError: there is no run on a side, a figure is not positive, or an argument is invalid.
+    """
+    old = [math.log(check_positive("a run's figure", each)) for each in stored]
+    new = [math.log(check_positive("a run's figure", each)) for each in fresh]
+    if not old or not new:
+        raise ValueError(f"{count(len(new), 'fresh run')} and {count(len(old), 'stored run')}")
+    worse = check_error("alpha", alpha) / looks / (1 if better else 2)
+    fine = check_error("beta", beta) / looks
+    limit = math.log1p(check_positive("the tolerance", tolerance))
+    # Of a figure that is better the lower it is, the lower end refutes and the upper one proves.
+    errors = (fine, worse) if better == "higher" else (worse, fine)
+    low, high = _at_least(old, new, errors[0]), _at_most(old, new, errors[1])
+    if better:
+        up, down = (high, low) if better == "lower" else (-low, -high)
+        refuted, holds = down > limit + _BESIDE, up < limit - _BESIDE
+    else:
+        other = _at_most(old, new, worse)
+        refuted = low > limit + _BESIDE or other < -limit - _BESIDE
+        low, high = _at_least(old, new, fine), _at_most(old, new, fine)
+        holds = -limit + _BESIDE < low and high < limit - _BESIDE
+    shift = median(new) - median(old)
+    half = max(shift - low, high - shift)
+    missing = _missing(len(old), len(new), min(worse, fine))
+    of = f"{count(len(new), 'run')} against {len(old)}"
+    decision: Decision = "refuted" if refuted else "holds" if holds else "inconclusive"
+    if decision == "refuted":
+        reason = f"{of}: the fresh ones rank beyond the tolerance"
+    elif decision == "holds":
+        reason = f"{of}: the fresh ones rank within the tolerance"
+    elif missing:
+        reason = f"{of} show no change of any size: {count(missing, 'more run')} of each would"
+    else:
+        reason = (
+            f"{of}: changes below {100 * math.expm1(half):.2g} % are not visible between these runs"
         )
+    return RunsCompared(
+        decision=decision,
+        reason=reason,
+        ratio=math.exp(shift),
+        low=math.exp(low) if math.isfinite(low) else None,
+        high=math.exp(high) if math.isfinite(high) else None,
+        confidence=1 - worse - fine,
+        visible=math.expm1(half) if math.isfinite(half) else None,
+        missing=missing,
+    )
 
-    def _log(self, value: float) -> float:
-        if not (math.isfinite(value) and value > 0):
-            raise ValueError(f"a run's median is {value!r}, not a positive number")
-        return self._sign * math.log(value)
+
+def _missing(old: int, new: int, error: float) -> int:
+    """How many more runs of each side it takes for the most extreme order of all to be as unlikely as an error."""
+    more = 0
+    while math.comb(old + new + 2 * more, new + more) * error < 1:
+        more += 1
+    return more
 
 
-def _rank_test(
-    fresh: Sequence[float], stored: Sequence[float], alternative: Literal["greater", "less"]
-) -> float:
-    """The probability of ranks at least as extreme if fresh and stored runs have the same distribution.
+def _at_least(old: Sequence[float], new: Sequence[float], error: float) -> float:
+    """The lower end of an interval for the shift of the logarithms: all that a test rejects lies below it."""
+    shifts = sorted(x - y for x in new for y in old)
+    rejected = bisect.bisect_right(
+        shifts, error, key=lambda shift: _chance([x - shift for x in new], old)
+    )
+    # A test that rejects the k-th of the differences rejects every smaller shift than the next one; but none may be
+    # extreme enough.
+    return -math.inf if _missing(len(old), len(new), error) else shifts[rejected]
 
-    The exact distribution assumes values without ties, so ties are broken against the alternative and count as
-    evidence for neither side.
+
+def _at_most(old: Sequence[float], new: Sequence[float], error: float) -> float:
+    """The upper end, likewise."""
+    return -_at_least([-each for each in old], [-each for each in new], error)
+
+
+def _chance(new: Sequence[float], old: Sequence[float]) -> float:
+    """The probability of ranks of ``new`` at least as high if both have the same distribution.
+
+    The exact law assumes values without ties, so ties are broken against the alternative.
     """
     from scipy.stats import mannwhitneyu
 
-    nudge = -1e-12 if alternative == "greater" else 1e-12
-    values = [value + nudge for value in fresh]
-    return float(mannwhitneyu(values, stored, alternative=alternative, method="exact").pvalue)
+    exact = len(new) * len(old) <= _EXACT
+    found = mannwhitneyu(
+        [each - _BESIDE for each in new],
+        old,
+        alternative="greater",
+        method="exact" if exact else "asymptotic",
+    )
+    return float(found.pvalue)

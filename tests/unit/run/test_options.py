@@ -37,6 +37,8 @@ VALUES = {
     "claims_head": "env.A=2",
     "claims_json": "out.json",
     "claims_benchmark_json": "bench.json",
+    "claims_save": "main",
+    "claims_store": "sqlite:///runs.db",
     "claims_thresholds": "mine",
     "claims_seed": "7",
     "container_runtime": "runsc",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pytest_vperf.foreign_text import short
 from pytest_vperf.reporting import words
 from pytest_vperf.reporting.summary import machine_line
+from pytest_vperf.results.identity import identity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -118,11 +119,8 @@ def measured(run: RunPart) -> list[Measured]:
 
 def _machine(facts: Mapping[str, str]) -> Machine:
     where = short(facts.get("on", ""))
-    memory = facts.get("memory", "").partition(".")[0]
-    keys = ("cpu_model", "logical_cpus", "hypervisor", "architecture", "emulated")
-    identity = (*(facts.get(key, "") for key in keys), memory, where)
     name = short(machine_line(facts)) or "a machine that the record does not describe"
-    return Machine(f"{name}, {where}" if where else name, identity)
+    return Machine(f"{name}, {where}" if where else name, tuple(identity(facts).values()))
 
 
 def _places(claim: ClaimPart, emulated: bool) -> tuple[str, ...]:

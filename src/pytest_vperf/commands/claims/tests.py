@@ -41,11 +41,13 @@ class Project:
         root: the folder that test IDs are relative to.
         folders: the folders of threshold files; of two files with one name, the one in the earlier folder counts.
         json: the record of runs, by the project's settings; ``None`` if they write none.
+        store: where it keeps runs, a path or a URL.
     """
 
     root: Path
     folders: tuple[Path, ...]
     json: Path | None
+    store: str
 
 
 class _Question:
@@ -80,7 +82,8 @@ def ask(thresholds: Sequence[str] = ()) -> Project:
     if question.settings is None or question.root is None:
         raise ProjectError(f"pytest ended with status {int(status)}")
     folders = threshold_folders(question.settings.thresholds)
-    return Project(question.root, folders, question.settings.json)
+    settings = question.settings
+    return Project(question.root, folders, settings.json, settings.store)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,1 @@
+"""``vperf compare``: runs that were kept, against other ones."""

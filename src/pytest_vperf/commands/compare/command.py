@@ -1,0 +1,115 @@
+"""``vperf compare``: its options, and reading the runs."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_vperf.reporting.console import say
+
+if TYPE_CHECKING:
+    import argparse
+
+    from pytest_vperf.commands.compare.comparison import Comparison
+
+SAME, WORSE, MISUSED, ELSEWHERE, NOTHING = 0, 1, 2, 3, 5
+#: As between the sides of a gate.
+TOLERANCE = "5 %"
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "compare",
+        help="compare runs that were kept with other ones",
+        description="Compares the claims of NEW with those of OLD: what each run measured is one figure, and the "
+        "figures of several runs are compared by their ranks. Each of the two is a file of --claims-json, a folder "
+        "of kept runs, 'last', 'last~2', a name, or a commit; of a gate the figures of head, or of SIDE in "
+        "'WORD@SIDE'. Several runs of each say more than one: from one against one nothing can be concluded.",
+        epilog="Exit status: 0 if nothing is worse; 1 if something is, or a file could not be written; 2 for runs or "
+        "options that are wrong; 3 if the runs are of different machines; 5 if the runs could show no change.",
+    )
+    parser.add_argument("old", metavar="OLD", help="the runs to compare with")
+    parser.add_argument("new", metavar="NEW", help="the runs in question")
+    parser.add_argument(
+        "-k",
+        dest="pattern",
+        metavar="CLAIM",
+        default="*",
+        help="compare this claim, or those like 'startup.*', only",
+    )
+    parser.add_argument(
+        "--tolerance",
+        metavar="PERCENT",
+        default=TOLERANCE,
+        help="how much worse counts as no worse (default: 5 %%)",
+    )
+    parser.add_argument(
+        "--store",
+        metavar="DIR|URL",
+        help="where runs are kept (default: that of the ini setting claims_store, or .vperf)",
+    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--markdown", action="store_true", help="write Markdown")
+    form.add_argument("--json", action="store_true", help="write JSON")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write it to FILE")
+    parser.set_defaults(command=_compare, fail=parser.error)
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    if arguments.output is not None and not (arguments.markdown or arguments.json):
+        arguments.fail("--output goes with --markdown or --json")
+    from pytest_vperf.commands.claims.tests import ProjectError
+    from pytest_vperf.commands.compare.comparison import OtherHardware, compare
+    from pytest_vperf.commands.store import the_store
+    from pytest_vperf.results.store.choosing import choose
+    from pytest_vperf.results.store.model import StoreProblem
+    from pytest_vperf.thresholds.judge import read_tolerance
+
+    try:
+        tolerance = read_tolerance(arguments.tolerance)
+    except ValueError as error:
+        arguments.fail(f"--tolerance: {error}")
+    try:
+        store = the_store(arguments.store)
+        old, new = choose(store, arguments.old), choose(store, arguments.new)
+        found = compare(old, new, tolerance=tolerance, pattern=arguments.pattern)
+    except OtherHardware as error:
+        say("vperf compare", str(error))
+        return ELSEWHERE
+    except (StoreProblem, ProjectError) as error:
+        say("vperf compare", str(error))
+        return MISUSED
+    return _show(arguments, found, tolerance)
+
+
+def _show(arguments: argparse.Namespace, found: Comparison, tolerance: float) -> int:
+    from pytest_vperf.commands.compare import output
+    from pytest_vperf.machine.whole_file import write_whole
+
+    status = _status(found)
+    if arguments.json:
+        text = output.document(found, tolerance, status)
+    elif arguments.markdown:
+        text = output.markdown(found, tolerance)
+    else:
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        text = output.text(found, tolerance, width=width, colour=sys.stdout.isatty())
+    if arguments.output is None:
+        sys.stdout.write(text)
+        return status
+    try:
+        write_whole(arguments.output, text)
+    except OSError as error:
+        say("vperf compare", f"{arguments.output}: {error.strerror or error}")
+        return WORSE
+    return status
+
+
+def _status(found: Comparison) -> int:
+    if any(row.verdict == "refuted" for row in found.rows):
+        return WORSE
+    shown = any(row.compared is not None and not row.compared.missing for row in found.rows)
+    return SAME if shown else NOTHING

@@ -1,0 +1,27 @@
+"""The store that a command reads: the one that is named, or the project's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_vperf.results.store.opening import open_store
+
+if TYPE_CHECKING:
+    from pytest_vperf.results.store.model import Store
+
+
+def the_store(given: str | None) -> Store:
+    """Open it.
+
+    Args:
+        given: a folder or a URL; without one, that of the ini setting ``claims_store``, or its default.
+
+    Raises:
+        StoreProblem: it is no URL of a database, or what it takes is not installed.
+        ProjectError: the project's settings are not understood.
+    """
+    if given is None:
+        from pytest_vperf.commands.claims.tests import ask
+
+        given = ask().store
+    return open_store(given)

@@ -1,0 +1,1 @@
+"""Where runs are kept, to be compared with later ones."""

@@ -1,0 +1,165 @@
+"""Which runs a word means: a file, ``last``, a name, a commit, each with ``@SIDE`` where they are of a gate."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
+
+from pytest_vperf.quantity import QuantityError, usual_direction
+from pytest_vperf.results import reading
+from pytest_vperf.results.levels import levels
+from pytest_vperf.results.reading import Moment, Part
+from pytest_vperf.results.store.files import FileStore
+from pytest_vperf.results.store.model import COMMIT, LAST, NAME, HeadPart, StoredRun, StoreProblem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_vperf.results.levels import Level
+    from pytest_vperf.results.store.model import Store
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The runs that a word means.
+
+    Attributes:
+        word: as it was given.
+        runs: the newest first; at least one.
+        side: of a gate, whose figures count; empty: the head's, or those of a run that is no gate.
+    """
+
+    word: str
+    runs: tuple[StoredRun, ...]
+    side: str = ""
+
+    def level(self, run: StoredRun, claim: str) -> Level | None:
+        """The figure of a claim in one of the runs; ``None`` if it has none.
+
+        Raises:
+            StoreProblem: the run compared several heads, and none of them was named.
+        """
+        own = {each.side: each for each in run.levels if each.claim == claim}
+        if self.side:
+            return own.get(self.side)
+        if len(heads := own.keys() - {"base"}) > 1:
+            raise StoreProblem(
+                f"{self.word}: run {run} has the sides {', '.join(sorted(own))}: name one, as in "
+                f"{self.word}@{min(heads)}"
+            )
+        return own[heads.pop()] if heads else None
+
+    @property
+    def claims(self) -> list[str]:
+        """The names of the claims that a run of these has a figure of."""
+        return sorted({each.claim for run in self.runs for each in run.levels})
+
+
+def choose(store: Store, word: str, claim: str = "") -> Chosen:
+    """The runs that a word means.
+
+    Args:
+        store: where names, commits and ``last`` are looked up.
+        word: a file of ``--claims-json``, a folder of stored runs, ``last``, ``last~2``, a name, or a commit.
+        claim: where one is named, the other claims are not read.
+
+    Raises:
+        StoreProblem: there is no such run; the message suggests a name.
+    """
+    name, at, side = word.rpartition("@")
+    if not at or Path(word).exists():
+        name, side = word, ""
+    return Chosen(word, tuple(_runs(store, name, claim)), side)
+
+
+def _runs(store: Store, word: str, claim: str) -> Sequence[StoredRun]:
+    path = Path(word)
+    if path.is_file():
+        return [of_file(path)]
+    if path.is_dir() and not store.runs(name=word, most=1):
+        found = FileStore(path).runs(claim=claim)
+        if not found:
+            raise StoreProblem(f"{word} is a folder without stored runs")
+        return found
+    if (last := LAST.fullmatch(word)) is not None:
+        back = int(last[1] or 0)
+        newest = store.runs(claim=claim, most=back + 1)
+        if len(newest) <= back:
+            has = f"{len(newest)} run{'' if len(newest) == 1 else 's'}"
+            raise StoreProblem(f"{word}: {store.place} has {has}: keep one with --claims-save")
+        return newest[back:]
+    if NAME.fullmatch(word) and (found := store.runs(name=word, claim=claim)):
+        return found
+    if COMMIT.fullmatch(word) and (found := store.runs(commit=word, claim=claim)):
+        if len(several := sorted({run.commit for run in found})) > 1:
+            raise StoreProblem(
+                f"{word} is the beginning of {len(several)} commits: {', '.join(several)}"
+            )
+        return found
+    known = sorted({run.name for run in store.runs() if run.name})
+    near = difflib.get_close_matches(word, known, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    if not hint and known:
+        hint = f"; there are {', '.join(known[:10])}{', …' if len(known) > 10 else ''}"
+    raise StoreProblem(f"{store.place} has no run {word!r}, and there is no such file{hint}")
+
+
+class _Arm(Part):
+    estimate: float
+    unit: str
+    n: int
+
+
+class _Claim(Part):
+    """What the figure of a claim is made from; a record of an earlier version does not say what is better."""
+
+    name: str = Field(min_length=1, max_length=200)
+    estimate: float | None
+    unit: str
+    n: int
+    sides: dict[str, str] = Field(default_factory=dict)
+    arms: dict[str, _Arm] = Field(default_factory=dict)
+    better: Literal["lower", "higher", "", None] = None
+
+
+class _Head(Part):
+    run: str = ""
+    started: Moment
+    fingerprint: dict[str, str] | None = None
+
+
+def _usual(unit: str) -> Literal["lower", "higher", ""]:
+    try:
+        return usual_direction(unit)
+    except QuantityError:
+        return ""
+
+
+def of_file(path: Path) -> StoredRun:
+    """The run in a file of ``--claims-json``, or in one of a store.
+
+    Raises:
+        StoreProblem: it cannot be read.
+    """
+    try:
+        found = reading.read(
+            path,
+            reading.check_format,
+            lambda n, text: reading.checked(_Claim, text, f"claims.{n}."),
+        )
+        if "stored" in found.head:
+            return StoredRun.of(reading.checked(HeadPart, found.head))
+        head = reading.checked(_Head, found.head)
+    except (reading.RecordProblem, reading.WrongShape) as error:
+        raise StoreProblem(f"{path}: {error}") from None
+    records: list[Any] = []
+    for each in found.claims or ():
+        unit = next(iter(each.arms.values())).unit if each.arms and each.sides else each.unit
+        better = _usual(unit) if each.better is None else each.better
+        records.append({**each.model_dump(), "better": better})
+    run = StoredRun(head.run, head.started, fingerprint=head.fingerprint or {})
+    return replace(run, name=path.name, levels=tuple(levels(records)))

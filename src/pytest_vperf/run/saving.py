@@ -1,0 +1,86 @@
+"""Keeping a run in the store: its record, its name, its commit, and the figures that later runs are held against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vperf.results.levels import levels
+from pytest_vperf.results.store.model import StoredRun, StoreProblem
+from pytest_vperf.results.store.opening import open_store
+
+if TYPE_CHECKING:
+    from pytest_vperf.results.run import RunRecord
+    from pytest_vperf.results.store.model import Store
+    from pytest_vperf.run.settings import Settings
+
+
+@dataclass
+class Saving:
+    """A run that will be kept.
+
+    Attributes:
+        store: where.
+        name: what it is called; empty: nothing.
+        commit: of the folder that pytest was called in, in full; empty outside of a repository.
+        dirty: whether files had changed since.
+        branch: empty if it is not known.
+        trouble: why the run could not be kept; empty if it was.
+        saved: how it is called in the store; empty until it is there.
+    """
+
+    store: Store
+    name: str
+    commit: str = ""
+    dirty: bool = False
+    branch: str = ""
+    trouble: str = ""
+    saved: str = ""
+
+    @classmethod
+    def begin(cls, settings: Settings) -> Saving:
+        """See that the store can be written, and which commit this is: at the end it may be another one.
+
+        Raises:
+            pytest.UsageError: it cannot.
+        """
+        try:
+            store = open_store(settings.store)
+            store.check()
+        except StoreProblem as error:
+            raise pytest.UsageError(f"--claims-store: {error}") from None
+        saving = cls(store, settings.save or "")
+        saving._look()
+        return saving
+
+    def _look(self) -> None:
+        from pytest_benchmark.utils import get_commit_info
+
+        found = get_commit_info()
+        if found.get("time"):  # else it is no repository, or Git does not answer
+            branch = str(found["branch"])
+            self.commit, self.dirty = str(found["id"]), bool(found["dirty"])
+            self.branch = "" if branch.startswith("(") else branch
+
+    def save(self, record: RunRecord) -> None:
+        """Keep the run; if that fails, its record goes into a file, and `trouble` says which."""
+        run = StoredRun(
+            mark=record.mark,
+            started=record.started,
+            name=self.name,
+            commit=self.commit,
+            dirty=self.dirty,
+            branch=self.branch,
+            fingerprint=record.fingerprint or {},
+            levels=tuple(levels(record.claims)),
+        )
+        try:
+            self.store.save(run, record.document(run.as_key()))
+        except StoreProblem as error:
+            self.trouble = str(error)
+            if record.path is None and (path := record.save_elsewhere()):
+                self.trouble += f"; the record is in {path}"
+        else:
+            self.trouble, self.saved = "", str(run)
