@@ -87,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     from pytest_vperf.commands.claims import command as claims_command
     from pytest_vperf.commands.compare import command as compare_command
     from pytest_vperf.commands.gallery import command as gallery_command
+    from pytest_vperf.commands.history import command as history_command
 
     parser = argparse.ArgumentParser(
         prog="vperf",
@@ -100,6 +101,7 @@ def _parser() -> argparse.ArgumentParser:
     claims_command.add_parser(commands)
     gallery_command.add_parser(commands)
     compare_command.add_parser(commands)
+    history_command.add_parser(commands)
     _add_lab(commands)
     _add_clean(commands)
     _add_schema(commands)

@@ -74,6 +74,10 @@ def _unit(unit: str) -> Any:
         raise QuantityError(f"{unit!r} is not a unit") from error
 
 
+#: The times that are usual; to read the definitions of all units takes 0.3 s.
+_TIMES = frozenset({"ns", "us", "µs", "ms", "s"})
+
+
 @functools.lru_cache(maxsize=512)
 def dimension(unit: str) -> str:
     """The physical dimension of a unit: ``[time]`` for ``ms``, ``[information]`` for ``MiB``.
@@ -81,6 +85,8 @@ def dimension(unit: str) -> str:
     Raises:
         QuantityError: the unit is unknown.
     """
+    if unit in _TIMES:
+        return "[time]"
     known = _unit(unit)
     # For pint a bit has no dimension, so that "3 GiB" would be a percentage and "1 MB/s" a frequency.
     bits = _exponent_of_bit(known)

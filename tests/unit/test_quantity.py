@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_vperf import quantity
 from pytest_vperf.quantity import (
     DimensionError,
     Quantity,
@@ -348,3 +349,9 @@ def test_units_that_nobody_means(text: str, what: str) -> None:
 )
 def test_units_that_are_meant(unit: str) -> None:
     assert Quantity.parse(f"1 {unit}").unit == unit
+
+
+def test_the_times_that_are_known_by_heart_are_times() -> None:
+    assert {str(quantity._registry().Unit(each).dimensionality) for each in quantity._TIMES} == {
+        "[time]"
+    }

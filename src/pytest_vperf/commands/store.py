@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_vperf.results.store.model import StoreProblem
 from pytest_vperf.results.store.opening import open_store
 
 if TYPE_CHECKING:
@@ -17,11 +18,14 @@ def the_store(given: str | None) -> Store:
         given: a folder or a URL; without one, that of the ini setting ``claims_store``, or its default.
 
     Raises:
-        StoreProblem: it is no URL of a database, or what it takes is not installed.
-        ProjectError: the project's settings are not understood.
+        StoreProblem: it is no URL of a database, what it takes is not installed, or the project's settings are not
+            understood.
     """
     if given is None:
-        from pytest_vperf.commands.claims.tests import ask
+        from pytest_vperf.commands.claims.tests import ProjectError, ask
 
-        given = ask().store
+        try:
+            given = ask().store
+        except ProjectError as error:
+            raise StoreProblem(str(error)) from None
     return open_store(given)

@@ -144,7 +144,7 @@ def _at_least(old: Sequence[float], new: Sequence[float], error: float) -> float
     """The lower end of an interval for the shift of the logarithms: all that a test rejects lies below it."""
     shifts = sorted(x - y for x in new for y in old)
     rejected = bisect.bisect_right(
-        shifts, error, key=lambda shift: _chance([x - shift for x in new], old)
+        shifts, error, key=lambda shift: chance_of_ranks([x - shift for x in new], old)
     )
     # A test that rejects the k-th of the differences rejects every smaller shift than the next one; but none may be
     # extreme enough.
@@ -156,7 +156,7 @@ def _at_most(old: Sequence[float], new: Sequence[float], error: float) -> float:
     return -_at_least([-each for each in old], [-each for each in new], error)
 
 
-def _chance(new: Sequence[float], old: Sequence[float]) -> float:
+def chance_of_ranks(new: Sequence[float], old: Sequence[float]) -> float:
     """The probability of ranks of ``new`` at least as high if both have the same distribution.
 
     The exact law assumes values without ties, so ties are broken against the alternative.

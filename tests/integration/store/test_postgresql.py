@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import pwd
-import shutil
-import subprocess
-import tempfile
-import time
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import sqlalchemy as sa
+from postgresql_here import PROGRAMS, postgresql
 from stores import AnyStore, document, save, stored
 
 from pytest_vperf.results.store.model import StoreProblem
@@ -24,61 +18,14 @@ if TYPE_CHECKING:
 
     from pytest_vperf.results.store.model import Store
 
-#: Debian keeps the programs of each version apart.
-PROGRAMS = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda each: int(each.parent.name))
-
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    """The URL of the server, without a database; it refuses to run as root."""
+    """The URL of the server, with a place for the name of the database."""
     if not PROGRAMS:
         pytest.skip("PostgreSQL is not installed")
-    programs = PROGRAMS[-1]
-    # Of the tests' other folders root alone may see the inside.
-    folder = Path(tempfile.mkdtemp(prefix="vpt-", dir="/tmp"))
-    words: list[str] = []
-    if os.geteuid() == 0:
-        user = pwd.getpwnam("postgres")
-        os.chown(folder, user.pw_uid, user.pw_gid)
-        words = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
-    data = folder / "data"
-    subprocess.run(
-        [*words, programs / "initdb", "-D", data, "-U", "me", "-A", "trust", "--no-sync"],
-        check=True,
-        capture_output=True,
-        cwd=folder,
-    )
-    options = ["-k", str(folder), "-c", "listen_addresses=", "-c", "fsync=off"]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [*words, "--pdeathsig=INT", programs / "postgres", "-D", data, *options]
-            if words
-            else [programs / "postgres", "-D", data, *options],
-            stdout=log,
-            stderr=log,
-            cwd=folder,
-        )
-    try:
-        _await(folder / ".s.PGSQL.5432", process)
-        yield f"postgresql://me@/%s?host={folder}"
-    finally:
-        process.terminate()  # as soon as nobody is connected
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _await(socket: Path, process: subprocess.Popen[bytes]) -> None:
-    for _ in range(300):
-        if process.poll() is not None:
-            break
-        if socket.exists():
-            return
-        time.sleep(0.1)
-    pytest.fail((socket.parent / "log").read_text())
+    with postgresql() as url:
+        yield url
 
 
 @pytest.fixture(scope="module")

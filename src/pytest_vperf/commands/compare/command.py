@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,7 +59,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def _compare(arguments: argparse.Namespace) -> int:
     if arguments.output is not None and not (arguments.markdown or arguments.json):
         arguments.fail("--output goes with --markdown or --json")
-    from pytest_vperf.commands.claims.tests import ProjectError
     from pytest_vperf.commands.compare.comparison import OtherHardware, compare
     from pytest_vperf.commands.store import the_store
     from pytest_vperf.results.store.choosing import choose
@@ -79,7 +76,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     except OtherHardware as error:
         say("vperf compare", str(error))
         return ELSEWHERE
-    except (StoreProblem, ProjectError) as error:
+    except StoreProblem as error:
         say("vperf compare", str(error))
         return MISUSED
     return _show(arguments, found, tolerance)
@@ -87,25 +84,19 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 def _show(arguments: argparse.Namespace, found: Comparison, tolerance: float) -> int:
     from pytest_vperf.commands.compare import output
-    from pytest_vperf.machine.whole_file import write_whole
+    from pytest_vperf.commands.shown import show
 
     status = _status(found)
+    written = ""
     if arguments.json:
-        text = output.document(found, tolerance, status)
+        written = output.document(found, tolerance, status)
     elif arguments.markdown:
-        text = output.markdown(found, tolerance)
-    else:
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        text = output.text(found, tolerance, width=width, colour=sys.stdout.isatty())
-    if arguments.output is None:
-        sys.stdout.write(text)
-        return status
-    try:
-        write_whole(arguments.output, text)
-    except OSError as error:
-        say("vperf compare", f"{arguments.output}: {error.strerror or error}")
-        return WORSE
-    return status
+        written = output.markdown(found, tolerance)
+
+    def text(width: int | None, colour: bool) -> str:
+        return output.text(found, tolerance, width=width, colour=colour)
+
+    return status if show("vperf compare", written, text, arguments.output) else WORSE
 
 
 def _status(found: Comparison) -> int:

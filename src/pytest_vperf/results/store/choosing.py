@@ -76,6 +76,38 @@ def choose(store: Store, word: str, claim: str = "") -> Chosen:
     return Chosen(word, tuple(_runs(store, name, claim)), side)
 
 
+def choose_all(store: Store, word: str, *, claim: str, most: int | None) -> Chosen:
+    """The runs of a name, or all that there are.
+
+    Args:
+        store: where they are.
+        word: a name, ``NAME@SIDE``, ``@SIDE``, or nothing.
+        claim: where it is a name without ``*``, ``?`` and ``[``, the other claims are not read.
+        most: how many at most, of the newest.
+
+    Raises:
+        StoreProblem: there is none.
+    """
+    name, _, side = word.partition("@")
+    alone = "" if set("*?[") & set(claim) else claim
+    found = store.runs(name=name, claim=alone, most=most)
+    if not found:
+        if name and not store.runs(name=name, most=1):
+            raise StoreProblem(_no_such(store, name))
+        if not store.runs(most=1):
+            raise StoreProblem(f"{store.place} has no runs: keep one with --claims-save")
+        raise StoreProblem(
+            f"none of the runs has a figure of a claim {claim!r}{_near(store, claim)}"
+        )
+    return Chosen(word or "all runs", tuple(found), side)
+
+
+def _near(store: Store, claim: str) -> str:
+    known = {each.claim for run in store.runs(most=1) for each in run.levels}
+    near = difflib.get_close_matches(claim, known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
 def _runs(store: Store, word: str, claim: str) -> Sequence[StoredRun]:
     path = Path(word)
     if path.is_file():
@@ -100,12 +132,16 @@ def _runs(store: Store, word: str, claim: str) -> Sequence[StoredRun]:
                 f"{word} is the beginning of {len(several)} commits: {', '.join(several)}"
             )
         return found
+    raise StoreProblem(_no_such(store, word, ", and there is no such file"))
+
+
+def _no_such(store: Store, word: str, also: str = "") -> str:
     known = sorted({run.name for run in store.runs() if run.name})
     near = difflib.get_close_matches(word, known, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     if not hint and known:
         hint = f"; there are {', '.join(known[:10])}{', …' if len(known) > 10 else ''}"
-    raise StoreProblem(f"{store.place} has no run {word!r}, and there is no such file{hint}")
+    return f"{store.place} has no run {word!r}{also}{hint}"
 
 
 class _Arm(Part):

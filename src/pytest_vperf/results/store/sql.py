@@ -11,9 +11,9 @@ import json
 import re
 import zlib
 from contextlib import contextmanager
-from dataclasses import replace
+from functools import cache
 from itertools import groupby
-from pathlib import Path
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from pytest_vperf.results.levels import Level
@@ -22,10 +22,8 @@ from pytest_vperf.results.store.model import StoredRun, StoreProblem
 
 try:
     import sqlalchemy as sa
-    from alembic import command
-    from alembic.config import Config
-    from alembic.runtime.migration import MigrationContext
-    from alembic.script import ScriptDirectory
+
+    from pytest_vperf.results.store.schema import bring_up_to_date, is_current
 except ImportError as missing:
     raise StoreProblem(
         f"a database takes {missing.name}: pip install 'pytest-vperf[store]'"
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection, Engine
 
-#: The tables as this version uses them; `migrations` makes them.
+#: The tables as this version uses them; `pytest_vperf.results.store.schema` makes them.
 TABLES = sa.MetaData()
 RUN = sa.Table(
     "vperf_run",
@@ -63,10 +61,6 @@ LEVEL = sa.Table(
     sa.Index("vperf_level_claim", "claim"),
 )
 _HEAD = [column for column in RUN.c if column is not RUN.c.document]
-MIGRATIONS = Path(__file__).parent / "migrations"
-VERSION_TABLE = "vperf_version"
-#: Held while the schema is brought up to date; any number that others of the database hardly use.
-_LOCK = 0x76706572
 #: Seconds that a writer waits for another one of an SQLite file.
 _PATIENCE = 60
 #: The first part of a URL, and the driver that it stands for.
@@ -159,22 +153,22 @@ class SqlStore:
             wanted = wanted.where(RUN.c.name == name)
         if commit:
             wanted = wanted.where(RUN.c.commit_id.startswith(commit, autoescape=True))
+        own = sa.true() if not claim else LEVEL.c.claim == claim
         if claim:
-            has = sa.exists().where(LEVEL.c.mark == RUN.c.mark, LEVEL.c.claim == claim)
-            wanted = wanted.where(has)
+            wanted = wanted.where(sa.exists().where(LEVEL.c.mark == RUN.c.mark, own))
         wanted = wanted.order_by(RUN.c.started.desc(), RUN.c.mark.desc()).limit(most)
-        chosen = wanted.subquery()
-        figures = sa.select(LEVEL).join(chosen, chosen.c.mark == LEVEL.c.mark)
-        if claim:
-            figures = figures.where(LEVEL.c.claim == claim)
-        figures = figures.order_by(LEVEL.c.mark, LEVEL.c.claim, LEVEL.c.side)
+        figures = sa.select(LEVEL).where(own).order_by(LEVEL.c.mark, LEVEL.c.claim, LEVEL.c.side)
+        if name or commit or most is not None:
+            figures = figures.where(LEVEL.c.mark.in_(sa.select(wanted.subquery().c.mark)))
         with self._connected() as connection:
-            found = [_run(row) for row in connection.execute(wanted)]
+            # In this order, so that a run that is saved in between has its figures, or is not there.
+            found = connection.execute(wanted).all()
             levels = {
                 mark: tuple(Level(*row[1:]) for row in rows)
-                for mark, rows in groupby(connection.execute(figures), lambda row: row.mark)
+                for mark, rows in groupby(connection.execute(figures), itemgetter(0))
             }
-        return [replace(run, levels=levels.get(run.mark, ())) for run in found]
+        machine = cache(json.loads)  # nearly all are of a few machines
+        return [_run(row, machine(row.fingerprint), levels.get(row.mark, ())) for row in found]
 
     def document(self, mark: str) -> Iterator[bytes]:
         """Select the record, and unpack it."""
@@ -198,12 +192,19 @@ class SqlStore:
         """A transaction on a database whose schema is this version's."""
         try:
             if not self._current:
+                with self._engine.connect() as connection, connection.begin():
+                    self._current = is_current(connection)
+            if not self._current:
                 with self._engine.connect().execution_options(vperf_writes=True) as connection:
-                    _bring_up_to_date(connection, self.place)
+                    bring_up_to_date(connection, self.place)
                 self._current = True
             connection = self._engine.connect().execution_options(vperf_writes=writes)
             with connection, connection.begin():
                 yield connection
+        except ImportError as missing:
+            raise StoreProblem(
+                f"a database takes {missing.name}: pip install 'pytest-vperf[store]'"
+            ) from None
         except sa.exc.SQLAlchemyError as error:
             why = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
             raise StoreProblem(f"{self.place}: {why}") from None
@@ -214,7 +215,7 @@ def _hidden(text: str) -> str:
     return re.sub(r"//[^/@]*@", "//…@", text)
 
 
-def _run(row: Any) -> StoredRun:
+def _run(row: Any, fingerprint: dict[str, str], levels: tuple[Level, ...]) -> StoredRun:
     return StoredRun(
         mark=row.mark,
         started=row.started,
@@ -222,7 +223,8 @@ def _run(row: Any) -> StoredRun:
         commit=row.commit_id,
         dirty=row.dirty,
         branch=row.branch,
-        fingerprint=json.loads(row.fingerprint),
+        fingerprint=fingerprint,
+        levels=levels,
     )
 
 
@@ -244,29 +246,3 @@ def _of_file(url: sa.engine.URL) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
-
-
-def _bring_up_to_date(connection: Connection, place: str) -> None:
-    """Make the tables, or change them to what this version uses.
-
-    Raises:
-        StoreProblem: a later version did already.
-    """
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    config.set_main_option("path_separator", "os")
-    config.attributes["connection"] = connection
-    config.attributes["version_table"] = VERSION_TABLE
-    script = ScriptDirectory.from_config(config)
-    with connection.begin():
-        if connection.dialect.name == "postgresql":
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
-        context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
-        found = context.get_current_revision()
-        if found == script.get_current_head():
-            return
-        if found is not None and found not in {each.revision for each in script.walk_revisions()}:
-            raise StoreProblem(
-                f"{place}: its schema, {found!r}, is of a later version: update pytest-vperf"
-            )
-        command.upgrade(config, "head")

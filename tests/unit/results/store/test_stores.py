@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from typing import TYPE_CHECKING
 
@@ -97,12 +98,55 @@ def test_the_tables_are_those_that_the_migrations_make(tmp_path: Path) -> None:
     from alembic.autogenerate import compare_metadata
     from alembic.runtime.migration import MigrationContext
 
-    from pytest_vperf.results.store import sql
+    from pytest_vperf.results.store import schema, sql
 
     store = sql.SqlStore.of(f"sqlite:///{tmp_path / 'runs.db'}")
     store.check()
     with store._engine.connect() as connection:
         context = MigrationContext.configure(
-            connection, opts={"version_table": sql.VERSION_TABLE, "compare_type": True}
+            connection, opts={"version_table": schema.VERSION_TABLE, "compare_type": True}
         )
         assert compare_metadata(context, sql.TABLES) == []
+        assert context.get_current_revision() == schema.SCHEMA
+
+
+def test_a_database_of_an_earlier_version_is_brought_up_to_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a version whose tables have a column more, and which says what it is in the runs that are there."""
+    from pytest_vperf.results.store import schema
+
+    place = f"sqlite:///{tmp_path / 'runs.db'}"
+    save(open_store(place), stored(1))
+    own = shutil.copytree(schema.MIGRATIONS, tmp_path / "migrations")
+    later = (own / "versions" / "v1_runs.py").read_text().partition("def upgrade")[0]
+    later = later.replace(
+        'revision = "1"\ndown_revision = None', 'revision = "2"\ndown_revision = "1"'
+    )
+    later += (
+        "def upgrade() -> None:\n"
+        "    column = sa.Column('host', sa.String, nullable=False, server_default='this one')\n"
+        "    op.add_column('vperf_run', column)\n"
+    )
+    (own / "versions" / "v2_host.py").write_text(later)
+    with monkeypatch.context() as changed:
+        changed.setattr(schema, "MIGRATIONS", own)
+        changed.setattr(schema, "SCHEMA", "2")
+        assert open_store(place).runs() == [stored(1)]
+        save(open_store(place), stored(2))
+    with sqlite3.connect(tmp_path / "runs.db") as connection:
+        found = connection.execute("SELECT host FROM vperf_run").fetchall()
+    assert found == [("this one",)] * 2
+    with pytest.raises(StoreProblem, match="its schema, '2', is of a later version"):
+        open_store(place).runs()
+
+
+def test_a_database_that_may_only_be_read_is_read(tmp_path: Path) -> None:
+    place = f"sqlite:///{tmp_path / 'runs.db'}"
+    save(open_store(place), stored(1))
+    with sqlite3.connect(tmp_path / "runs.db") as connection:
+        connection.execute("PRAGMA journal_mode=DELETE")
+    uri = f"sqlite:///file:{tmp_path / 'runs.db'}?mode=ro&uri=true"
+    assert open_store(uri).runs() == [stored(1)]
+    with pytest.raises(StoreProblem, match="attempt to write a readonly database"):
+        save(open_store(uri), stored(2))

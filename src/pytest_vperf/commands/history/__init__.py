@@ -1,0 +1,1 @@
+"""``vperf history``: since when a claim's figure is what it is."""
