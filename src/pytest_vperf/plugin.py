@@ -251,7 +251,7 @@ def pytest_terminal_summary(
     session = begun_session(config)
     if session is None or not (
         session.has_claims
-        or session.is_gate
+        or session.compares
         or session.fillings
         or session.record_lost
         or session.unmet
@@ -263,14 +263,14 @@ def pytest_terminal_summary(
     with summary.failures_shown(terminalreporter):
         yield
     summary.write_fillings(terminalreporter, session.fillings)
-    if session.has_claims or session.is_gate:
+    if session.has_claims or session.compares:
         summary.write_summary(
             terminalreporter,
             session.run.claims,
             # A pytest-xdist controller does not collect tests, so it printed no header.
             header=session.header() if session.reports_of_workers else (),
             usage_error=session.usage_error,
-            is_gate=session.is_gate,
+            answer=session.answer,
         )
     if (left_out := session.left_out_of_benchmarks) and (path := session.settings.benchmark_json):
         summary.write_left_out(terminalreporter, path.name, left_out)

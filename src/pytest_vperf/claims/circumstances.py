@@ -35,6 +35,7 @@ class Ledger:
         once: why the test cannot be visited again, so that its sessions run back to back; empty if it can.
         begun: judgements waiting for their next session, in the order they began.
         ended: the records of judgements that reached a verdict.
+        beside: by the same keys, records of what else their figures were held against.
         failures: the exceptions that ended the others; a test that catches one goes on, and gets it again in every
         visit.
         paused: the judgement that ended this visit; ``None`` where none did.
@@ -43,6 +44,7 @@ class Ledger:
     once: str = "this test cannot be run again later in the run"
     begun: dict[Key, Judgement] = field(default_factory=dict)
     ended: dict[Key, ClaimRecord] = field(default_factory=dict)
+    beside: dict[Key, ClaimRecord] = field(default_factory=dict)
     failures: dict[Key, BaseException] = field(default_factory=dict)
     paused: Judgement | None = None
     _calls: Counter[str] = field(default_factory=Counter)

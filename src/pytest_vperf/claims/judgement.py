@@ -175,6 +175,7 @@ def build_record(
         sides={str(arm): side for arm, side in judgement.sides.items()},
         arms=arms_of(sampling.observations, sampling.unit or "") if paired else {},
         better=_better(judgement),
+        baseline=None,
         forecast=state.forecast if verdict is Verdict.INCONCLUSIVE else None,
     )
     return sound(record)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vperf import foreign_text
 from pytest_vperf.quantity import format_number
-from pytest_vperf.reporting import gate, words
+from pytest_vperf.reporting import baseline, gate, words
 from pytest_vperf.reporting.words import CATEGORIES, OUTCOMES
 from pytest_vperf.results.record import of_sides
 
@@ -42,6 +42,9 @@ def failure_text(record: ClaimRecord, fingerprint: Mapping[str, Any] | None) -> 
     if of_sides(record):
         head, base = record["sides"]["a"], record["sides"]["b"]
         first = f"{record['name']} is {gate.verdict(record)} on {head} than on {base}: {gate.change(record)}"
+    elif record["baseline"] is not None:
+        word, change = record["baseline"]["word"], gate.change(record)
+        first = f"{record['name']} is {baseline.verdict(record)} than the runs of {word}: {change}"
     elif on := words.on_side(record):
         first = f"{record['name']}{on} is refuted{first.partition(' is refuted')[2]}"
     first = foreign_text.line(first)
@@ -179,7 +182,7 @@ def write_summary(
     *,
     header: Sequence[str] = (),
     usage_error: str = "",
-    is_gate: bool = False,
+    answer: str = "",
 ) -> None:
     """Write the section "claims": a row for each, the phases of starts, and a line that counts the verdicts.
 
@@ -188,12 +191,11 @@ def write_summary(
         records: the claims.
         header: the lines of the run's header, if the terminal has not shown them yet.
         usage_error: what kept claims from being judged; empty if nothing did.
-        is_gate: whether sides are compared.
+        answer: of a run that compares, in one line.
     """
     verbosity = reporter.verbosity
-    compared = gate.answer(records) if is_gate else ""
     if not records:
-        reporter.line(compared)
+        reporter.line(answer)
         return
     if verbosity > -2:
         from pytest_vperf.reporting.tables import (
@@ -207,8 +209,8 @@ def write_summary(
 
         width = _width(reporter)
         reporter.section("claims")
-        if compared:
-            reporter.line(compared)
+        if answer:
+            reporter.line(foreign_text.line(answer))
         for line in header:
             reporter.line(line)
         others = [record for record in records if not of_sides(record)]
@@ -221,8 +223,8 @@ def write_summary(
         shown = [table for table in tables if table is not None] + beside_tables(records)
         for line in render(shown, width=width, colour=reporter.hasmarkup):
             reporter.line(line)
-    elif compared:
-        reporter.line(compared)
+    elif answer:
+        reporter.line(foreign_text.line(answer))
     reporter.line(counts_line(records))
     if usage_error:
         reporter.line(f"ERROR: {foreign_text.lines(usage_error)}", red=True)

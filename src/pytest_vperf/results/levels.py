@@ -36,10 +36,12 @@ def levels(records: Iterable[ClaimRecord]) -> list[Level]:
     """The figures of a run's claims, sorted by name.
 
     Of a test that ran again the last figure counts; and of a claim that a gate also held against its limit, that of
-    the comparison, which both sides have.
+    the comparison, which both sides have. What a baseline was compared with is no figure of this run.
     """
     found: dict[tuple[str, str], Level] = {}
     for record in sorted(records, key=of_sides):
+        if record["baseline"] is not None:
+            continue
         for each in _of(record):
             found[each.claim, each.side] = each
     return sorted(found.values())

@@ -296,6 +296,21 @@ class ArmFigures(TypedDict):
     phases: dict[str, float]
 
 
+class OfBaseline(TypedDict):
+    """What a claim was held against: stored runs.
+
+    Keys: ``word``, what ``--baseline`` named; the ``unit`` of the figures; the number of ``runs`` that have one;
+    ``visible``, the smallest change that these runs could show, as a share, ``None`` if none; and how many more runs
+    of each side are ``missing`` for that.
+    """
+
+    word: str
+    unit: str
+    runs: int
+    visible: float | None
+    missing: int
+
+
 class ClaimRecord(TypedDict):
     """One claim with its verdict and all its measurements."""
 
@@ -336,6 +351,7 @@ class ClaimRecord(TypedDict):
     sides: dict[str, str]
     arms: dict[str, ArmFigures]
     better: Literal["lower", "higher", ""]
+    baseline: OfBaseline | None
     forecast: int | None
 
 
@@ -391,6 +407,7 @@ def unmeasured(
         sides={},
         arms={},
         better="",
+        baseline=None,
         forecast=None,
     )
 

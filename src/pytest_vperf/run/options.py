@@ -32,6 +32,10 @@ _KINDS: dict[Kind, tuple[str, Any, Any]] = {
 }
 
 
+#: Options whose short names would mean nothing in an ini file.
+_INI = {"--hw": "claims_hw", "--baseline": "claims_baseline"}
+
+
 class Option(NamedTuple):
     """One option and its ini setting.
 
@@ -58,7 +62,7 @@ class Option(NamedTuple):
     @property
     def ini(self) -> str:
         """The ini setting; pytest keeps what the command line says by the same name."""
-        return "claims_hw" if self.name == "--hw" else self.name[2:].replace("-", "_")
+        return _INI.get(self.name, self.name[2:].replace("-", "_"))
 
     def declare(self, group: pytest.OptionGroup, parser: pytest.Parser) -> None:
         """Tell pytest of it; on the command line, what is not given is ``None``."""
@@ -86,7 +90,7 @@ class Option(NamedTuple):
 _TABLE = (
     Option("--hw=NAME", default="auto", help=
         "hardware profile to judge by; 'auto' matches this machine's fingerprint; the profile 'any' is always added"),
-    Option("--claims-level=LEVEL", otherwise="refuted, in a gate measured", help=
+    Option("--claims-level=LEVEL", otherwise="refuted; in a gate, or with a baseline, measured", help=
         "what fails a test: 'refuted' claims alone; also what was not 'measured'; or, 'strict', all that did not "
         "hold; or, 'advisory', nothing"),
     Option("--claims-strict", "flag", help="the same as --claims-level=strict"),
@@ -125,6 +129,9 @@ _TABLE = (
     Option("--claims-store=DIR|URL", default=".vperf", help=
         "where runs are kept: a folder, seen from the root folder, or a database such as "
         "postgresql://USER@HOST/NAME or sqlite:///FILE"),
+    Option("--baseline=RUNS", help=
+        "hold each claim's figure against those of runs that were kept, too: a name, a commit, a file of "
+        "--claims-json, a folder"),
     Option("--claims-thresholds=DIR", "paths", otherwise="thresholds/ in the root folder", help=
         "folder of threshold files, may be repeated; its figures count before the shipped ones"),
     Option("--claims-seed=N", otherwise="drawn per run, and recorded", help=

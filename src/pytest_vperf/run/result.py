@@ -107,7 +107,7 @@ def conclude(
     unmet: bool,
     record_lost: bool,
     usage_error: bool,
-    gate: bool = False,
+    compares: bool = False,
 ) -> Result:
     """The result of a run that is over.
 
@@ -119,7 +119,8 @@ def conclude(
         unmet: whether a target that was asked for was not measured.
         record_lost: whether the record could not be written.
         usage_error: whether something kept claims from being judged.
-        gate: whether sides are compared: a run that compared nothing then has no answer, whatever else passed.
+        compares: whether sides, or stored runs, are compared: a run that compared nothing then has no answer,
+            whatever else passed.
     """
     claims = list(records)
     counted = [each for each in claims if each["nodeid"] not in reports.excused]
@@ -144,7 +145,7 @@ def conclude(
         level != "advisory"
         and not reports.broken
         and (
-            (gate and _compared_nothing(claims))
+            (compares and _compared_nothing(claims))
             or (
                 bool(claims)
                 and all(_is(each, "not measured") for each in claims)
@@ -177,11 +178,14 @@ def conclude(
 
 
 def _compared_nothing(claims: Iterable[ClaimRecord]) -> bool:
-    """Whether no claim came to a comparison of two sides: there is none without a pair of samples."""
+    """Whether no claim came to a comparison: of two sides there is none without a pair of samples, of runs none with
+    so few of them that they could not show any change."""
     from pytest_vperf.results.record import of_sides
 
     return not any(
-        of_sides(each) and each["n"] and each["verdict"] not in ("not measured", "not comparable")
+        (of_sides(each) or ((own := each["baseline"]) is not None and not own["missing"]))
+        and each["n"]
+        and each["verdict"] not in ("not measured", "not comparable")
         for each in claims
     )
 

@@ -10,6 +10,7 @@ import pytest
 from pytest_vperf.results.levels import levels
 from pytest_vperf.results.store.model import StoredRun, StoreProblem
 from pytest_vperf.results.store.opening import open_store
+from pytest_vperf.run.commit import read_commit
 
 if TYPE_CHECKING:
     from pytest_vperf.results.run import RunRecord
@@ -51,18 +52,7 @@ class Saving:
             store.check()
         except StoreProblem as error:
             raise pytest.UsageError(f"--claims-store: {error}") from None
-        saving = cls(store, settings.save or "")
-        saving._look()
-        return saving
-
-    def _look(self) -> None:
-        from pytest_benchmark.utils import get_commit_info
-
-        found = get_commit_info()
-        if found.get("time"):  # else it is no repository, or Git does not answer
-            branch = str(found["branch"])
-            self.commit, self.dirty = str(found["id"]), bool(found["dirty"])
-            self.branch = "" if branch.startswith("(") else branch
+        return cls(store, settings.save or "", *read_commit())
 
     def save(self, record: RunRecord) -> None:
         """Keep the run; if that fails, its record goes into a file, and `trouble` says which."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import ExitStack
 
+    from pytest_vperf.claims.baseline import Baseline
     from pytest_vperf.claims.circumstances import Circumstances
     from pytest_vperf.claims.claim import Claim
     from pytest_vperf.claims.plan import Plan
@@ -198,6 +199,7 @@ class ClaimsSession:
         self.left_out_of_benchmarks: list[str] = []
         self._benchmark_trouble = ""
         self._saving: Saving | None = None
+        self._baseline: Baseline | None = None
         self._left_out = 0
 
     @property
@@ -403,6 +405,22 @@ class ClaimsSession:
             self._benchmark_trouble = f"{path} cannot be written: {why}"
 
     @property
+    def baseline(self) -> Baseline | None:
+        """The stored runs that claims are held against, looked up once; ``None``: none.
+
+        Raises:
+            pytest.UsageError: there are none of that name, or none of this machine.
+        """
+        if self._baseline is None and self.settings.baseline is not None:
+            from pytest_vperf.run.baseline import find_baseline
+
+            self.hardware.select()
+            self._baseline = find_baseline(
+                self.settings, self.settings.baseline, lambda: self.run.fingerprint or {}
+            )
+        return self._baseline
+
+    @property
     def kept(self) -> tuple[str, str] | None:
         """What the run is called in the store, and which store; ``None`` if it is not there."""
         saving = self._saving
@@ -447,7 +465,7 @@ class ClaimsSession:
             unmet=bool(self.unmet),
             record_lost=record_lost,
             usage_error=bool(self.usage_error),
-            gate=self.is_gate,
+            compares=self.compares,
         )
 
     @property
@@ -470,6 +488,30 @@ class ClaimsSession:
     def is_gate(self) -> bool:
         """Whether sides are compared, and a test ran that could have done so."""
         return bool(self.settings.sides) and self.reports.ran
+
+    @property
+    def compares(self) -> bool:
+        """Whether the run is one that has to compare: a gate, or one with a baseline.
+
+        A baseline of the ini file is for runs with claims alone.
+        """
+        asked = self.config.getoption("claims_baseline", None) is not None or self.has_claims
+        stored = self.settings.baseline is not None and self.reports.ran and asked
+        return self.is_gate or stored
+
+    @property
+    def answer(self) -> str:
+        """Its answer, in one line; empty if it compares nothing."""
+        from pytest_vperf.reporting import baseline, gate
+
+        if not self.compares:
+            return ""
+        claims = self.run.claims
+        return (
+            gate.answer(claims)
+            if self.is_gate
+            else baseline.answer(claims, self.settings.baseline or "")
+        )
 
     @property
     def fillings(self) -> list[FillingRecord]:
@@ -526,6 +568,8 @@ class ClaimsSession:
             self.visits = Visits(session, self.claiming)
             self.config.pluginmanager.register(self.visits, "vperf-visits")
         if not self.config.getoption("collectonly"):
+            if claiming and not self.is_worker:
+                _ = self.baseline
             self.run.sides = recorded(self.settings.sides)
             self._begin_file()
             self.colour_terminal()

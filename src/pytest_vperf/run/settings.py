@@ -44,6 +44,7 @@ class Settings:
         benchmark_json: where its times go for pytest-benchmark.
         save: the name that the run is kept by, empty without one; ``None``: it is not kept.
         store: where runs are kept, a path or a URL.
+        baseline: the stored runs that claims are held against; ``None``: none.
         thresholds: folders of threshold files, beside the shipped ones.
         runtimes: OCI runtimes for containers, at least one.
         image: a container image's reference, or the absolute path of a ``.tar``; ``None`` builds one.
@@ -70,6 +71,7 @@ class Settings:
     benchmark_json: Path | None
     save: str | None
     store: str
+    baseline: str | None
     thresholds: tuple[Path, ...]
     runtimes: tuple[str, ...]
     image: str | None
@@ -107,14 +109,20 @@ def read_settings(config: pytest.Config) -> Settings:
 
     seed = read("claims_seed", _number)
     sides = read_sides(config)
+    baseline = read("claims_baseline", _text)
+    if sides and baseline:
+        raise pytest.UsageError(
+            "--baseline: head is compared with base, which is sharper: leave out --baseline, or --claims-head"
+        )
     settings = Settings(
         json=read("claims_json", _path),
         benchmark_json=read("claims_benchmark_json", _path),
         save=read("claims_save", _save),
         store=read("claims_store", _store),
+        baseline=baseline,
         guest_kernel=read("guest_kernel", _file),
         hardware=cast("str", read("claims_hw", _text)),
-        level=_level(config, "measured" if sides else "refuted"),
+        level=_level(config, "measured" if sides or baseline else "refuted"),
         judge={key: read(f"claims_{key}", _judge) for key in judge.DEFAULTS},
         sessions=1 if read("claims_sessions", _number) == 1 else 3,
         thresholds=read("claims_thresholds", _folders),

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
 #: Numbers of fresh runs after which a verdict is possible while they are still being added; each has its share of the
 #: errors.
-LOOKS = (3, 5, 8)
-#: The fewest stored runs that stand for a build by themselves, spread over two days or more.
-LEAST_STORED = 20
+LOOKS = (1, 2, 3, 5, 8)
 #: Up to so many pairs of runs the exact law of the ranks is used, beyond it the normal approximation.
 _EXACT = 2_500
 _BESIDE = 1e-12  # of a logarithm: breaks a tie

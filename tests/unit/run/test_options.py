@@ -28,6 +28,7 @@ VALUES = {
     "claims_hw": "lab",
     "claims_tolerance": "3 %",
     "claims_level": "measured",
+    "claims_baseline": "main",
     "claims_alpha": "0.02",
     "claims_beta": "0.02",
     "claims_pairs": "64",
@@ -82,6 +83,7 @@ ALONG = {
 }
 #: The settings that an option changes, if these are not the one of its own.
 CHANGES = {
+    "claims_baseline": ["level", "baseline"],
     "claims_head": ["level", "sides"],
     "vperf_kernel": ["level", "sides"],
     "same_on_purpose": [],

@@ -107,13 +107,13 @@ class Measured:
 
 
 def measured(run: RunPart) -> list[Measured]:
-    """The claims of a run; what a gate found is about its builds, and not about the sentence that is claimed."""
+    """The claims of a run; what a gate or a baseline says is about builds, not about the sentence."""
     machine = _machine(run.fingerprint or {})
     emulated = (run.fingerprint or {}).get("emulated") == "yes"
     return [
         Measured(claim, run, machine, _places(claim, emulated))
         for claim in run.claims
-        if not claim.sides
+        if not claim.sides and claim.baseline is None
     ]
 
 

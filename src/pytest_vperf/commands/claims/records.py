@@ -72,6 +72,7 @@ class ClaimPart(Part):
     nodeid: Words
     started_at: Moment
     sides: dict[str, str] = Field(default_factory=dict)
+    baseline: dict[str, Any] | None = None
 
     @field_validator("samples")
     @classmethod

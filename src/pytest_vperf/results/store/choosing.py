@@ -160,6 +160,7 @@ class _Claim(Part):
     sides: dict[str, str] = Field(default_factory=dict)
     arms: dict[str, _Arm] = Field(default_factory=dict)
     better: Literal["lower", "higher", "", None] = None
+    baseline: dict[str, Any] | None = None
 
 
 class _Head(Part):
