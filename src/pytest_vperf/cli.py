@@ -71,7 +71,9 @@ def _close_stdout() -> None:
 def _split_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """The words before the first ``--``, and those after it: a command to run, or arguments for pytest."""
     words = list(words)
-    takes_command = words[:1] in (["doctor"], ["selfcheck"], ["calibrate"]) or words[:2] == [
+    takes_command = words[:1] in (["doctor"], ["selfcheck"], ["calibrate"], ["bisect"]) or words[
+        :2
+    ] == [
         "lab",
         "ssh",
     ]
@@ -83,6 +85,7 @@ def _split_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def _parser() -> argparse.ArgumentParser:
     from pytest_vperf import __version__
+    from pytest_vperf.commands.bisect import command as bisect_command
     from pytest_vperf.commands.calibrate import options
     from pytest_vperf.commands.claims import command as claims_command
     from pytest_vperf.commands.compare import command as compare_command
@@ -102,6 +105,8 @@ def _parser() -> argparse.ArgumentParser:
     gallery_command.add_parser(commands)
     compare_command.add_parser(commands)
     history_command.add_parser(commands)
+    bisect_command.add_parser(commands)
+    bisect_command.add_step_parser(commands)
     _add_lab(commands)
     _add_clean(commands)
     _add_schema(commands)

@@ -1,0 +1,1 @@
+"""``vperf bisect``: which commit made a claim's figure worse."""
