@@ -274,6 +274,7 @@ def pytest_terminal_summary(
         )
     if (left_out := session.left_out_of_benchmarks) and (path := session.settings.benchmark_json):
         summary.write_left_out(terminalreporter, path.name, left_out)
+    summary.write_annotations(terminalreporter, session.annotations)
     if (kept := session.kept) is not None:
         summary.write_kept(terminalreporter, *kept)
     if (result := session.result) is not None:

@@ -24,7 +24,7 @@ def answer(records: Iterable[ClaimRecord]) -> str:
     compared = [record for record in records if of_sides(record)]
     if not compared:
         return "gate: nothing was compared with base"
-    worse = "slower" if all(_is_speed(record) for record in compared) else "worse"
+    worse = "slower" if all(is_speed_of(record) for record in compared) else "worse"
     groups: dict[str, list[ClaimRecord]] = {}
     for record in compared:
         groups.setdefault(record["verdict"], []).append(record)
@@ -44,8 +44,8 @@ def answer(records: Iterable[ClaimRecord]) -> str:
     return "gate: " + ", ".join(parts)
 
 
-def _is_speed(record: ClaimRecord) -> bool:
-    """Whether its metric is a time or a rate; a claim without any sample is taken for one."""
+def is_speed_of(record: ClaimRecord) -> bool:
+    """Whether its metric is a time or a rate; a comparison without any sample is taken for one."""
     unit = next((each["unit"] for each in record["arms"].values()), "ms")
     return bool(unit) and is_speed(unit)
 
@@ -115,7 +115,7 @@ def table(records: Sequence[ClaimRecord]) -> PlainTable | None:
 
 def verdict(record: ClaimRecord) -> str:
     """What a verdict says of head: ``slower``, ``not slower``, ``undecided``."""
-    worse = "slower" if _is_speed(record) else "worse"
+    worse = "slower" if is_speed_of(record) else "worse"
     known = {"refuted": worse, "holds": f"not {worse}", "inconclusive": "undecided"}
     return known.get(record["verdict"], record["verdict"])
 

@@ -283,6 +283,13 @@ def write_kept(reporter: TerminalReporter, run: str, place: str) -> None:
     reporter.write_line(foreign_text.line(f"claims: kept in {place}: {run}"))
 
 
+def write_annotations(reporter: TerminalReporter, lines: Iterable[str]) -> None:
+    """Write lines that GitHub takes for annotations, each at the beginning of a line."""
+    reporter.ensure_newline()
+    for line in lines:
+        reporter.write_line(line)
+
+
 def write_left_out(reporter: TerminalReporter, file: str, names: Sequence[str]) -> None:
     """Write which claims a file for pytest-benchmark has no place for; one name stands for all others.
 

@@ -123,6 +123,14 @@ _TABLE = (
     Option("--claims-json=FILE", "path", help="write every claim with its verdict and all its samples to FILE"),
     Option("--claims-benchmark-json=FILE", "path", help=
         "write the samples of every claim about a time to FILE, for pytest-benchmark's compare and histograms"),
+    Option("--claims-markdown=FILE", "path", help=
+        "write the answer and the claims as a page of Markdown to FILE; in GitHub Actions it is the step's summary "
+        "by itself"),
+    Option("--claims-codequality=FILE", "path", help=
+        "write the claims that fail as GitLab's code quality report to FILE, for annotations at their tests; GitHub "
+        "gets its own by itself"),
+    Option("--claims-openmetrics=FILE", "path", help=
+        "write verdicts and figures as OpenMetrics text to FILE, for GitLab's metrics report and node exporters"),
     Option("--claims-save=[NAME]", "maybe", otherwise="the run is not kept", help=
         "keep the run with all its samples in the store, by NAME if there is one, for 'vperf compare'; in the ini "
         "file 'true' is without a name"),

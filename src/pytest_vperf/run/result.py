@@ -54,6 +54,7 @@ class Reports:
         passed: whether a test passed that is not about a claim.
         excused: the tests that a strict ``xfail`` expected to fail, and which did.
         worker_died: whether a worker of pytest-xdist died that had tests with claims.
+        places: of tests: file, seen from the root folder, and line, counted from 0.
     """
 
     failed: dict[str, str] = field(default_factory=dict)
@@ -61,11 +62,14 @@ class Reports:
     passed: bool = False
     excused: set[str] = field(default_factory=set)
     worker_died: bool = False
+    places: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count a report."""
         self.ran = True
+        file, number, _ = report.location
+        self.places[report.nodeid] = (file, number or 0)
         verdict = getattr(report, "vperf_verdict", "")
         if report.outcome == "failed":
             known = self.failed.get(report.nodeid)
@@ -87,7 +91,12 @@ REPORTS: pytest.StashKey[Reports] = pytest.StashKey()
 
 def fails(level: Level, verdict: str) -> bool:
     """Whether a verdict fails a test at a level."""
-    return verdict in _FAILS[level]
+    return verdict in failing(level)
+
+
+def failing(level: Level) -> frozenset[str]:
+    """The verdicts that fail a test at a level."""
+    return frozenset(_FAILS[level])
 
 
 _FAILS = {

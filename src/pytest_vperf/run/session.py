@@ -14,7 +14,7 @@ import pytest
 
 from pytest_vperf.results.record import from_wire, to_wire
 from pytest_vperf.run.outcomes import TEST_CLAIMS, TestClaims
-from pytest_vperf.run.result import REPORTS, conclude
+from pytest_vperf.run.result import REPORTS, conclude, failing
 from pytest_vperf.run.settings import Settings, read_settings
 from pytest_vperf.run.sides import changed, described, recorded
 from pytest_vperf.run.workers import Notes, end_workers, reports_of
@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from pytest_vperf.claims.sampling import Progress
     from pytest_vperf.machine.ending import Endings
     from pytest_vperf.machine.fingerprint import Fingerprint
+    from pytest_vperf.reporting.ended import EndedRun
     from pytest_vperf.results.record import ClaimRecord, FillingRecord
     from pytest_vperf.results.run import RunRecord
+    from pytest_vperf.run.exports import Export
     from pytest_vperf.run.required import Asked
     from pytest_vperf.run.result import Result
     from pytest_vperf.run.saving import Saving
@@ -200,6 +202,9 @@ class ClaimsSession:
         self._benchmark_trouble = ""
         self._saving: Saving | None = None
         self._baseline: Baseline | None = None
+        self._exports: list[Export] = []
+        self._unwritten = ""
+        self.annotations: list[str] = []
         self._left_out = 0
 
     @property
@@ -431,7 +436,7 @@ class ClaimsSession:
         """Why the record, or a part of it, could not be written; empty if it was."""
         trouble = self._run.trouble if self._run is not None else ""
         unsaved = self._saving.trouble if self._saving is not None else ""
-        return "; ".join(filter(None, (trouble, self._benchmark_trouble, unsaved)))
+        return "; ".join(filter(None, (trouble, self._benchmark_trouble, unsaved, self._unwritten)))
 
     def conclude(self, session: pytest.Session) -> None:
         """End the record, and add the run's result to the exit status. A worker's is the controller's business."""
@@ -451,10 +456,50 @@ class ClaimsSession:
                 "level": level,
             }
             self.finish_record()
-            if self.record_lost:
-                result = self._result(int(session.exitstatus), record_lost=True)
+        if self._exports or self.has_claims or self.compares:
+            self._export(result)
+        if self.record_lost:
+            result = self._result(int(session.exitstatus), record_lost=True)
         self.result = result
         session.exitstatus = result.status
+
+    def _export(self, result: Result) -> None:
+        """Write the files for others, and what GitHub is shown; a run without claims has nothing for it."""
+        from pytest_vperf.run.exports import annotated, write_step_summary
+
+        ended = self._ended(result)
+        said = [export.write(ended) for export in self._exports]
+        if self.has_claims or self.compares:
+            said.append(write_step_summary(ended))
+            self.annotations = annotated(ended)
+        self._unwritten = "; ".join(filter(None, said))
+
+    def _ended(self, result: Result) -> EndedRun:
+        from pytest_vperf.reporting.ended import EndedRun, Place
+        from pytest_vperf.reporting.summary import counts_line
+        from pytest_vperf.run.exports import seen_from
+
+        root, run = self.config.rootpath, self.run
+        top = seen_from() or root
+
+        def placed(file: str, number: int) -> Place:
+            path = root / file
+            seen = path.relative_to(top).as_posix() if path.is_relative_to(top) else file
+            return Place(seen, number + 1)
+
+        return EndedRun(
+            claims=run.claims,
+            answer=self.answer
+            or (counts_line(run.claims) if run.claims else "claims: nothing was claimed"),
+            word=result.word,
+            status=int(result.status),
+            failing=failing(self.settings.level),
+            started=run.started,
+            mark=run.mark,
+            fingerprint=run.fingerprint or {},
+            sides=run.sides,
+            places={nodeid: placed(*place) for nodeid, place in self.reports.places.items()},
+        )
 
     def _result(self, status: int, *, record_lost: bool = False) -> Result:
         return conclude(
@@ -588,8 +633,13 @@ class ClaimsSession:
             from pytest_vperf.run.saving import Saving
 
             self._saving = Saving.begin(self.settings)
+        from pytest_vperf.run.exports import exports
+
         if (path := self.settings.json) is not None:
             _begin("--claims-json", path, self.run.begin)
+        self._exports = list(exports(self.settings))
+        for export in self._exports:
+            _begin(export.option, export.path, export.begin)
         if (path := self.settings.benchmark_json) is not None:
             from pytest_vperf.results import benchmark_json
 

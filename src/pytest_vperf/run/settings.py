@@ -42,6 +42,9 @@ class Settings:
         sessions: in how many sessions a limit is judged, 3 or 1.
         json: where the record of the run goes.
         benchmark_json: where its times go for pytest-benchmark.
+        markdown: where the page of Markdown goes.
+        code_quality: where GitLab's code quality report goes.
+        openmetrics: where OpenMetrics text goes.
         save: the name that the run is kept by, empty without one; ``None``: it is not kept.
         store: where runs are kept, a path or a URL.
         baseline: the stored runs that claims are held against; ``None``: none.
@@ -69,6 +72,9 @@ class Settings:
     sessions: Literal[1, 3]
     json: Path | None
     benchmark_json: Path | None
+    markdown: Path | None
+    code_quality: Path | None
+    openmetrics: Path | None
     save: str | None
     store: str
     baseline: str | None
@@ -117,6 +123,9 @@ def read_settings(config: pytest.Config) -> Settings:
     settings = Settings(
         json=read("claims_json", _path),
         benchmark_json=read("claims_benchmark_json", _path),
+        markdown=read("claims_markdown", _path),
+        code_quality=read("claims_codequality", _path),
+        openmetrics=read("claims_openmetrics", _path),
         save=read("claims_save", _save),
         store=read("claims_store", _store),
         baseline=baseline,

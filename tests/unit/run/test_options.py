@@ -28,6 +28,9 @@ VALUES = {
     "claims_hw": "lab",
     "claims_tolerance": "3 %",
     "claims_level": "measured",
+    "claims_markdown": "out.md",
+    "claims_codequality": "out.json",
+    "claims_openmetrics": "out.txt",
     "claims_baseline": "main",
     "claims_alpha": "0.02",
     "claims_beta": "0.02",
@@ -61,6 +64,7 @@ VALUES = {
 #: The setting of an option whose name differs.
 FIELDS = {
     "claims_hw": "hardware",
+    "claims_codequality": "code_quality",
     "claims_strict": "level",
     "claims_advisory": "level",
     **dict.fromkeys([f"claims_{key}" for key in ("tolerance", "alpha", "beta", "pairs", "budget")], "judge"),

@@ -1,0 +1,105 @@
+"""Files that a run writes at its end for others, besides its record: pages, and formats of other programs.
+
+A file is begun empty before anything is measured: one of an earlier run must not be taken for this run's, and a place
+that cannot be written is known then.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_vperf.machine.whole_file import write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_vperf.reporting.ended import EndedRun
+    from pytest_vperf.run.settings import Settings
+
+#: Where GitHub wants a page; what is appended there is shown with the job.
+STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
+
+
+class Export(NamedTuple):
+    """One file.
+
+    Attributes:
+        option: that names it.
+        path: the file.
+        empty: its content until the run has ended.
+        make: makes its content.
+    """
+
+    option: str
+    path: Path
+    empty: str
+    make: Callable[[EndedRun], str]
+
+    def begin(self) -> None:
+        """Write the file without a run.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        write_whole(self.path, self.empty)
+
+    def write(self, run: EndedRun) -> str:
+        """Write the file; return why it could not be written, empty if it was."""
+        try:
+            write_whole(self.path, self.make(run))
+        except Exception as error:  # nothing that a record has may end the run here
+            why = getattr(error, "strerror", "") or f"{type(error).__name__}: {error}"
+            return f"{self.path} cannot be written: {why}"
+        return ""
+
+
+def exports(settings: Settings) -> Iterator[Export]:
+    """The files that this run is asked for."""
+    if settings.markdown is not None:
+        from pytest_vperf.reporting import markdown
+
+        yield Export("--claims-markdown", settings.markdown, markdown.UNFINISHED, markdown.page)
+    if settings.openmetrics is not None:
+        from pytest_vperf.reporting import openmetrics
+
+        yield Export("--claims-openmetrics", settings.openmetrics, "# EOF\n", openmetrics.text)
+    if settings.code_quality is not None:
+        from pytest_vperf.reporting import annotations
+
+        yield Export(
+            "--claims-codequality", settings.code_quality, "[]\n", annotations.code_quality
+        )
+
+
+def write_step_summary(run: EndedRun) -> str:
+    """Append the page to GitHub's summary of the step, if there is one; return why that failed."""
+    path = os.environ.get(STEP_SUMMARY, "")
+    if not path:
+        return ""
+    from pytest_vperf.reporting.markdown import page
+
+    try:
+        with Path(path).open("a", encoding="utf-8") as stream:
+            stream.write(page(run) + "\n")
+    except OSError as error:
+        return f"{STEP_SUMMARY}: {path} cannot be written: {error.strerror or error}"
+    return ""
+
+
+def annotated(run: EndedRun) -> list[str]:
+    """The lines that GitHub takes for annotations; none elsewhere."""
+    if os.environ.get("GITHUB_ACTIONS") != "true":
+        return []
+    from pytest_vperf.reporting.annotations import github
+
+    return list(github(run))
+
+
+def seen_from() -> Path | None:
+    """The root of the repository, from which GitHub and GitLab see files."""
+    for name in ("GITHUB_WORKSPACE", "CI_PROJECT_DIR"):
+        if found := os.environ.get(name):
+            return Path(found)
+    return None

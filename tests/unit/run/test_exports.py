@@ -1,0 +1,112 @@
+"""The files for pull requests that a run writes: at its end, at the right place, and never those of another run."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TEST = """
+from samplers import around
+
+def test_quick(claim): claim("start.quick").holds(around(100))
+
+
+def test_slow(claim):
+    claim("start.quick").holds(around(900))
+"""
+OPTIONS = (
+    "--claims-markdown=out.md",
+    "--claims-openmetrics=out.txt",
+    "--claims-codequality=out.json",
+)
+
+
+def play(project: pytest.Pytester, *options: str, test: str = TEST) -> pytest.RunResult:
+    project.makepyfile(test_it=test)
+    return project.runpytest("--claims-seed=1", "--claims-sessions=1", *options)
+
+
+@pytest.fixture(autouse=True)
+def _no_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE", "CI_PROJECT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_each_file_is_written(project: pytest.Pytester) -> None:
+    result = play(project, *OPTIONS)
+    assert result.ret == 1
+    page = (project.path / "out.md").read_text()
+    assert page.startswith("**claims: 1 held, 1 refuted**\n")
+    assert "- result: refuted, exit status 1; pytest-vperf" in page
+    metrics = (project.path / "out.txt").read_text()
+    assert metrics.endswith("\n# EOF\n")
+    (found,) = json.loads((project.path / "out.json").read_text())
+    assert found["location"] == {"path": "test_it.py", "lines": {"begin": 6}}
+    assert "::error" not in result.stdout.str()
+
+
+def test_github_gets_its_summary_and_annotations_by_itself(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    summary = tmp_path / "summary.md"
+    summary.write_text("of a step before\n")
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(project.path.parent))
+    result = play(project)
+    assert summary.read_text().startswith("of a step before\n**claims: 1 held, 1 refuted**\n")
+    file = f"{project.path.name}/test_it.py"
+    result.stdout.fnmatch_lines(
+        [f"::error file={file},line=6,title=start.quick::start.quick is refuted:*"]
+    )
+
+
+def test_a_run_without_claims_leaves_the_summary_alone(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    play(project, "--claims-markdown=out.md", test="def test_it(): pass\n")
+    assert not (tmp_path / "summary.md").exists()
+    assert (project.path / "out.md").read_text().startswith("**claims: nothing was claimed**")
+
+
+def test_a_summary_that_cannot_be_written_is_said(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path))
+    result = play(project)
+    result.stdout.fnmatch_lines([f"claims: GITHUB_STEP_SUMMARY: {tmp_path} cannot be written: *"])
+    assert result.ret == 74
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_a_place_that_cannot_be_written_is_known_before_anything_is_measured(
+    project: pytest.Pytester, option: str
+) -> None:
+    name, _, file = option.partition("=")
+    result = play(project, f"{name}=none/{file}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        [f"*{name}: */none/{file} cannot be written: No such file or directory"]
+    )
+
+
+def test_what_an_earlier_run_wrote_is_not_taken_for_this_ones(project: pytest.Pytester) -> None:
+    """This one ends before anything is measured."""
+    for option in OPTIONS:
+        (project.path / option.partition("=")[2]).write_text("of an earlier run")
+    project.makepyfile(test_it="import os\ndef test_it(claim): os._exit(3)\n")
+    project.runpytest_subprocess(*OPTIONS)
+    assert (project.path / "out.md").read_text() == "**claims: this run has not ended**\n"
+    assert (project.path / "out.txt").read_text() == "# EOF\n"
+    assert json.loads((project.path / "out.json").read_text()) == []
+
+
+def test_under_xdist_there_is_one_page(project: pytest.Pytester) -> None:
+    play(project, *OPTIONS, "-n2", "-p", "xdist")
+    assert (project.path / "out.md").read_text().startswith("**claims: 1 held, 1 refuted**\n")
