@@ -1,7 +1,8 @@
 """Claims in the JSON format of pytest-benchmark, written by its own code, so that its ``compare`` and histograms read
 the file.
 
-It knows times alone: a claim in another unit has no place there.
+It knows times alone: a claim in another unit has no place there. And it knows one build a file: of a gate each side
+has a file of its own, in which a claim has the same name, so that two of them are set side by side.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vperf.machine.whole_file import write_whole
 from pytest_vperf.quantity import DimensionError, conversion_factor
-from pytest_vperf.results.record import judged
+from pytest_vperf.results.record import judged, of_sides
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     import pytest
@@ -48,24 +49,32 @@ class _Benchmark:
     has_error: bool = False
 
 
-def begin(path: Path, config: pytest.Config) -> None:
-    """Write a file without any times: an older one must not be taken for this run's.
+def file_of(path: Path, side: str, sides: Sequence[str]) -> Path:
+    """The file of a side: the last side, head, has the one that was asked for; base has ``times-base.json``."""
+    return path if side == sides[-1] else path.with_name(f"{path.stem}-{side}{path.suffix}")
+
+
+def begin(path: Path, config: pytest.Config, sides: Sequence[str] = ()) -> None:
+    """Write files without any times: an older one must not be taken for this run's.
 
     Args:
         path: the file.
         config: of the run; pytest-benchmark's plug-in is active.
+        sides: of a gate, base first.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: one cannot be written.
     """
-    _write(path, _document(config, [], {}, {}))
+    for file in [file_of(path, side, sides) for side in sides] or [path]:
+        _write(file, _document(config, [], {}, {}))
 
 
 def write(
     path: Path,
     config: pytest.Config,
-    records: Iterable[ClaimRecord],
+    records: Sequence[ClaimRecord],
     fingerprint: Mapping[str, Any] | None,
+    sides: Sequence[str] = (),
 ) -> list[str]:
     """Write the times of claims, each sample as a round; an arm of a comparison is a benchmark of its own.
 
@@ -74,6 +83,7 @@ def write(
         config: of the run; pytest-benchmark's plug-in is active.
         records: the claims; one without samples is left out.
         fingerprint: of the machine that was measured.
+        sides: of a gate, base first; each has a file, see `file_of`.
 
     Returns:
         the names of claims that were measured, but in another unit.
@@ -82,25 +92,49 @@ def write(
         OSError: the file cannot be written.
         whatever a hook of pytest-benchmark raises, which projects may have, too.
     """
-    found: list[Metadata] = []
     left_out: list[str] = []
-    for record in records:
-        if counted := judged(record["observations"]):
-            try:
-                found += _benchmarks(record, counted)
-            except DimensionError:
-                left_out.append(record["name"])
+    for side in sides or ("",):
+        found: list[Metadata] = []
+        for record in _of_side(records, side):
+            if counted := judged(record["observations"]):
+                try:
+                    found += _benchmarks(record, counted, side)
+                except DimensionError:
+                    left_out.append(record["name"])
+        file = file_of(path, side, sides) if sides else path
+        _write_one(file, config, found, fingerprint, is_head=not sides or side != sides[0])
+    return list(dict.fromkeys(left_out)) if sides else left_out
+
+
+def _of_side(records: Sequence[ClaimRecord], side: str) -> Iterator[ClaimRecord]:
+    """Of a gate what was measured of a side: its comparisons, and what was judged on it alone, unless that is one."""
+    compared = {(each["nodeid"], each["name"]) for each in records if of_sides(each)}
+    for each in records:
+        alone = not of_sides(each) and (each["nodeid"], each["name"]) not in compared
+        if not side or (side in each["sides"].values() and (alone or of_sides(each))):
+            yield each
+
+
+def _write_one(
+    path: Path,
+    config: pytest.Config,
+    found: list[Metadata],
+    fingerprint: Mapping[str, Any] | None,
+    *,
+    is_head: bool,
+) -> None:
     session: Any = config.pluginmanager.get_plugin("pytest-benchmark")
     machine = session.get_machine_info()
     if fingerprint and (where := fingerprint.get("on")):
         machine = _other_machine(where, fingerprint)
     hook = config.hook
     commit = hook.pytest_benchmark_generate_commit_info(config=config)
+    if not is_head:  # nobody says of which commit base is; pytest-benchmark's own words for that
+        commit = {**commit, "id": "unversioned", "time": None, "author_time": None, "dirty": False}
     hook.pytest_benchmark_update_commit_info(config=config, commit_info=commit)
     document = _document(config, found, machine, commit)
     hook.pytest_benchmark_update_json(config=config, benchmarks=found, output_json=document)
     _write(path, document)
-    return left_out
 
 
 def _document(
@@ -124,8 +158,10 @@ def _write(path: Path, document: Any) -> None:
     write_whole(path, safe_dumps(document, ensure_ascii=True, indent=4) + "\n")
 
 
-def _benchmarks(record: ClaimRecord, counted: Sequence[Observation]) -> Iterator[Metadata]:
-    """A claim's arms.
+def _benchmarks(
+    record: ClaimRecord, counted: Sequence[Observation], side: str
+) -> Iterator[Metadata]:
+    """A claim's arms; of a comparison of sides the one that is this side's.
 
     Raises:
         DimensionError: its samples are no times.
@@ -133,6 +169,8 @@ def _benchmarks(record: ClaimRecord, counted: Sequence[Observation]) -> Iterator
     from pytest_benchmark.stats import Metadata
 
     arms: tuple[Arm, ...] = ("a", "b") if any(each["arm"] == "b" for each in counted) else ("a",)
+    if of_sides(record):
+        arms = tuple(arm for arm in arms if record["sides"].get(arm) == side)
     again = f" (attempt {record['attempt']})" if record["attempt"] > 1 else ""
     for arm in arms:
         told = f" [{arm}]" if len(arms) > 1 else ""

@@ -44,6 +44,14 @@ def properties(record: ClaimRecord) -> Iterator[tuple[str, object]]:
         "target": record["target"],
         "profile": record["hardware"]["profile"],
     }
+    for arm, own in record["arms"].items():
+        side = record["sides"].get(arm, arm)
+        values |= {
+            f"{side}.median": own["estimate"],
+            f"{side}.unit": own["unit"],
+            f"{side}.samples": own["n"],
+        }
+        values |= dict(zip((f"{side}.low", f"{side}.high"), own["interval"], strict=True))
     for key, value in values.items():
         if value is not None and value != "":
             yield f"{prefix}.{key}", foreign_text.lines(value) if isinstance(value, str) else value

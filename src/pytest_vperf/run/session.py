@@ -403,7 +403,7 @@ class ClaimsSession:
 
         try:
             self.left_out_of_benchmarks = benchmark_json.write(
-                path, self.config, self._run.claims, self._run.fingerprint
+                path, self.config, self._run.claims, self._run.fingerprint, self._side_names
             )
         except Exception as error:  # from the file, or a hook of the project
             why = getattr(error, "strerror", "") or f"{type(error).__name__}: {error}"
@@ -424,6 +424,12 @@ class ClaimsSession:
                 self.settings, self.settings.baseline, lambda: self.run.fingerprint or {}
             )
         return self._baseline
+
+    @property
+    def _side_names(self) -> list[str]:
+        """Of a gate base, then the heads, the first one last: it is the one in question."""
+        sides = self.settings.sides
+        return [sides.base.name, *(each.name for each in reversed(sides.heads))] if sides else []
 
     @property
     def kept(self) -> tuple[str, str] | None:
@@ -656,7 +662,7 @@ class ClaimsSession:
                     f"{option}: pytest-benchmark, which writes the file, is switched off: leave out "
                     f"-p no:{benchmark_json.PLUGIN}"
                 )
-            _begin(option, path, lambda: benchmark_json.begin(path, self.config))
+            _begin(option, path, lambda: benchmark_json.begin(path, self.config, self._side_names))
 
     def header(self) -> list[str]:
         """The header lines about profile and machine; none if no test has a claim."""

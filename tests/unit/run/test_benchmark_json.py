@@ -257,3 +257,81 @@ def test_the_ini_file_names_it_from_the_root(project: pytest.Pytester) -> None:
     project.mkdir("below").joinpath("test_it.py").write_text(HEAD + HELD)
     project.runpytest("below")
     assert [each["name"] for each in benchmarks(project.path)] == ["start.quick"]
+
+
+# A gate: a file for each side.
+
+GATE = """
+import itertools
+import os
+
+def level(unit="ms"):
+    noise = itertools.cycle([1, 1.003, 0.999, 1.002, 0.998])
+    return lambda: Quantity(float(os.environ["LEVEL"]) * next(noise), unit)
+
+def test_it(claim): claim("start.quick").holds(level())
+def test_size(claim): claim("mine.size").holds(level("MiB"))
+"""
+SIDES = ("--claims-base=env.LEVEL=100", "--claims-head=env.LEVEL=120", "--claims-sessions=1")
+
+
+def of(folder: Path, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / name).read_text())
+    return found
+
+
+def test_of_a_gate_each_side_is_a_run_and_compare_sets_them_side_by_side(
+    project: pytest.Pytester,
+) -> None:
+    result = play(project, GATE, *SIDES, "--claims-benchmark-json=times.json")
+    head, base = of(project.path, "times.json"), of(project.path, "times-base.json")
+    for document, seconds in ((head, 0.12), (base, 0.1)):
+        (found,) = document["benchmarks"]
+        assert found["name"] == "start.quick"
+        assert found["stats"]["median"] == pytest.approx(seconds, rel=0.01)
+    assert head["benchmarks"][0]["fullname"] == base["benchmarks"][0]["fullname"]
+    assert base["commit_info"]["id"] == "unversioned"
+    result.stdout.fnmatch_lines(["claims: times.json has times alone, and not mine.size, *"])
+    compare = [sys.executable, "-m", "pytest_benchmark", "compare", "times-base.json", "times.json"]
+    printed = subprocess.run(
+        compare, cwd=project.path, capture_output=True, text=True, check=True
+    ).stdout
+    assert "benchmark 'start.quick': 2 tests" in printed
+    assert [each.split()[1] for each in printed.splitlines() if each.startswith("start.quick")] == [
+        "(times-base)",
+        "(times)",
+    ] or printed.count("start.quick (") == 2
+
+
+def test_each_head_has_a_file(project: pytest.Pytester) -> None:
+    heads = ("--claims-head=one:env.LEVEL=120", "--claims-head=two:env.LEVEL=140")
+    options = ("--claims-base=env.LEVEL=100", *heads, "--claims-sessions=1")
+    play(project, GATE, *options, "--claims-benchmark-json=times.json")
+    medians = [
+        of(project.path, name)["benchmarks"][0]["stats"]["median"]
+        for name in ("times-base.json", "times.json", "times-two.json")
+    ]
+    assert medians == pytest.approx([0.1, 0.12, 0.14], rel=0.01)
+
+
+def test_what_others_read_is_there(project: pytest.Pytester) -> None:
+    """github-action-benchmark's ``tool: pytest`` (src/extract.ts, extractPytestResult) and Bencher's adapter
+    ``python_pytest`` (lib/bencher_adapter/src/adapters/python/pytest.rs) take these keys, all of them numbers."""
+    play(project, GATE, *SIDES, "--claims-benchmark-json=times.json")
+    document = of(project.path, "times.json")
+    assert isinstance(document["machine_info"], dict)
+    assert isinstance(document["commit_info"], dict)
+    for each in document["benchmarks"]:
+        assert isinstance(each["fullname"], str)
+        for key in ("ops", "stddev", "mean", "rounds", "median", "iqr"):
+            assert isinstance(each["stats"][key], int | float), key
+        assert each["stats"]["ops"] == pytest.approx(1 / each["stats"]["mean"])
+
+
+def test_junit_has_the_figures_of_both_sides(project: pytest.Pytester) -> None:
+    play(project, GATE, *SIDES, "--junit-xml=out.xml")
+    text = (project.path / "out.xml").read_text()
+    for side, value in (("base", "100"), ("head", "120")):
+        assert f'name="vperf.start.quick.{side}.median" value="{value}' in text
+        assert f'name="vperf.start.quick.{side}.unit" value="ms"' in text
+        assert f'name="vperf.start.quick.{side}.low"' in text
