@@ -71,9 +71,13 @@ def _close_stdout() -> None:
 def _split_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """The words before the first ``--``, and those after it: a command to run, or arguments for pytest."""
     words = list(words)
-    takes_command = words[:1] in (["doctor"], ["selfcheck"], ["calibrate"], ["bisect"]) or words[
-        :2
-    ] == [
+    takes_command = words[:1] in (
+        ["doctor"],
+        ["selfcheck"],
+        ["calibrate"],
+        ["bisect"],
+        ["gate"],
+    ) or words[:2] == [
         "lab",
         "ssh",
     ]
@@ -85,6 +89,7 @@ def _split_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def _parser() -> argparse.ArgumentParser:
     from pytest_vperf import __version__
+    from pytest_vperf.commands import comment, gate
     from pytest_vperf.commands.bisect import command as bisect_command
     from pytest_vperf.commands.calibrate import options
     from pytest_vperf.commands.claims import command as claims_command
@@ -107,6 +112,8 @@ def _parser() -> argparse.ArgumentParser:
     history_command.add_parser(commands)
     bisect_command.add_parser(commands)
     bisect_command.add_step_parser(commands)
+    gate.add_parser(commands)
+    comment.add_parser(commands)
     _add_lab(commands)
     _add_clean(commands)
     _add_schema(commands)

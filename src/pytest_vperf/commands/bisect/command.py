@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tempfile
 import time
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +14,10 @@ from pytest_vperf.reporting.console import say, tell
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
 
     from pytest_vperf.commands.bisect.search import Judged, Search
 
 FOUND, SEVERAL, MISUSED, ALIKE = 0, 1, 2, 3
-#: The lines of a failed build or run that are shown.
-_LINES = 15
 
 
 class _Failed(Exception):
@@ -114,7 +109,8 @@ def _bisect(arguments: argparse.Namespace) -> int:
 
 
 def _search(arguments: argparse.Namespace) -> int:
-    from pytest_vperf.commands.bisect.search import Search, content, half_of
+    from pytest_vperf.commands.bisect.search import Search, half_of
+    from pytest_vperf.commands.builds import commit_of, content, read_artefact, work_tree
     from pytest_vperf.commands.git import git
     from pytest_vperf.thresholds.judge import read_tolerance
 
@@ -123,21 +119,22 @@ def _search(arguments: argparse.Namespace) -> int:
         tolerance = read_tolerance(arguments.tolerance)
     except ValueError as error:
         arguments.fail(f"--tolerance: {error}")
-    key, _, artefact = arguments.artefact.rpartition("=")
-    if not artefact or Path(artefact).is_absolute() or ".." in Path(artefact).parts:
-        arguments.fail(f"--artefact: {artefact!r} is not a path below the root of the tree")
+    try:
+        key, artefact = read_artefact(arguments.artefact)
+    except ValueError as error:
+        arguments.fail(f"--artefact: {error}")
     top = Path(git("rev-parse", "--show-toplevel", at=arguments.repository))
-    good, bad = (_commit(top, name, getattr(arguments, name)) for name in ("good", "bad"))
+    good, bad = (commit_of(top, f"--{name}", getattr(arguments, name)) for name in ("good", "bad"))
     between = git("rev-list", "--count", f"{good}..{bad}", at=top)
     if between == "0":
         raise _Failed(f"{arguments.bad} has no commit that {arguments.good} has not")
-    with _place(top, bad) as folder:
+    with work_tree("vperf bisect", top, bad) as folder:
         search = Search(
             folder=folder,
             tree=folder / "tree",
             here=Path.cwd(),
-            key=key or "runtime",
-            artefact=str(Path(artefact)),
+            key=key,
+            artefact=artefact,
             build=arguments.build,
             claim=arguments.claim,
             tolerance=tolerance,
@@ -175,36 +172,9 @@ def _search(arguments: argparse.Namespace) -> int:
     return FOUND if len(suspects) == 1 else SEVERAL
 
 
-def _commit(top: Path, name: str, ref: str) -> str:
-    from pytest_vperf.commands.git import GitProblem, git
-
-    try:
-        return git("rev-parse", "--verify", "--end-of-options", f"{ref}^{{commit}}", at=top)
-    except GitProblem:
-        raise _Failed(f"--{name}: {top} has no commit {ref!r}") from None
-
-
-@contextmanager
-def _place(top: Path, commit: str) -> Iterator[Path]:
-    """A folder with a work tree of the repository; afterwards both are gone, whatever state the bisection is in."""
-    from pytest_vperf.commands.git import GitProblem, git
-
-    with tempfile.TemporaryDirectory(prefix="vperf-bisect-", ignore_cleanup_errors=True) as name:
-        folder = Path(name).resolve()
-        folder.chmod(0o711)  # QEMU's own user, and container runtimes, start what was built
-        try:
-            git("worktree", "add", "--quiet", "--detach", str(folder / "tree"), commit, at=top)
-            yield folder
-        finally:
-            try:
-                git("worktree", "remove", "--force", str(folder / "tree"), at=top)
-            except GitProblem as error:
-                say("vperf bisect", f"the work tree was left: {error}")
-
-
 def _first(search: Search, good: str, bad: str) -> Judged:
     """Build both ends, and measure the change between them."""
-    from pytest_vperf.commands.bisect.search import BuildFailed, content
+    from pytest_vperf.commands.builds import BuildFailed, content, end_of
     from pytest_vperf.commands.git import git
 
     builds = {}
@@ -214,13 +184,13 @@ def _first(search: Search, good: str, bad: str) -> Judged:
         try:
             builds[name] = search.built(name)
         except BuildFailed as error:
-            raise _Failed(f"{name} cannot be built: {error}{_end_of(search.log)}") from None
+            raise _Failed(f"{name} cannot be built: {error}{end_of(search.log)}") from None
     if content(builds["good"]) == content(builds["bad"]):
         raise _Failed(f"good and bad build the same bytes of {search.artefact}", ALIKE)
     say("vperf bisect", f"measuring {search.claim} of good and bad")
     found = search.judge(builds["bad"], good=builds["good"])
     if found.ratio is None:
-        raise _Failed(f"{found.change}{_end_of(search.log)}")
+        raise _Failed(f"{found.change}{end_of(search.log)}")
     if found.answer != "bad":
         what = "no worse than" if found.answer == "good" else "not shown to be worse than"
         raise _Failed(f"bad is {what} good: {found.change}, {found.pairs} pairs", ALIKE)
@@ -229,6 +199,7 @@ def _first(search: Search, good: str, bad: str) -> Judged:
 
 def _run(search: Search, good: str, bad: str) -> list[str]:
     """Have Git search, and return the commits that may be the first bad one, the oldest last."""
+    from pytest_vperf.commands.builds import end_of
     from pytest_vperf.commands.git import git
 
     git("bisect", "start", bad, good, at=search.tree)
@@ -243,7 +214,7 @@ def _run(search: Search, good: str, bad: str) -> list[str]:
             check=False,
         )
     if done.returncode and not _lines(search.steps):
-        raise _Failed(f"git bisect run: exit status {done.returncode}{_end_of(search.log)}")
+        raise _Failed(f"git bisect run: exit status {done.returncode}{end_of(search.log)}")
     left = git(
         *("for-each-ref", "--format=%(objectname)", "refs/bisect/good-*"), at=search.tree
     ).splitlines()
@@ -256,14 +227,6 @@ def _lines(file: Path) -> list[str]:
         return file.read_text("utf-8").splitlines()
     except FileNotFoundError:
         return []
-
-
-def _end_of(log: Path) -> str:
-    try:
-        lines = log.read_text("utf-8", errors="replace").splitlines()[-_LINES:]
-    except FileNotFoundError:
-        return ""
-    return "".join(f"\n    {foreign_text.line(line)}" for line in lines)
 
 
 def _tell(top: Path, found: dict[str, Any], *, as_json: bool) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import shutil
-import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from pytest_vperf.commands.builds import build
 from pytest_vperf.commands.pytest_process import run_pytest
-from pytest_vperf.machine.cache import file_sha256
 from pytest_vperf.reporting import gate
 from pytest_vperf.results import reading
 from pytest_vperf.results.record import of_sides
@@ -23,10 +21,6 @@ if TYPE_CHECKING:
     from pytest_vperf.results.record import ClaimRecord
 
 Answer = Literal["good", "bad", "skip"]
-
-
-class BuildFailed(Exception):
-    """A commit cannot be built, or its build makes no artefact; says why."""
 
 
 @dataclass(frozen=True)
@@ -106,24 +100,8 @@ class Search:
         Raises:
             BuildFailed: the build failed, or did not make the artefact.
         """
-        made = self.tree / self.artefact
-        if made.is_dir() and not made.is_symlink():
-            shutil.rmtree(made)
-        else:
-            made.unlink(missing_ok=True)  # or a build that makes nothing would be the one before
         with self.log.open("ab") as log:
-            done = subprocess.run(
-                ["sh", "-c", self.build],
-                cwd=self.tree,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                check=False,
-            )
-        if done.returncode:
-            raise BuildFailed(f"{self.build}: exit status {done.returncode}")
-        if not made.exists():
-            raise BuildFailed(f"{self.build} made no {self.artefact}")
+            made = build(self.tree, self.build, self.artefact, log)
         aside = self.folder / name / made.name
         shutil.rmtree(aside.parent, ignore_errors=True)
         aside.parent.mkdir()
@@ -191,14 +169,3 @@ def judged(claim: str, records: Sequence[ClaimRecord], status: int) -> Judged:
 def half_of(ratio: float) -> float:
     """The tolerance that lies in the middle between no change and a ratio: +4.9 % of +10 %."""
     return math.exp(abs(math.log(ratio)) / 2) - 1
-
-
-def content(path: Path) -> str:
-    """A hash of a file, or of all files of a folder with their names, by which equal builds are known."""
-    if not path.is_dir():
-        return file_sha256(path)
-    digest = hashlib.sha256()
-    for file in sorted(path.rglob("*")):
-        if file.is_file():
-            digest.update(f"{file.relative_to(path)}\0{file_sha256(file)}\0".encode())
-    return digest.hexdigest()

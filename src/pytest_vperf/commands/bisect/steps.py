@@ -8,7 +8,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from pytest_vperf import foreign_text
-from pytest_vperf.commands.bisect.search import BuildFailed, Judged, Search, content
+from pytest_vperf.commands.bisect.search import Judged, Search
+from pytest_vperf.commands.builds import BuildFailed, content
 from pytest_vperf.commands.git import git
 
 if TYPE_CHECKING:

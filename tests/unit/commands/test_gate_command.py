@@ -1,0 +1,94 @@
+"""``vperf gate``: base and the current tree are built, and compared in one run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TEST = """
+import itertools
+import os
+from pathlib import Path
+from pytest_vperf import Quantity
+
+def test_tool(claim):
+    noise = itertools.cycle([1, 1.003, 0.999, 1.002, 0.998])
+    def sample():
+        return Quantity(float(Path(os.environ["TOOL"]).read_text()) * next(noise), "ms")
+    claim("mine.tool").holds(sample)
+"""
+
+
+def git(folder: Path, *words: str) -> str:
+    author = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
+    return subprocess.run(
+        ["git", *author, *words], cwd=folder, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+@pytest.fixture
+def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with a commit of a tool, and what is checked out is changed since."""
+    monkeypatch.setenv("VPERF_LOCK", str(tmp_path / "lock"))
+    folder = tmp_path / "tool"
+    folder.mkdir()
+    git(folder, "init", "--quiet")
+    (folder / "level").write_text("100")
+    (folder / "kept").write_text("in the repository")
+    git(folder, "add", "-A")
+    git(folder, "commit", "--quiet", "--message=one")
+    (tmp_path / "test_it.py").write_text(TEST)
+    return folder
+
+
+def gate(tool: Path, *words: str, build: str = "cp level out") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest_vperf", "gate", "--base=HEAD", f"--build={build}"]
+    command += ["--artefact=env.TOOL=out", "--repository=tool", *words]
+    command += ["--", "test_it.py", "-p", "no:cacheprovider"]
+    return subprocess.run(command, cwd=tool.parent, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(("level", "status"), [("120", 1), ("101", 0)])
+def test_what_is_checked_out_is_compared_with_base(tool: Path, level: str, status: int) -> None:
+    (tool / "level").write_text(level)
+    done = gate(tool)
+    assert done.returncode == status, done.stderr
+    assert ("gate: 1 slower" if status else "gate: 1 not slower (within 5 %)") in done.stdout
+    assert f"vperf gate: building head in {tool}\n" in done.stderr
+    assert (tool / "level").read_text() == level
+    assert git(tool, "worktree", "list").count("\n") == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "build", "message"),
+    [
+        (["--base=nowhere"], "cp level out", "--base: {} has no commit 'nowhere'"),
+        ([], "false", "base cannot be built: false: exit status 1"),
+        ([], "test -f new && cp level out", "base cannot be built: test -f new && cp level out: exit status 1"),
+        (["--repository=."], "cp level out", "fatal: not a git repository"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_built_is_said(
+    tool: Path, words: list[str], build: str, message: str
+) -> None:
+    done = gate(tool, *words, build=build)
+    assert done.returncode == 4
+    assert message.format(tool) in done.stderr
+
+
+def test_equal_builds_are_refused(tool: Path) -> None:
+    done = gate(tool, build="echo 100 > out")
+    assert done.returncode == 4
+    assert "base and head build the same bytes of out: nothing changed, or " in done.stderr
+
+
+def test_a_file_of_the_repository_is_never_removed(tool: Path) -> None:
+    (tool / "kept").write_text("changed by me")
+    done = gate(tool, "--artefact=env.TOOL=kept", build="true")
+    assert (tool / "kept").read_text() == "changed by me", done.stderr
