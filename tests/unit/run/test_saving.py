@@ -142,7 +142,7 @@ def test_a_store_that_cannot_be_written_is_known_before_anything_is_measured(
 def test_a_run_that_can_no_longer_be_kept_is_not_lost(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TMPDIR", str(project.mkdir("temporary")))
+    monkeypatch.setattr("tempfile.tempdir", str(project.mkdir("temporary")))
     test = f"""
         import shutil
         {TEST.strip().replace(chr(10), chr(10) + " " * 8)}
