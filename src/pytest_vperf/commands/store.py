@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_vperf.reporting.console import say
 from pytest_vperf.results.store.model import StoreProblem
 from pytest_vperf.results.store.opening import open_store
 
 if TYPE_CHECKING:
     from pytest_vperf.results.store.model import Store
+
+
+def tell_damaged(program: str, store: Store) -> None:
+    """Say on standard error what a store was found to have that is no run."""
+    for each in store.damaged:
+        say(program, f"left out: {each}")
 
 
 def the_store(given: str | None) -> Store:

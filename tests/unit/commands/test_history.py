@@ -234,3 +234,21 @@ def test_a_commit_that_a_stranger_wrote_is_no_option_of_git(
     keep(around([110] * 10), commits[:10])
     shown(capsys)
     assert not [*tmp_path.glob("*written*")]
+
+
+def test_a_file_that_is_no_run_is_said(keep: Keep, tmp_path: Path, capsys: Captured) -> None:
+    keep(around([100] * 20))
+    (tmp_path / ".vperf" / "20261126T091200.000Z-0123456789ab.json").write_text("{")
+    assert history() == 0
+    said = capsys.readouterr().err
+    assert said.startswith(
+        "vperf history: left out: .vperf/20261126T091200.000Z-0123456789ab.json: "
+    )
+
+
+def test_a_name_that_was_kept_comes_before_a_file_of_it(keep: Keep, tmp_path: Path) -> None:
+    keep(around([100] * 5))
+    keep(around([120] * 5), name="pr")
+    (tmp_path / "main").write_text("a program")
+    assert cli.main(["compare", "--store=.vperf", "main", "pr"]) == 1
+    assert cli.main(["compare", "--store=.vperf", "./main", "pr"]) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -331,7 +332,9 @@ def test_what_others_read_is_there(project: pytest.Pytester) -> None:
 def test_junit_has_the_figures_of_both_sides(project: pytest.Pytester) -> None:
     play(project, GATE, *SIDES, "--junit-xml=out.xml")
     text = (project.path / "out.xml").read_text()
-    for side, value in (("base", "100"), ("head", "120")):
-        assert f'name="vperf.start.quick.{side}.median" value="{value}' in text
+    for side, value in (("base", 100), ("head", 120)):
+        found = re.search(rf'name="vperf.start.quick.{side}.median" value="([^"]*)"', text)
+        assert found
+        assert float(found[1]) == pytest.approx(value, rel=0.01)
         assert f'name="vperf.start.quick.{side}.unit" value="ms"' in text
         assert f'name="vperf.start.quick.{side}.low"' in text

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from pytest_vperf import foreign_text
 from pytest_vperf.commands.bisect.search import Judged, Search
 from pytest_vperf.commands.builds import BuildFailed, content
 from pytest_vperf.commands.git import git
+from pytest_vperf.reporting.console import say
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,8 +40,7 @@ def step(file: Path) -> int:
     }
     with search.steps.open("a", encoding="utf-8") as stream:
         stream.write(json.dumps(line) + "\n")
-    text = f"{commit[:12]} {found.answer:4}  {found.change}  {subject}"
-    print(f"vperf bisect: {foreign_text.line(text)}", file=sys.stderr, flush=True)
+    say("vperf bisect", f"{commit[:12]} {found.answer:4}  {found.change}  {subject}")
     return _STATUS[found.answer]
 
 

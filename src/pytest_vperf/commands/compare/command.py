@@ -60,7 +60,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     if arguments.output is not None and not (arguments.markdown or arguments.json):
         arguments.fail("--output goes with --markdown or --json")
     from pytest_vperf.commands.compare.comparison import OtherHardware, compare
-    from pytest_vperf.commands.store import the_store
+    from pytest_vperf.commands.store import tell_damaged, the_store
     from pytest_vperf.results.store.choosing import choose
     from pytest_vperf.results.store.model import StoreProblem
     from pytest_vperf.thresholds.judge import read_tolerance
@@ -72,6 +72,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     try:
         store = the_store(arguments.store)
         old, new = choose(store, arguments.old), choose(store, arguments.new)
+        tell_damaged("vperf compare", store)
         found = compare(old, new, tolerance=tolerance, pattern=arguments.pattern)
     except OtherHardware as error:
         say("vperf compare", str(error))

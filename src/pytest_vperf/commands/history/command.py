@@ -61,14 +61,14 @@ def _history(arguments: argparse.Namespace) -> int:
     if arguments.last is not None and arguments.last < 1:
         arguments.fail(f"--last: {arguments.last} is no number of runs")
     from pytest_vperf.commands.history.series import histories
-    from pytest_vperf.commands.store import the_store
+    from pytest_vperf.commands.store import tell_damaged, the_store
     from pytest_vperf.results.store.choosing import choose_all
     from pytest_vperf.results.store.model import StoreProblem
 
     try:
-        chosen = choose_all(
-            the_store(arguments.store), arguments.runs, claim=arguments.claim, most=arguments.last
-        )
+        store = the_store(arguments.store)
+        chosen = choose_all(store, arguments.runs, claim=arguments.claim, most=arguments.last)
+        tell_damaged("vperf history", store)
         found, left_out = histories(chosen, arguments.claim)
         if not found:
             raise StoreProblem(f"none of the runs has a figure of a claim {arguments.claim!r}")

@@ -110,9 +110,11 @@ def _near(store: Store, claim: str) -> str:
 
 def _runs(store: Store, word: str, claim: str) -> Sequence[StoredRun]:
     path = Path(word)
-    if path.is_file():
+    # What was kept by a name comes before a file that happens to have it: ./NAME is the file.
+    is_name = bool(NAME.fullmatch(word)) and bool(store.runs(name=word, most=1))
+    if path.is_file() and not is_name:
         return [of_file(path)]
-    if path.is_dir() and not store.runs(name=word, most=1):
+    if path.is_dir() and not is_name:
         found = FileStore(path).runs(claim=claim)
         if not found:
             raise StoreProblem(f"{word} is a folder without stored runs")

@@ -28,12 +28,16 @@ class FileStore:
 
     Attributes:
         folder: where they are.
-        damaged: files named like runs that are none, and why; filled by `runs`.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.damaged: list[str] = []
+        self._damaged: list[str] = []
+
+    @property
+    def damaged(self) -> list[str]:
+        """Files that are named like runs and are none."""
+        return list(self._damaged)
 
     @property
     def place(self) -> str:
@@ -64,7 +68,7 @@ class FileStore:
         self, *, name: str = "", commit: str = "", claim: str = "", most: int | None = None
     ) -> list[StoredRun]:
         """Read the first line of each file."""
-        self.damaged = []
+        self._damaged = []
         found: list[StoredRun] = []
         for file in self._files():
             try:
@@ -72,7 +76,7 @@ class FileStore:
                 reading.check_format(head)
                 run = StoredRun.of(reading.checked(HeadPart, head))
             except (reading.RecordProblem, reading.WrongShape) as error:
-                self.damaged.append(f"{file}: {error}")
+                self._damaged.append(f"{file}: {error}")
                 continue
             if (name and run.name != name) or not run.commit.startswith(commit):
                 continue

@@ -130,6 +130,11 @@ class Store(Protocol):
         """Where it is, for messages, without a password."""
         ...
 
+    @property
+    def damaged(self) -> list[str]:
+        """What the latest `runs` left out since it is none, and why, a line each."""
+        ...
+
     def check(self) -> None:
         """Make sure that runs can be saved, before anything is measured.
 

@@ -115,6 +115,11 @@ class SqlStore:
                 f"{url.drivername} takes {missing.name}: pip install 'pytest-vperf[store]'"
             ) from None
 
+    @property
+    def damaged(self) -> list[str]:
+        """Nothing: a row is there whole, or not at all."""
+        return []
+
     def check(self) -> None:
         """Connect, and bring the schema up to date."""
         with self._connected(writes=True):

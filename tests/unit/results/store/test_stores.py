@@ -40,8 +40,7 @@ def test_a_file_that_is_no_run_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "20261126T091300.000Z-0123456789ab.json").write_bytes(b"\xff" * 100)
     (tmp_path / "20261126T091400.000Z-0123456789ab.json").mkdir()
     assert [run.mark for run in store.runs()] == [stored(1).mark]
-    damaged: list[str] = vars(store)["damaged"]
-    assert len(damaged) == 3
+    assert len(store.damaged) == 3
 
 
 def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
