@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -48,7 +49,7 @@ def postgresql() -> Iterator[str]:
             _await(folder / ".s.PGSQL.5432", process)
             yield f"postgresql://me@/%s?host={folder}"
         finally:
-            process.terminate()  # as soon as nobody is connected
+            process.send_signal(signal.SIGINT)  # fast: whoever is connected is told
             try:
                 process.wait(30)
             except subprocess.TimeoutExpired:
