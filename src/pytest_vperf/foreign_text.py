@@ -50,13 +50,15 @@ def markdown(text: str) -> str:
     return re.sub(r"@(?=\w)|://|\bwww(?=\.)", lambda found: f"<span>{found[0]}</span>", text)
 
 
-def markdown_code(text: str) -> str:
-    """A name in Markdown's fixed font. In a table ``|`` ends a cell even there, unless it is escaped."""
+def markdown_code(text: str, *, in_table: bool = True) -> str:
+    """A name in Markdown's fixed font. In a table ``|`` ends a cell even there, unless it is escaped; elsewhere the
+    escape would be shown."""
     text = line(text)
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * (longest + 1)
     space = " " if longest else ""
-    return f"{fence}{space}{text}{space}{fence}".replace("|", r"\|")
+    code = f"{fence}{space}{text}{space}{fence}"
+    return code.replace("|", r"\|") if in_table else code
 
 
 def to_json(value: Any, *, indent: int | None = None) -> str:

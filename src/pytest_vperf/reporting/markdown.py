@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_vperf import __version__, foreign_text
+from pytest_vperf.quantity import format_number
 from pytest_vperf.reporting import baseline, gate, words
 from pytest_vperf.reporting.ended import is_better
 from pytest_vperf.results.record import of_sides
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from pytest_vperf.reporting.ended import EndedRun
-    from pytest_vperf.results.record import ClaimRecord
+    from pytest_vperf.results.record import ArmFigures, ClaimRecord
 
 #: The most bytes of a page.
 MOST = 60_000
@@ -26,10 +27,12 @@ _RESERVED = 2_000
 #: Before anything was measured.
 UNFINISHED = "**claims: this run has not ended**\n"
 _CHANGES = (
-    "| head | claim | of base | of head | change | pairs | time |",
-    "|---|---|---:|---:|---:|---:|---:|",
+    "| head | claim | of base | of head | change | pairs |",
+    "|---|---|---:|---:|---:|---:|",
 )
 _OTHERS = ("| verdict | claim | measured | limit | n | target |", "|---|---|---:|---|---:|---|")
+#: Figures with their intervals are no longer; sentences are.
+_FIGURE = 30
 _MARKS = {"refuted": "🔴", "holds": "🟢"}
 
 
@@ -112,8 +115,14 @@ def _lines(section: _Section, room: int) -> Iterator[str]:
 
 def _row(verdict: str, said: str, name: str, *cells: str) -> str:
     mark = _MARKS.get(verdict, "🟡")
-    shown = [f"{mark} {foreign_text.markdown(said)}", foreign_text.markdown_code(name)]
-    return f"| {' | '.join([*shown, *(foreign_text.markdown(foreign_text.short(each)) for each in cells)])} |"
+    shown = [_whole(f"{mark} {said}"), foreign_text.markdown_code(name), *map(_whole, cells)]
+    return f"| {' | '.join(shown)} |"
+
+
+def _whole(text: str) -> str:
+    """The text of a cell; a figure is not wrapped, as on a terminal."""
+    shown = foreign_text.markdown(foreign_text.short(text))
+    return shown.replace(" ", "&nbsp;") if len(text) <= _FIGURE else shown
 
 
 def _change(record: ClaimRecord) -> str:
@@ -126,12 +135,16 @@ def _change(record: ClaimRecord) -> str:
         record["verdict"],
         said,
         name,
-        gate.figures(record["arms"].get("b")),
-        gate.figures(record["arms"].get("a")),
+        _median(record["arms"].get("b")),
+        _median(record["arms"].get("a")),
         gate.change(record),
         str(record["n"]),
-        f"{record['duration_s']:.0f} s",
     )
+
+
+def _median(arm: ArmFigures | None) -> str:
+    """A side's figure alone: the interval that decides is that of the change, and a page is narrow."""
+    return "-" if arm is None else f"{format_number(arm['estimate'])} {arm['unit']}".rstrip()
 
 
 def _other(record: ClaimRecord) -> str:
@@ -163,7 +176,8 @@ def _evidence(records: Iterable[ClaimRecord]) -> Iterator[str]:
         elif (own := each["baseline"]) is not None and each["verdict"] == "refuted":
             told.insert(0, f"{baseline.verdict(each)} than the runs of {own['word']}")
         if text := "; ".join(foreign_text.short(each) for each in told if each):
-            yield f"- {foreign_text.markdown_code(each['name'])}: {foreign_text.markdown(text)}"
+            name = foreign_text.markdown_code(each["name"], in_table=False)
+            yield f"- {name}: {foreign_text.markdown(text)}"
 
 
 def _reasons(records: Iterable[ClaimRecord]) -> Iterator[str]:
@@ -174,7 +188,8 @@ def _reasons(records: Iterable[ClaimRecord]) -> Iterator[str]:
             found.setdefault(foreign_text.short(each["reason"]), []).append(each["name"])
     for reason, names in found.items():
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        yield f"- {foreign_text.markdown_code(names[0])}{more}: {foreign_text.markdown(reason)}"
+        name = foreign_text.markdown_code(names[0], in_table=False)
+        yield f"- {name}{more}: {foreign_text.markdown(reason)}"
 
 
 def _about(run: EndedRun) -> Iterator[str]:

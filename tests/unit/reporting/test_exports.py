@@ -77,14 +77,14 @@ def test_the_page_begins_with_the_answer_then_what_changed_then_the_rest_folded(
     assert page.splitlines()[:13] == [
         "**gate: 1 slower**",
         "",
-        "| head | claim | of base | of head | change | pairs | time |",
-        "|---|---|---:|---:|---:|---:|---:|",
-        "| 🔴 slower | `start.slow` | 100 ms [100, 100] | 120 ms [120, 120] | +20 % [+19, +21] | 9 | 0 s |",
-        "| 🟢 faster | `start.quick` | 100 ms [100, 100] | 80 ms [80, 80] | -20 % [-21, -19] | 9 | 0 s |",
+        "| head | claim | of base | of head | change | pairs |",
+        "|---|---|---:|---:|---:|---:|",
+        "| 🔴&nbsp;slower | `start.slow` | 100&nbsp;ms | 120&nbsp;ms | +20&nbsp;%&nbsp;[+19,&nbsp;+21] | 9 |",
+        "| 🟢&nbsp;faster | `start.quick` | 100&nbsp;ms | 80&nbsp;ms | -20&nbsp;%&nbsp;[-21,&nbsp;-19] | 9 |",
         "",
         "| verdict | claim | measured | limit | n | target |",
         "|---|---|---:|---|---:|---|",
-        "| 🟡 not measured | `start.none` | - | - | 0 | - |",
+        "| 🟡&nbsp;not&nbsp;measured | `start.none` | - | - | 0 | - |",
         "",
         "- `start.slow`: after 9 pairs it is shown; kernel +10 ms",
         "- `start.quick`: kernel -10 ms",
@@ -104,7 +104,9 @@ def test_a_run_without_sides_has_its_counts_and_what_fails() -> None:
         run(claim(**values), claim("b", "refuted", **values), answer="claims: 1 held, 1 refuted")
     )
     assert page.startswith("**claims: 1 held, 1 refuted**\n")
-    assert page.index("| 🔴 refuted | `b` | 1 ms | ≤ 2 ms | 8 | - |") < page.index("<details>")
+    assert page.index(
+        "| 🔴&nbsp;refuted | `b` | 1&nbsp;ms | ≤&nbsp;2&nbsp;ms | 8 | - |"
+    ) < page.index("<details>")
     assert "<details><summary>1 more claim: 1 held</summary>" in page
 
 
@@ -124,7 +126,7 @@ def test_a_page_has_at_most_60_kB_and_closes_what_it_opens(
     assert len(page.encode()) <= 60_000
     assert page.count("<details>") == page.count("</details>")
     assert "<script>" not in page
-    shown = page.count("| 🔴 slower |")
+    shown = page.count("| 🔴&nbsp;slower |")
     if shown < refuted:
         assert f"… and {refuted - shown} more, in the record." in page
 
