@@ -76,21 +76,26 @@ def work_tree(program: str, top: Path, commit: str) -> Iterator[Path]:
                 say(program, f"the work tree was left: {error}")
 
 
-def build(tree: Path, command: str, artefact: str, output: int | IO[bytes]) -> Path:
+def build(
+    tree: Path, command: str, artefact: str, output: int | IO[bytes], *, fresh: bool = False
+) -> Path:
     """Build a tree, and return what was made.
 
     Args:
         tree: its root.
         command: for a shell.
-        artefact: seen from the root; one that is there already, and is none of the repository's files, is removed, or
-            a build that makes nothing would be the one before.
+        artefact: seen from the root.
         output: receives what the command prints.
+        fresh: of a work tree of ours, in which another commit was built: the artefact of that one is removed before,
+            unless it is a file of the repository, or a build that makes nothing would be the one before.
 
     Raises:
-        BuildFailed: the command failed, or did not make the artefact.
+        BuildFailed: the command failed, or did not make the artefact, or a link in the tree leads out of it.
     """
     made = tree / artefact
-    if not git("ls-files", "--", artefact, at=tree):
+    if not made.parent.resolve().is_relative_to(tree.resolve()):
+        raise BuildFailed(f"{artefact} leads out of the tree")
+    if fresh and not git("ls-files", "--", artefact, at=tree):
         if made.is_dir() and not made.is_symlink():
             shutil.rmtree(made)
         else:

@@ -231,3 +231,24 @@ def test_one_worse_record_of_a_claim_decides() -> None:
     assert judged("a", [alone], 0).change == (
         "a was not compared: it compares two things by itself"
     )
+
+
+def test_a_link_in_a_tree_leads_to_nothing_that_is_removed(
+    tests: Path, repository: Callable[..., list[str]]
+) -> None:
+    commits = repository([100, 120])
+    tool, victim = tests.parent / "tool", tests.parent / "victim"
+    victim.mkdir()
+    (victim / "tool").write_text("not of this tree")
+    for commit in ("one", "two"):
+        (tool / "level").write_text(commit)
+        (tool / "out").unlink(missing_ok=True)
+        (tool / "out").symlink_to(victim)
+        git(tool, "add", "-A")
+        git(tool, "commit", "--quiet", f"--message={commit}")
+    words = ["--good=HEAD~1", "--bad=HEAD", "--artefact=env.TOOL=out/tool", "--", "test_it.py"]
+    done = bisect(tests, *words, build="true")
+    assert (victim / "tool").read_text() == "not of this tree"
+    assert done.returncode == 2
+    assert "good cannot be built: out/tool leads out of the tree" in done.stderr
+    assert commits

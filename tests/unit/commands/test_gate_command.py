@@ -92,3 +92,11 @@ def test_a_file_of_the_repository_is_never_removed(tool: Path) -> None:
     (tool / "kept").write_text("changed by me")
     done = gate(tool, "--artefact=env.TOOL=kept", build="true")
     assert (tool / "kept").read_text() == "changed by me", done.stderr
+
+
+def test_nothing_of_the_users_tree_is_removed(tool: Path) -> None:
+    """A folder that a build fills may have more in it."""
+    (tool / "build").mkdir()
+    (tool / "build" / "notes").write_text("mine")
+    gate(tool, "--artefact=env.TOOL=build", build="mkdir -p build && cp level build")
+    assert (tool / "build" / "notes").read_text() == "mine"

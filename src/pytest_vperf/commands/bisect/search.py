@@ -101,7 +101,7 @@ class Search:
             BuildFailed: the build failed, or did not make the artefact.
         """
         with self.log.open("ab") as log:
-            made = build(self.tree, self.build, self.artefact, log)
+            made = build(self.tree, self.build, self.artefact, log, fresh=True)
         aside = self.folder / name / made.name
         shutil.rmtree(aside.parent, ignore_errors=True)
         aside.parent.mkdir()
