@@ -296,7 +296,8 @@ def _further(session: ClaimsSession) -> str:
     claims = session.run.claims
     if not claims or session.usage_error or session.record_lost:
         return ""
-    return summary.next_step(claims, kept=str(session.settings.json or ""))
+    settings = session.settings
+    return summary.next_step(claims, kept=str(settings.json or ""), time=settings.time)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

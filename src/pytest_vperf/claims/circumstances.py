@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from pytest_vperf.targets.sides import Sides
 
@@ -17,10 +17,29 @@ if TYPE_CHECKING:
 
     from pytest_vperf.claims.judgement import Judgement
     from pytest_vperf.claims.plan import Plan
-    from pytest_vperf.claims.sampling import Progress
+    from pytest_vperf.claims.sampling import Progress, Share
     from pytest_vperf.results.record import ClaimRecord
     from pytest_vperf.targets.scope import Scope
     from pytest_vperf.thresholds.hardware import Selection
+
+
+class Time(Protocol):
+    """The time of a run, which its claims share.
+
+    Attributes:
+        seconds: all of it.
+    """
+
+    seconds: float
+
+    def equal(self, test: str) -> float:
+        """Seconds that a test has as its part of what is left."""
+        ...
+
+    def visit(self, test: str) -> Share:
+        """How long the claim of a test may go on in this visit."""
+        ...
+
 
 #: A claim of a test: its name, and its occurrence number within one visit; counted from -1 downwards where a fixture
 #: judges it during teardown.
@@ -96,6 +115,7 @@ class Circumstances:
         repeat: raises again what `conclude` raised for this record in an earlier visit, without storing it twice.
         pause: ends this visit to the test; called only if not ``ledger.once``, when another visit follows.
         sides: of the run; none outside of a gate.
+        time: that the claims of the run share; ``None``: each has its budget alone.
     """
 
     selection: Selection
@@ -111,3 +131,4 @@ class Circumstances:
     repeat: Callable[[ClaimRecord], None]
     pause: Callable[[Judgement], NoReturn]
     sides: Sides = field(default_factory=Sides)
+    time: Time | None = None

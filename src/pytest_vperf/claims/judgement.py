@@ -35,7 +35,7 @@ from pytest_vperf.stats.limit import LimitRule
 from pytest_vperf.stats.pair import PairRule
 from pytest_vperf.targets.sides import Side
 from pytest_vperf.thresholds.consistency import ANY, CALIBRATED, EVERYWHERE, GALLERY
-from pytest_vperf.thresholds.judge import DEFAULTS
+from pytest_vperf.thresholds.judge import DEFAULTS, PART_OF_TIME, TIME_OF_RUN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -400,6 +400,14 @@ class Judgement:
         against, planned = "the unit its threshold names" if unit else "the samples before it", 1
         if criterion and criterion.is_absolute:
             against, planned = str(criterion), context.sessions
+        self._shares = planned == 1 and not context.ledger.once
+        if context.time is not None:
+            share, origin = context.time.seconds, TIME_OF_RUN
+            if not self._shares:
+                share, origin = context.time.equal(context.nodeid), PART_OF_TIME
+            if share < self.plan.budget:
+                origins = {**self.plan.origins, "budget": origin}
+                self.plan = replace(self.plan, budget=float(f"{share:.3g}"), origins=origins)
         rule = rule_of(self, planned, {"warm_up": 0} if warmed_up else {})
         if isinstance(rule, LimitRule):
             if self.plan.origins.get("pairs") == DEFAULT:
@@ -414,6 +422,7 @@ class Judgement:
             unit=unit,
             against=against,
             budget=self.plan.budget,
+            budget_told=self.plan.budget_told,
             allow_more=self.plan.allow_more("budget"),
             planned=planned,
             progress=context.progress,
@@ -436,11 +445,13 @@ class Judgement:
     @property
     def paused(self) -> bool:
         """Whether another session has to follow."""
-        return self.sampling.rule.paused
+        return self.sampling.rule.paused or self.sampling.yielded
 
     @property
     def next_session(self) -> str:
         """``session 2 of 3``."""
+        if self.sampling.planned == 1:
+            return "its next part of the time (--claims-time)"
         return f"session {len(self.sampling.sessions) + 1} of {self.sampling.planned}"
 
     def visit(self, samplers: Mapping[Arm, Sampler], context: Circumstances) -> None:
@@ -455,14 +466,21 @@ class Judgement:
         self.tracer = self.tracer or careless.tracing(samplers.values())
         if self.tracer:
             self.settings["tracer"] = self.tracer
+        self.sampling.yielded = False
         if self.sampling.rule.state.decided:
             return
+        shares = context.time is not None and self._shares and not context.ledger.once
+        self.sampling.share = (
+            context.time.visit(context.nodeid) if context.time and shares else None
+        )
         with lock.measuring(lambda holder: context.progress.waiting(self.name, holder)) as waited:
             self.waited += waited
             self._session(samplers)
             while self.paused and context.ledger.once:
                 self.back_to_back = context.ledger.once
                 self._session(samplers)
+        if self.sampling.share is not None and self.sampling.share.holds_back:
+            self.sampling.yielded = True
 
     def _session(self, samplers: Mapping[Arm, Sampler]) -> None:
         __tracebackhide__ = True
@@ -495,7 +513,9 @@ class Judgement:
         return self.record(Verdict(state.decision), reason, cause=state.cause)
 
     def cut_short(self, what: str) -> ClaimRecord:
-        """The record of a claim whose next session never came, because the test or the run (``what``) ended."""
+        """The record of a claim whose next visit never came, because the test or the run (``what``) ended."""
+        if self.sampling.rule.state.decided:
+            return self.conclusion()
         reason = f"the {what} ended before {self.next_session}"
         return self.record(Verdict.INCONCLUSIVE, reason, cause="interrupted")
 

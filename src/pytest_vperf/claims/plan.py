@@ -98,9 +98,23 @@ class Plan:
         option = f" (--claims-{key})" if origin == DEFAULT else ""
         return f"({origin}): allow more{option}"
 
+    @property
+    def budget_told(self) -> str:
+        """The budget in words: ``budget 60 s``."""
+        told = f"budget {self.budget:g} s"
+        return {
+            judge.TIME_OF_RUN: time_told(self.budget),
+            judge.PART_OF_TIME: f"{told}, {judge.PART_OF_TIME}",
+        }.get(self.origins.get("budget", DEFAULT), told)
+
     def as_dict(self) -> dict[str, Any]:
         """The plan as it is recorded."""
         return {**asdict(self), "alpha_each": self.alpha_each, "origins": dict(self.origins)}
+
+
+def time_told(seconds: float) -> str:
+    """What a run has, in words, with the option that gives it more."""
+    return f"the run has {seconds:g} s for all of its claims ({judge.TIME_OF_RUN})"
 
 
 def plan_for(

@@ -11,6 +11,7 @@ import contextlib
 import inspect
 import math
 import time
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -288,6 +289,25 @@ class Progress(Protocol):
         ...
 
 
+class Share(Protocol):
+    """How long a claim may go on in this visit, where claims share the time of a run.
+
+    Attributes:
+        holds_back: whether a verdict is told in a later visit, when all others are: in the user's order.
+    """
+
+    holds_back: bool
+
+    def over(self, samples: int, rest: float | None) -> bool:
+        """Whether the visit ends here.
+
+        Args:
+            samples: that are judged, all visits together.
+            rest: seconds that a verdict is still expected to take, if that is known.
+        """
+        ...
+
+
 class Sampling:
     """The samples of one claim, over all its sessions.
 
@@ -306,6 +326,8 @@ class Sampling:
         tools: by arm, the tools that ran for its samples, and where.
         direction: what is better of the samples, as they say; empty if they do not.
         discrete: by arm, whether equal samples are possible: all of its samples say so.
+        share: how long this visit may go on; ``None``: as long as the budget allows.
+        yielded: whether the latest visit ended for others, or its end is held back.
     """
 
     def __init__(
@@ -319,6 +341,7 @@ class Sampling:
         budget: float,
         planned: int,
         progress: Progress,
+        budget_told: str = "",
         allow_more: str = "",
         criterion: Criterion | None = None,
         any_programs: bool = False,
@@ -336,6 +359,7 @@ class Sampling:
             budget: seconds after the warm-up, all sessions together; the sample that exceeds it is the last.
             planned: the number of sessions.
             progress: receives progress reports.
+            budget_told: the budget in words.
             allow_more: who set the budget, and how to have a larger one.
             criterion: what the samples have to prove; ``None`` if nothing.
             any_programs: whether two arms may run different binaries of one tool.
@@ -354,12 +378,17 @@ class Sampling:
         self.tools: dict[Arm, list[ToolUse]] = {}
         self.direction: Literal["lower", "higher", ""] = ""
         self.discrete: dict[Arm, bool] = {}
+        self.share: Share | None = None
+        self.yielded = False
+        self._cold: set[Arm] = set()
+        self._judged: Counter[Arm] = Counter()
         self._criterion = criterion
         self._any_programs = any_programs
         self._load = load
         self._settle = settle
         self._against = against
         self._budget = budget
+        self._budget_told = budget_told or f"budget {budget:g} s"
         self._allow_more = allow_more
         self._progress = progress
         self._began: float | None = None
@@ -453,6 +482,9 @@ class Sampling:
         )
         self.sessions.append(session)
         self._warmed_up = None
+        self.yielded = False
+        # What a rule goes on with in another visit is cold again, and nobody but us knows.
+        self._cold = set(self.arms) if self.planned == 1 and session["n"] > 1 else set()
         first = len(self.observations)
         try:
             self._sample(samplers, scope)
@@ -474,6 +506,9 @@ class Sampling:
             if needed is not None and needed.hopeless:
                 self.rule.stop("budget", self._out_of_hope(needed))
                 return
+            if self.share is not None and self._gives_way(self.share, state):
+                self.yielded = True
+                return
             try:
                 missing.discard(self._take(samplers, scope))
             except Exhausted as error:
@@ -485,6 +520,42 @@ class Sampling:
                 self._warmed_up = time.monotonic()
             state = self.rule.state
             self._progress.sampled(self._standing(state))
+
+    def _gives_way(self, share: Share, state: State) -> bool:
+        """Whether the visit ends for other claims, which it never does within a pair."""
+        if self.paired and self._judged["a"] != self._judged["b"]:
+            return False
+        rest = self._rest(state)
+        return share.over(state.samples, rest and rest[0])
+
+    @property
+    def rest(self) -> tuple[float, float] | None:
+        """Seconds that a verdict still takes, as expected and at best; ``None`` if that is unknown."""
+        return self._rest(self.rule.state)
+
+    def _rest(self, state: State) -> tuple[float, float] | None:
+        expected, at_best = state.to_go, state.forecast_at_best
+        if expected is None and state.forecast is not None:
+            expected = state.forecast - state.samples
+        if expected is None or not state.samples:
+            return None
+        pace = self.spent / state.samples
+        least = expected if at_best is None else max(0, at_best - state.samples)
+        return pace * expected, pace * min(expected, least)
+
+    def out_of_share(self, told: str) -> None:
+        """End the sampling, since the time that claims share is over, or does not do.
+
+        Args:
+            told: that time in words.
+        """
+        samples = self.rule.state.samples
+        text = f"{count(samples, self._noun)} in {rough_time(self.spent)}"
+        if (rest := self.rest) is not None and math.isfinite(rest[0]):
+            seconds = self.spent + rest[0]
+            number = roughly(math.ceil(samples * seconds / self.spent))
+            text = f"needs about {count(number, self._noun)}, {rough_time(seconds)}"
+        self.rule.stop("budget", f"{text}; {told}")
 
     def _standing(self, state: State) -> Snapshot:
         spent = self.spent
@@ -522,11 +593,14 @@ class Sampling:
                 f"{rough_time(needed.seconds)}, and {self._budget:g} s are allowed {self._allow_more}"
             )
         number = count(roughly(needed.samples), self._noun)
-        return f"needs about {number}, {rough_time(needed.seconds)}; budget {self._budget:g} s"
+        return f"needs about {number}, {rough_time(needed.seconds)}; {self._budget_told}"
 
     def _take(self, samplers: Mapping[Arm, Sampler], scope: Scope) -> Arm:
         __tracebackhide__ = True
-        arm, warm_up = self.rule.next(), self.rule.warming_up
+        arm = self.rule.next()
+        cold = arm in self._cold
+        self._cold.discard(arm)
+        warm_up = cold or self.rule.warming_up
         mark, at = scope.mark, time.monotonic() - (self._began or 0.0)
         try:
             scope.take_tools()  # discard tools that ran before this sample
@@ -557,7 +631,9 @@ class Sampling:
                 check_machines(self.claim, scope.facts)
             self.discrete[arm] = value.discrete and self.discrete.get(arm, True)
             self.rule.discrete = all(self.discrete.values())
-            self.rule.add(value.value)
+            if self.rule.warming_up or not cold:
+                self.rule.add(value.value)
+                self._judged[arm] += 1
             known = self.targets.setdefault(arm, [])
             known += [facts for facts in scope.facts_since(mark) if facts not in known]
         except BaseException:

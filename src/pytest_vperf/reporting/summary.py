@@ -14,6 +14,7 @@ from pytest_vperf.quantity import format_number
 from pytest_vperf.reporting import baseline, gate, words
 from pytest_vperf.reporting.words import CATEGORIES, OUTCOMES
 from pytest_vperf.results.record import of_sides
+from pytest_vperf.thresholds.judge import PART_OF_TIME, TIME_OF_RUN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -122,6 +123,7 @@ def header_lines(
     selection: Selection,
     *,
     budget: float,
+    time: float | None = None,
     level: str,
     record: Path | None,
     noise: Sequence[NoiseWarning] = (),
@@ -132,14 +134,20 @@ def header_lines(
     Args:
         selection: the profiles.
         budget: seconds of sampling per claim.
+        time: seconds that all claims share; ``None`` if each has its budget alone.
         level: what fails a test, see `pytest_vperf.run.options.LEVELS`.
         record: the file that is written; ``None`` if none is.
         noise: what makes this machine noisy.
         sides: what is compared in a gate, a line for each.
     """
+    allowed = f"budget {budget:g} s per claim"
+    if time is not None:
+        allowed = f"{time:g} s for all claims" + (
+            f", at most {budget:g} s each" if budget < time else ""
+        )
     lines = [
         f"claims: hardware {selection.describe()}",
-        f"claims: budget {budget:g} s per claim{_LEVELS[level]}",
+        f"claims: {allowed}{_LEVELS[level]}",
         *(f"claims: {side}" for side in sides),
     ]
     if selection.remote:
@@ -309,7 +317,12 @@ def write_left_out(reporter: TerminalReporter, file: str, names: Sequence[str]) 
 _NO_MATTER_OF_TIME = ("too few samples", "no variance", "error")
 
 
-def next_step(records: Sequence[ClaimRecord], *, kept: str = "") -> str:
+def _shares_time(record: ClaimRecord) -> bool:
+    origins = record["plan"].get("origins", {})
+    return origins.get("budget") in (TIME_OF_RUN, PART_OF_TIME)
+
+
+def next_step(records: Sequence[ClaimRecord], *, kept: str = "", time: float | None = None) -> str:
     """The last line: how many verdicts there are, and the command that gets more out of them.
 
     Of several the first: what was not measured, for which something is missing here; what the budget did not decide;
@@ -318,6 +331,7 @@ def next_step(records: Sequence[ClaimRecord], *, kept: str = "") -> str:
     Args:
         records: the claims; not empty.
         kept: the file of the record; empty if it is not kept.
+        time: seconds that all claims share; ``None`` if each has its budget alone.
     """
     verdicts = [record["verdict"] for record in records]
     decided = verdicts.count("holds") + verdicts.count("refuted")
@@ -334,8 +348,10 @@ def next_step(records: Sequence[ClaimRecord], *, kept: str = "") -> str:
         if record["verdict"] == "inconclusive" and record["cause"] not in _NO_MATTER_OF_TIME
     ]
     if short:
-        budget = 2 * max(record["budget_s"] for record in short)
-        return f"{told}--claims-budget={budget:g}s ({len(short)} undecided)"
+        option, seconds = "--claims-budget", max(record["budget_s"] for record in short)
+        if time is not None and any(_shares_time(record) for record in short):
+            option, seconds = TIME_OF_RUN, time
+        return f"{told}{option}={2 * seconds:g}s ({len(short)} undecided)"
     others = verdicts.count("not comparable")
     of_gate = any(record["sides"] for record in records)
     if others and not of_gate:

@@ -110,6 +110,9 @@ _TABLE = (
     Option("--claims-pairs=N", default="512", help=
         "greatest number of pairs of a comparison, or of samples of a limit"),
     Option("--claims-budget=TIME", default="60 s", help="time one claim may sample, such as '60 s' or '2 min'"),
+    Option("--claims-time=TIME", otherwise="as long as the claims need", help=
+        "time for the whole run, such as '15 min': its claims share it, and where it is short it goes to those whose "
+        "verdict is nearest"),
     Option("--claims-sessions=N", default="3", help=
         "in how many sessions, spread over the run, a limit is judged: 3, or 1 to judge it at once, which is marked "
         "as weaker"),

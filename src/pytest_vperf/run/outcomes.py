@@ -48,8 +48,8 @@ class ToBeContinued(Skipped):
     """
 
     def __init__(self, judgement: Judgement) -> None:
-        over = judgement.sampling.session
-        super().__init__(f"{judgement.name}: {over} is over, the next one follows later in the run")
+        over = judgement.sampling.session or "its time"
+        super().__init__(f"{judgement.name}: {over} is over, and more follows later in the run")
         self._use_item_location = True  # the line of the test, not this one
 
 

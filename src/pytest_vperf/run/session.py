@@ -613,10 +613,10 @@ class ClaimsSession:
             self.usage_error = str(error)
         if not self.is_worker:
             self.hardware.select()
-        if self.settings.sessions > 1:
+        if self.settings.sessions > 1 or self.settings.time is not None:
             from pytest_vperf.run.visits import Visits
 
-            self.visits = Visits(session, self.claiming)
+            self.visits = Visits(session, self.claiming, self.settings.time)
             self.config.pluginmanager.register(self.visits, "vperf-visits")
         if not self.config.getoption("collectonly"):
             if claiming and not self.is_worker:
@@ -676,6 +676,7 @@ class ClaimsSession:
         lines = header_lines(
             self.hardware.select(),
             budget=settings.budget,
+            time=settings.time,
             level=settings.level,
             record=settings.json,
             noise=look(),

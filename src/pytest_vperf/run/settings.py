@@ -40,6 +40,7 @@ class Settings:
         judge: tolerance, alpha, beta, pairs and budget, each with where it comes from; a claim or its test may
             say otherwise, see `pytest_vperf.claims.plan`.
         sessions: in how many sessions a limit is judged, 3 or 1.
+        time: seconds that the claims of the run share; ``None``: no limit.
         json: where the record of the run goes.
         benchmark_json: where its times go for pytest-benchmark.
         markdown: where the page of Markdown goes.
@@ -70,6 +71,7 @@ class Settings:
     level: Level
     judge: Mapping[str, Setting]
     sessions: Literal[1, 3]
+    time: float | None
     json: Path | None
     benchmark_json: Path | None
     markdown: Path | None
@@ -114,6 +116,11 @@ def read_settings(config: pytest.Config) -> Settings:
             raise pytest.UsageError(f"{OPTIONS[name].name}: {error}") from None
 
     seed = read("claims_seed", _number)
+    time = read("claims_time", _time)
+    judged = {key: read(f"claims_{key}", _judge) for key in judge.DEFAULTS}
+    if time is not None and judged["budget"].origin == "default":
+        # Nothing but the time that is shared keeps a claim from going on.
+        judged["budget"] = Setting(time, judge.TIME_OF_RUN)
     sides = read_sides(config)
     baseline = read("claims_baseline", _text)
     if sides and baseline:
@@ -132,7 +139,8 @@ def read_settings(config: pytest.Config) -> Settings:
         guest_kernel=read("guest_kernel", _file),
         hardware=cast("str", read("claims_hw", _text)),
         level=_level(config, "measured" if sides or baseline else "refuted"),
-        judge={key: read(f"claims_{key}", _judge) for key in judge.DEFAULTS},
+        judge=judged,
+        time=time,
         sessions=1 if read("claims_sessions", _number) == 1 else 3,
         thresholds=read("claims_thresholds", _folders),
         runtimes=_runtimes(config, sides, read("container_runtime", _names)),
@@ -388,6 +396,14 @@ def _seconds(config: pytest.Config, name: str) -> float:
     text = _text(config, name)
     # The usual case must not pay for importing pint.
     return 120.0 if text == "120 s" else judge.read_seconds(text)
+
+
+def _time(config: pytest.Config, name: str) -> float | None:
+    text = _text(config, name)
+    if text is None:
+        return None
+    # A length is no time, so nobody means metres.
+    return judge.read_seconds(re.sub(r"(?<=[\d ])m$", "min", text))
 
 
 def _on(config: pytest.Config, name: str) -> str:

@@ -20,9 +20,12 @@ from _pytest.runner import call_and_report, runtestprotocol
 
 from pytest_vperf.run.other_plugins import BeforeFlaky, Visit, has_flaky, runs_it
 from pytest_vperf.run.outcomes import TEST_CLAIMS, TestClaims
+from pytest_vperf.run.time_share import TimeShare
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterable, Mapping
+
+    from pytest_vperf.claims.judgement import Judgement
 
 
 # Where a test may be visited again: never between two tests that share a fixture which the visit would end.
@@ -67,12 +70,14 @@ class _Pending:
         order: its place in the user's order. due: the index of the test before which it is due at the earliest; the
             number of tests means after all. session: the next session, from 2 on.
         durations: seconds that each phase took in its earlier visits.
+        waits: whether it is visited again when the others had their first share of the time.
     """
 
     order: int
     due: float = 0.0
     session: int = 2
     durations: dict[str, float] = field(default_factory=dict)
+    waits: bool = False
 
 
 class Visits:
@@ -81,15 +86,24 @@ class Visits:
     Args:
         session: pytest's.
         claiming: the tests that ask for a claim.
+        seconds: that all of them share; ``None``: each claim has its budget alone.
     """
 
-    def __init__(self, session: pytest.Session, claiming: Collection[pytest.Item]) -> None:
+    def __init__(
+        self,
+        session: pytest.Session,
+        claiming: Collection[pytest.Item],
+        seconds: float | None = None,
+    ) -> None:
         self._session = session
         self._claiming = claiming
         self._config = session.config
         # A worker does not know its share of the tests beforehand.
         workers = getattr(session.config, "workerinput", {}).get("workercount", 1)
         self._total = math.ceil(len(session.items) / workers)
+        self.time: TimeShare | None = None
+        if seconds is not None:
+            self.time = TimeShare(seconds, math.ceil(len(claiming) / workers))
         self._begun = 0
         self._previous: pytest.Item | None = None
         self._pending: dict[pytest.Item, _Pending] = {}
@@ -112,7 +126,7 @@ class Visits:
         if nextitem is None:
             # pytest's main loop checks for -x and Ctrl-C after this test as after any other.
             while self._pending and not self._stopping:
-                self._revisit(self._in_passes()[0], None)
+                self._revisit(self._next(), None)
         return result
 
     @pytest.hookimpl(tryfirst=True)
@@ -155,10 +169,26 @@ class Visits:
             return None
         return min(due, key=lambda item: (self._pending[item].due, self._pending[item].order))
 
+    def _next(self) -> pytest.Item:
+        """The pending test to visit after all others: sessions that are due, then whose verdict is nearest, then,
+        when the time is over, all that are to be concluded.
+        """
+        first = self._in_passes()[0]
+        if self.time is None or not self._pending[first].waits:
+            return first
+        waiting = {item.nodeid: judgement for item in self._pending if (judgement := _paused(item))}
+        test = self.time.choose(waiting)
+        if test is None:
+            self.time.end(waiting.values())
+            return first
+        return next(item for item in self._pending if item.nodeid == test)
+
     def _in_passes(self) -> list[pytest.Item]:
         """The pending visits: all second sessions before all third ones, in the user's order."""
         known = self._pending
-        return sorted(known, key=lambda item: (known[item].session, known[item].order))
+        return sorted(
+            known, key=lambda item: (known[item].waits, known[item].session, known[item].order)
+        )
 
     def _following(self, nextitem: pytest.Item | None) -> pytest.Item | None:
         """The test that runs next, for pytest's ``nextitem``."""
@@ -222,6 +252,9 @@ class Visits:
             if hasattr(known, "_request"):
                 known._request = False
                 known.funcargs = None
+        if self.time is not None:
+            beside = sum(each.duration for each in reports if each.when != "call")
+            self.time.took(item.nodeid, beside)
         if claims.continues:
             visit.durations.update(
                 (each.when, visit.durations.get(each.when, 0.0) + each.duration) for each in reports
@@ -242,6 +275,11 @@ class Visits:
         """Set when the test is due again."""
         paused = claims.ledger.paused
         assert paused is not None
+        if paused.sampling.yielded:
+            visit.waits, visit.session, visit.due = True, 0, math.inf
+            self._pending[item] = visit
+            return
+        visit.waits = False
         visit.session = len(paused.sampling.sessions) + 1
         remaining = max(1, paused.sampling.planned - visit.session + 1)
         visit.due = self._begun + (self._total - self._begun) / remaining
@@ -261,8 +299,13 @@ class Visits:
     def _show_session(self, claims: TestClaims) -> None:
         """End the test's line with the session that is over."""
         if self._shows_tests and claims.ledger.paused is not None and self._reporter.currentfspath:
-            session = claims.ledger.paused.sampling.session
+            session = claims.ledger.paused.sampling.session or "more follows"
             self._reporter.write_ensure_prefix(self._reporter.currentfspath, session)
+
+
+def _paused(item: pytest.Item) -> Judgement | None:
+    """The judgement that ended the latest visit to a test."""
+    return item.stash[TEST_CLAIMS].ledger.paused
 
 
 def _log(item: pytest.Item, reports: Iterable[pytest.TestReport], visit: _Pending) -> None:

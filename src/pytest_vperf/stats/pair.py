@@ -13,6 +13,13 @@ import random
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pytest_vperf.stats.evidence import Background, Evidence, Pair
+from pytest_vperf.stats.outlook import (
+    forecast,
+    forecast_at_best,
+    hopeless,
+    pairs_needed,
+    pairs_to_go,
+)
 from pytest_vperf.stats.rule import (
     Ending,
     State,
@@ -30,65 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_vperf.stats.rule import Arm, Side
-
-
-#: Pairs before the first forecast: the spread of fewer means too little.
-FORECAST_FROM = 8
-#: Pairs before a comparison may be given up.
-_GIVE_UP_FROM = 32
-#: Pairs per squared ratio of spread and distance, measured on recorded noise at alpha = beta = 0.01: the logarithm of
-#: 1/alpha, 4.6, over the growth of the evidence for normal noise, half the squared ratio, plus the loss from not
-#: knowing the noise.
-_PAIRS_PER_SQUARE = 13 / math.log(100)
-
-
-def pairs_needed(spread: float, distance: float, error: float) -> float:
-    """The expected number of pairs until a decision.
-
-    Args:
-        spread: robust standard deviation of the pairs' log ratios.
-        distance: the distance of the true log ratio from the threshold.
-        error: the allowed error of the decision, alpha or beta.
-    """
-    if distance <= 0:
-        return math.inf
-    return FORECAST_FROM + _PAIRS_PER_SQUARE * math.log(1 / error) * (spread / distance) ** 2
-
-
-def forecast(count: int, spread: float, distance: float, error: float) -> int | None:
-    """`pairs_needed` as a whole number, after ``count`` pairs; ``None`` if it would be a guess."""
-    if count < FORECAST_FROM:
-        return None
-    need = pairs_needed(spread, distance, error)
-    return max(count + 1, math.ceil(need)) if need < 1e9 else None
-
-
-def forecast_at_best(count: int, spread: float, distance: float, error: float) -> int | None:
-    """`forecast` if the true distance is greater than it seems by 2 standard errors of a median.
-
-    Few pairs say little about the distance, and the forecast varies with its inverse square: if the first pairs
-    happen to lie near the threshold, it is thousands and meaningless.
-    """
-    if count < FORECAST_FROM:
-        return None
-    return forecast(count, spread, _farther(count, spread, distance, 2), error)
-
-
-def hopeless(count: int, most: int, spread: float, distance: float, error: float) -> bool:
-    """Whether ``most`` pairs would not decide even if the true distance were 2.5 standard errors greater than it
-    seems."""
-    if count < _GIVE_UP_FROM:
-        return False
-    return pairs_needed(spread, _farther(count, spread, distance, 2.5), error) > most
-
-
-def _farther(count: int, spread: float, distance: float, errors: float) -> float:
-    """A distance plus some standard errors of a median.
-
-    A standard error is 1.25 spread / sqrt(count) (for normal noise: Kendall and Stuart, The Advanced Theory of
-    Statistics, 14.6).
-    """
-    return distance + errors * 1.25 * spread / math.sqrt(count)
 
 
 class PairedSamples:
@@ -418,6 +366,7 @@ class PairRule(Ending):
             forecast=size if self.decided and not self.cause else forecast(size, *outlook),
             cause=self.cause,
             forecast_at_best=forecast_at_best(size, *outlook),
+            to_go=None if self.decided else self._to_go(),
         )
 
     @property
@@ -496,6 +445,20 @@ class PairRule(Ending):
         inside = all((centre <= edge.shift) == (edge is self._upper) for edge in self._edges)
         error = self._beta if inside else self._alpha / len(self._edges)
         return self._background.spread, distance, error
+
+    def _to_go(self) -> float:
+        centre = self._background.centre
+        edge = min(self._edges, key=lambda each: abs(centre - each.shift))
+        sign = 1 if edge.good == "below" else -1
+        one_edge = len(self._edges) == 1
+        return pairs_to_go(
+            len(self._samples.pairs),
+            self._background.spread,
+            sign * (edge.shift - centre),
+            sign * edge.shift if one_edge else None,
+            for_it=self._to_hold - max(0.0, _good(edge)),
+            against_it=self._to_refute - max(0.0, _bad(edge)),
+        )
 
     @property
     def _worse(self) -> Literal["above", "below"]:

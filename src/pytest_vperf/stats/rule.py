@@ -200,6 +200,8 @@ class State:
         cause: why a decided verdict is ``inconclusive``; empty in every other state.
         forecast_at_best: the forecast if the truth is well farther from the threshold than it seems; ``None`` if
         unknown.
+        to_go: the samples that are still expected until a decision, steadier than the forecast: to choose by between
+        claims; ``None`` if unknown.
     """
 
     decided: bool
@@ -213,6 +215,7 @@ class State:
     forecast: int | None = None
     cause: Cause = ""
     forecast_at_best: int | None = None
+    to_go: float | None = None
 
 
 class Rule(Protocol):

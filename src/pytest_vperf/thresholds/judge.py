@@ -120,6 +120,10 @@ def _share(value: object, wanted: str) -> float:
     return number
 
 
+#: The origin of a budget that is the time of the whole run, and of one that is a claim's part of it.
+TIME_OF_RUN = "--claims-time"
+PART_OF_TIME = "its part of --claims-time"
+
 #: The default of every setting, by the key used everywhere.
 DEFAULTS: Mapping[str, float] = {
     "tolerance": 0.02,

@@ -28,6 +28,7 @@ VALUES = {
     "claims_hw": "lab",
     "claims_tolerance": "3 %",
     "claims_level": "measured",
+    "claims_time": "15m",
     "claims_markdown": "out.md",
     "claims_codequality": "out.json",
     "claims_openmetrics": "out.txt",
@@ -87,6 +88,7 @@ ALONG = {
 }
 #: The settings that an option changes, if these are not the one of its own.
 CHANGES = {
+    "claims_time": ["judge", "time"],
     "claims_baseline": ["level", "baseline"],
     "claims_head": ["level", "sides"],
     "vperf_kernel": ["level", "sides"],
