@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_vperf.commands.options import add_build_options
 from pytest_vperf.reporting.console import say
 
 if TYPE_CHECKING:
@@ -32,23 +33,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         required=True,
         help="the commit to compare with, such as origin/main",
     )
-    parser.add_argument(
-        "--build", metavar="COMMAND", required=True, help="builds a tree, in a shell, in its root"
-    )
-    parser.add_argument(
-        "--artefact",
-        metavar="[KEY=]PATH",
-        required=True,
-        help="what the build makes, a file or a folder, seen from that root, and the setting of --claims-head that "
-        "it is: kernel=arch/x86/boot/bzImage, env.TOOL=./tool (default KEY: runtime)",
-    )
-    parser.add_argument(
-        "--repository",
-        metavar="DIR",
-        type=Path,
-        default=Path(),
-        help="of both (default: this folder)",
-    )
+    add_build_options(parser, "a tree", "both")
     parser.set_defaults(command=_gate, fail=parser.error)
 
 

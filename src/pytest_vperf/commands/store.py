@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pytest_vperf.reporting.console import say
@@ -9,19 +10,17 @@ from pytest_vperf.results.store.model import StoreProblem
 from pytest_vperf.results.store.opening import open_store
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pytest_vperf.results.store.model import Store
 
 
-def tell_damaged(program: str, store: Store) -> None:
-    """Say on standard error what a store was found to have that is no run."""
-    for each in store.damaged:
-        say(program, f"left out: {each}")
-
-
-def the_store(given: str | None) -> Store:
-    """Open it.
+@contextmanager
+def reading(program: str, given: str | None) -> Iterator[Store]:
+    """Open it, and say in the end on standard error what was found in it that is no run.
 
     Args:
+        program: as messages name it.
         given: a folder or a URL; without one, that of the ini setting ``claims_store``, or its default.
 
     Raises:
@@ -35,4 +34,9 @@ def the_store(given: str | None) -> Store:
             given = ask().store
         except ProjectError as error:
             raise StoreProblem(str(error)) from None
-    return open_store(given)
+    store = open_store(given)
+    try:
+        yield store
+    finally:
+        for each in store.damaged:
+            say(program, f"left out: {each}")

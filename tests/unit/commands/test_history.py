@@ -246,6 +246,20 @@ def test_a_file_that_is_no_run_is_said(keep: Keep, tmp_path: Path, capsys: Captu
     )
 
 
+def test_a_store_of_damaged_files_alone_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".vperf").mkdir()
+    (tmp_path / ".vperf" / "20261126T091200.000Z-0123456789ab.json").write_text("{")
+    assert history() == 2
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith(
+        "vperf history: left out: .vperf/20261126T091200.000Z-0123456789ab.json: "
+    )
+    assert said[1] == "vperf history: .vperf has no runs: keep one with --claims-save"
+
+
 def test_a_name_that_was_kept_comes_before_a_file_of_it(keep: Keep, tmp_path: Path) -> None:
     keep(around([100] * 5))
     keep(around([120] * 5), name="pr")

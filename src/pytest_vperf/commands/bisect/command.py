@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vperf import foreign_text
+from pytest_vperf.commands.options import add_build_options
 from pytest_vperf.reporting.console import say, tell
 
 if TYPE_CHECKING:
@@ -50,26 +51,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--bad", metavar="REF", required=True, help="a later one whose figure is worse"
     )
-    parser.add_argument(
-        "--build",
-        metavar="COMMAND",
-        required=True,
-        help="builds a commit, in a shell, in the root of its tree",
-    )
-    parser.add_argument(
-        "--artefact",
-        metavar="[KEY=]PATH",
-        required=True,
-        help="what the build makes, a file or a folder, seen from that root, and the setting of --claims-head that "
-        "it is: kernel=arch/x86/boot/bzImage, env.TOOL=./tool (default KEY: runtime)",
-    )
-    parser.add_argument(
-        "--repository",
-        metavar="DIR",
-        type=Path,
-        default=Path(),
-        help="of these commits (default: this folder)",
-    )
+    add_build_options(parser, "a commit", "these commits")
     parser.add_argument(
         "--tolerance",
         metavar="PERCENT",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_vperf.commands.options import add_reading_options, check_reading_options
 from pytest_vperf.reporting.console import say
 
 if TYPE_CHECKING:
@@ -44,23 +44,14 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         default=TOLERANCE,
         help="how much worse counts as no worse (default: 5 %%)",
     )
-    parser.add_argument(
-        "--store",
-        metavar="DIR|URL",
-        help="where runs are kept (default: that of the ini setting claims_store, or .vperf)",
-    )
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--markdown", action="store_true", help="write Markdown")
-    form.add_argument("--json", action="store_true", help="write JSON")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write it to FILE")
+    add_reading_options(parser, json="write JSON")
     parser.set_defaults(command=_compare, fail=parser.error)
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    if arguments.output is not None and not (arguments.markdown or arguments.json):
-        arguments.fail("--output goes with --markdown or --json")
+    check_reading_options(arguments)
     from pytest_vperf.commands.compare.comparison import OtherHardware, compare
-    from pytest_vperf.commands.store import tell_damaged, the_store
+    from pytest_vperf.commands.store import reading
     from pytest_vperf.results.store.choosing import choose
     from pytest_vperf.results.store.model import StoreProblem
     from pytest_vperf.thresholds.judge import read_tolerance
@@ -70,9 +61,8 @@ def _compare(arguments: argparse.Namespace) -> int:
     except ValueError as error:
         arguments.fail(f"--tolerance: {error}")
     try:
-        store = the_store(arguments.store)
-        old, new = choose(store, arguments.old), choose(store, arguments.new)
-        tell_damaged("vperf compare", store)
+        with reading("vperf compare", arguments.store) as store:
+            old, new = choose(store, arguments.old), choose(store, arguments.new)
         found = compare(old, new, tolerance=tolerance, pattern=arguments.pattern)
     except OtherHardware as error:
         say("vperf compare", str(error))

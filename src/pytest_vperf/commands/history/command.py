@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_vperf.commands.options import add_reading_options, check_reading_options
 from pytest_vperf.reporting.console import say
 
 if TYPE_CHECKING:
@@ -43,32 +43,22 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--last", metavar="N", type=int, help="the last N of them (default: as many as there are)"
     )
-    parser.add_argument(
-        "--store",
-        metavar="DIR|URL",
-        help="where runs are kept (default: that of the ini setting claims_store, or .vperf)",
-    )
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--markdown", action="store_true", help="write Markdown")
-    form.add_argument("--json", action="store_true", help="write JSON, with every run")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write it to FILE")
+    add_reading_options(parser, json="write JSON, with every run")
     parser.set_defaults(command=_history, fail=parser.error)
 
 
 def _history(arguments: argparse.Namespace) -> int:
-    if arguments.output is not None and not (arguments.markdown or arguments.json):
-        arguments.fail("--output goes with --markdown or --json")
+    check_reading_options(arguments)
     if arguments.last is not None and arguments.last < 1:
         arguments.fail(f"--last: {arguments.last} is no number of runs")
     from pytest_vperf.commands.history.series import histories
-    from pytest_vperf.commands.store import tell_damaged, the_store
+    from pytest_vperf.commands.store import reading
     from pytest_vperf.results.store.choosing import choose_all
     from pytest_vperf.results.store.model import StoreProblem
 
     try:
-        store = the_store(arguments.store)
-        chosen = choose_all(store, arguments.runs, claim=arguments.claim, most=arguments.last)
-        tell_damaged("vperf history", store)
+        with reading("vperf history", arguments.store) as store:
+            chosen = choose_all(store, arguments.runs, claim=arguments.claim, most=arguments.last)
         found, left_out = histories(chosen, arguments.claim)
         if not found:
             raise StoreProblem(f"none of the runs has a figure of a claim {arguments.claim!r}")
