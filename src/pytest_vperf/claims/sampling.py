@@ -212,6 +212,13 @@ def need(state: State, spent: float, budget: float) -> Need | None:
     return Need(state.forecast, pace * state.forecast, hopeless)
 
 
+def _to_go(state: State) -> float | None:
+    """The samples that a verdict is still expected to take; ``None`` if that is unknown."""
+    if state.to_go is None and state.forecast is not None:
+        return state.forecast - state.samples
+    return state.to_go
+
+
 def part_of_need(state: State, noun: str) -> str:
     """``8 of about 9 pairs judged``; empty if the number a verdict needs is unknown, or reached.
 
@@ -534,12 +541,10 @@ class Sampling:
         return self._rest(self.rule.state)
 
     def _rest(self, state: State) -> tuple[float, float] | None:
-        expected, at_best = state.to_go, state.forecast_at_best
-        if expected is None and state.forecast is not None:
-            expected = state.forecast - state.samples
+        expected = _to_go(state)
         if expected is None or not state.samples:
             return None
-        pace = self.spent / state.samples
+        pace, at_best = self.spent / state.samples, state.forecast_at_best
         least = expected if at_best is None else max(0, at_best - state.samples)
         return pace * expected, pace * min(expected, least)
 
@@ -549,12 +554,12 @@ class Sampling:
         Args:
             told: that time in words.
         """
-        samples = self.rule.state.samples
-        text = f"{count(samples, self._noun)} in {rough_time(self.spent)}"
-        if (rest := self.rest) is not None and math.isfinite(rest[0]):
-            seconds = self.spent + rest[0]
-            number = roughly(math.ceil(samples * seconds / self.spent))
-            text = f"needs about {count(number, self._noun)}, {rough_time(seconds)}"
+        state = self.rule.state
+        text = f"{count(state.samples, self._noun)} in {rough_time(self.spent)}"
+        to_go, rest = _to_go(state), self.rest
+        if rest is not None and to_go is not None and math.isfinite(to_go):
+            number = roughly(math.ceil(state.samples + to_go))
+            text = f"needs about {count(number, self._noun)}, {rough_time(self.spent + rest[0])}"
         self.rule.stop("budget", f"{text}; {told}")
 
     def _standing(self, state: State) -> Snapshot:

@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING
 
 from pytest_vperf.claims.plan import time_told
-from pytest_vperf.claims.sampling import BELIEVED_FROM, SHOWN_FROM
+from pytest_vperf.claims.sampling import BELIEVED_FROM, SHOWN_FROM, rough_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: No visit is shorter, nor than its setup takes, or setting up would be all that it does.
 _LEAST = 1.0
+#: Seconds of waiting for other measurements that a reason names.
+_TOLD = 1.0
 
 
 class Slice:
@@ -115,7 +117,10 @@ class TimeShare:
         """End the claims that no time is left for, each with what it would have needed."""
         for each in waiting:
             if not _is_over(each):
-                each.sampling.out_of_share(time_told(self.seconds))
+                told = time_told(self.seconds)
+                if each.waited >= _TOLD:
+                    told += f", and {rough_time(each.waited)} went by while others measured"
+                each.sampling.out_of_share(told)
 
 
 def _is_over(judgement: Judgement) -> bool:

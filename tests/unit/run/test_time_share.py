@@ -190,7 +190,7 @@ class Waiting:
     def __init__(self, rest: tuple[float, float] | None, *, decided: bool = False) -> None:
         self.sampling = self.rule = self.state = self
         self.rest, self.decided = rest, decided
-        self.ended = ""
+        self.ended, self.waited = "", 0.0
 
     def out_of_share(self, told: str) -> None:
         self.ended = told
@@ -219,8 +219,10 @@ def test_time_is_kept_to_conclude_what_waits() -> None:
 
 def test_what_is_left_is_ended_and_what_is_decided_is_not() -> None:
     share = TimeShare(100, 2, clock=lambda: 0.0)
-    one, other = Waiting((500, 500)), Waiting(None, decided=True)
-    share.end([one, other])  # type: ignore[list-item]
+    one, other, third = Waiting((500, 500)), Waiting(None, decided=True), Waiting(None)
+    third.waited = 40.0
+    share.end([one, other, third])  # type: ignore[list-item]
+    assert third.ended == f"{one.ended}, and 40 s went by while others measured"
     assert one.ended == "the run has 100 s for all of its claims (--claims-time)"
     assert other.ended == ""
 
