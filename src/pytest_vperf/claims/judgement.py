@@ -469,12 +469,11 @@ class Judgement:
         self.sampling.yielded = False
         if self.sampling.rule.state.decided:
             return
-        shares = context.time is not None and self._shares and not context.ledger.once
-        self.sampling.share = (
-            context.time.visit(context.nodeid) if context.time and shares else None
-        )
+        self.sampling.share = None
         with lock.measuring(lambda holder: context.progress.waiting(self.name, holder)) as waited:
             self.waited += waited
+            if context.time is not None and self._shares and not context.ledger.once:
+                self.sampling.share = context.time.visit(context.nodeid)
             self._session(samplers)
             while self.paused and context.ledger.once:
                 self.back_to_back = context.ledger.once

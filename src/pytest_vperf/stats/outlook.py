@@ -11,8 +11,8 @@ import math
 
 #: Pairs before the first forecast: the spread of fewer means too little.
 FORECAST_FROM = 8
-#: Pairs that the clearest comparisons take.
-FEWEST = 10
+#: Pairs that a comparison is expected to take while nothing is known of it; the clearest take 10.
+_UNKNOWN = 16
 #: Pairs before a comparison may be given up.
 _GIVE_UP_FROM = 32
 #: Pairs per squared ratio of spread and distance, measured on recorded noise at alpha = beta = 0.01: the logarithm of
@@ -74,7 +74,8 @@ def pairs_to_go(
 
     `forecast` says what the pairs say, and after a few of them that is mostly noise: a distance that is small by
     chance makes it huge. This uses what else is known: the usual distance, that of no difference; the uncertainty of
-    the distance, as its mean square counts; and the evidence so far. Before all that is known, it is the fewest.
+    the distance, as its mean square counts; and the evidence so far. Before all that is known, it is what clear ones
+    take.
 
     Args:
         count: pairs so far.
@@ -85,7 +86,7 @@ def pairs_to_go(
         against_it: the same, against it.
     """
     if count < FORECAST_FROM:
-        return FEWEST - count
+        return _UNKNOWN - count
     variance = _standard_error(count, spread) ** 2
     if usual:
         # Normal noise around a normal belief (Gelman et al., Bayesian Data Analysis, 2.5).

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -165,6 +167,22 @@ def test_each_worker_has_the_time_for_its_own_tests(project: pytest.Pytester) ->
     assert len(found) == 4
     assert found["test_it[0]"]["verdict"] == "inconclusive"
     assert [each["verdict"] for each in found.values()].count("holds") >= 2
+
+
+def test_a_part_begins_when_the_machine_is_free(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = project.path / "lock"
+    monkeypatch.setenv("VPERF_LOCK", str(path))
+    with path.open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        free = threading.Timer(2.5, fcntl.flock, [other, fcntl.LOCK_UN])
+        free.start()
+        play(project, [EASY, EASY, EASY], "--claims-time=6 s")
+        free.join()
+    for each in records(project).values():
+        assert each["verdict"] == "holds"
+        assert len(each["sessions"]) == 1
 
 
 def test_a_budget_is_still_the_most_that_a_claim_has(project: pytest.Pytester) -> None:

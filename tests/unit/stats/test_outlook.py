@@ -45,9 +45,9 @@ def test_few_pairs_order_claims_as_all_pairs_would() -> None:
     assert well_ordered(likely) < 0.65
 
 
-def test_of_few_pairs_it_is_the_fewest_and_nothing_is_left_after_a_verdict() -> None:
-    assert rule_after(0, 0.1, 1).state.to_go == 10
-    assert rule_after(7, 0.1, 1).state.to_go == 3
+def test_of_few_pairs_it_is_what_clear_ones_take_and_nothing_is_left_after_a_verdict() -> None:
+    assert rule_after(0, 0.1, 1).state.to_go == 16
+    assert rule_after(7, 0.1, 1).state.to_go == 9
     decided = rule_after(400, 0.01, 1)
     assert decided.decided
     assert decided.state.to_go is None
