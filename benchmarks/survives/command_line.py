@@ -241,6 +241,7 @@ def table(rounds: Iterable[Round]) -> list[str]:
             "signal",
             "rounds",
             "too late",
+            "samples",
             "left: next run",
             "left: clean",
             "lost",
@@ -262,6 +263,7 @@ def _row(kind: str, how: str, cell: Sequence[Round]) -> tuple[str, ...]:
         how,
         str(len(cell)),
         str(sum(each.too_late for each in cell)),
+        str(sum(each.samples for each in cell)),
         *(
             str(sum(len(getattr(each, name)) for each in cell))
             for name in ("next", "clean", "lost")

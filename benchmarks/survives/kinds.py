@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from dataclasses import dataclass
@@ -70,15 +71,15 @@ class Kind:
     libvirt: bool = False
     heavy: bool = False
 
+    @property
+    def names(self) -> list[str]:
+        """The names of its tests."""
+        return re.findall(r"^def (test_\w+)", self.tests, re.MULTILINE)
+
     def lay_out(self, folder: Path) -> None:
         """Make the project."""
         (folder / "thresholds").mkdir(parents=True)
-        names = [
-            line[9:].partition("(")[0]
-            for line in self.tests.splitlines()
-            if line[:9] == "def test_"
-        ]
-        lines = [f"  survives.test_{name}: {{at_most: 1000 min}}\n" for name in names]
+        lines = [f"  survives.{name}: {{at_most: 1000 min}}\n" for name in self.names]
         (folder / "thresholds/any.yaml").write_text(
             THRESHOLDS + "".join(lines or ["  x.y: {at_most: 1 s}\n"])
         )
@@ -98,10 +99,11 @@ class Kind:
         """The command that comes next."""
         if self.next_command:
             return [sys.executable, "-m", "pytest_vperf", *self.next_command]
-        return [*_PYTEST, "next", *self._options(uri, parallel=False)]
+        return [*_PYTEST, "next", *self._options(uri, claims=False)]
 
-    def _options(self, uri: str, *, parallel: bool = True) -> list[str]:
-        options = [each for each in self.options if parallel or not each.startswith("-n")]
+    def _options(self, uri: str, *, claims: bool = True) -> list[str]:
+        about_claims = ("-n", "--claims-", "--same-on-purpose")
+        options = [each for each in self.options if claims or not each.startswith(about_claims)]
         return [*options, *([f"--libvirt-uri={uri}"] if self.libvirt else [])]
 
 
@@ -111,8 +113,10 @@ _OURS = (
     *_REWRITTEN,
 )
 _PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
-_QUICK = ("--claims-sessions=1", "--claims-budget=5 min", "--claims-pairs=4", "--hw=any")
+#: A median is not judged of fewer samples, and without a chance of a verdict a claim takes none at all.
+_QUICK = ("--claims-sessions=1", "--claims-budget=5 min", "--claims-pairs=8", "--hw=any")
 
+_RUNC = shutil.which("runc") or "runc"
 _CONTAINERS = """
 def test_first(judged, containers):
     judged(lambda: containers.start().startup_time)
@@ -124,6 +128,30 @@ def test_second(judged, containers):
 KINDS: dict[str, Kind] = {
     "container": Kind(_CONTAINERS),
     "container-xdist": Kind(_CONTAINERS, ("-n2",)),
+    "gate": Kind(
+        """
+def test_gate(judged, containers):
+    judged(lambda: containers.start().startup_time)
+""",
+        (
+            *(f"--claims-base=runtime={_RUNC}", f"--claims-head=runtime={_RUNC}"),
+            *("--same-on-purpose", "--claims-save", "--claims-markdown=page.md"),
+        ),
+    ),
+    "oci": Kind(
+        """
+def test_runc(judged, oci):
+    runtime = oci("runc")
+    judged(lambda: runtime.cycle().duration)
+"""
+    ),
+    "density": Kind(
+        """
+def test_density(judged, density, pods_on):
+    filling = density(pods_on("tcg"), most=14, memory="1 GiB")
+    judged(lambda: filling.another().startup_time)
+"""
+    ),
     "container-disk": Kind(
         """
 def test_disk(judged, containers, disks):
@@ -205,8 +233,9 @@ import time
 def test_lab(judged, lab, seconds):
     def sample():
         began = time.perf_counter()
-        lab("kvm")
-        return seconds(time.perf_counter() - began + 1e-3)
+        lab("kvm")  # the first one starts it
+        time.sleep(1)
+        return seconds(time.perf_counter() - began)
     judged(sample)
 """,
         heavy=True,

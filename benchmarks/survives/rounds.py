@@ -142,14 +142,21 @@ class Soak:
         return project, {**self._environment, "VPERF_CACHE_DIR": str(kept)}, self._machine(kept)
 
     def whole(self, name: str, kind: Kind) -> tuple[float, str]:
-        """How long a run takes that nobody kills, with what all later ones find made; and why it failed."""
+        """How long a run takes that nobody kills, with what all later ones find made; and why it failed.
+
+        One in which a test took no sample is no run to kill: it has nothing that can be left, or lost.
+        """
         project, environment, _ = self._project(name, kind)
         began = time.monotonic()
         status = self._run(kind.words(self._uri), project, environment, WHOLE)
         took = time.monotonic() - began
+        problem = f"status {status}: {self._said()}" if status else ""
+        sampled = {each.partition("[")[0] for each in _lines(project / "samples")}
+        if missing := sorted(set(kind.names) - sampled):
+            problem = problem or f"{missing[0]} took no sample: {self._said()}"
         self._run(kind.next_words(self._uri), project, environment, LIMIT)
         self._clean(project, environment)
-        return took, "" if status == 0 else f"status {status}: {self._said()}"
+        return took, problem
 
     def play(
         self, number: int, name: str, kind: Kind, how: str, typical: float, seed: int

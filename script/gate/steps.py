@@ -171,6 +171,13 @@ def steps(work: Path) -> Sequence[Step]:
             patient=True,
             needs="prepare",
         ),
+        Step(
+            "survives",
+            (("benchmarks/survives", "--rounds=8"),),
+            1800,
+            patient=True,
+            needs="prepare",
+        ),
         Step("mutants", (("script/mutants",),), 1500, patient=True),
     )
 

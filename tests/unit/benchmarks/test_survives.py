@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from survives import rounds
 from survives.command_line import table, wrong
-from survives.kinds import KINDS
+from survives.kinds import KINDS, Kind
 from survives.machine_state import Machine
 from survives.rounds import SIGNALS, Round, left, lost, order
 
@@ -124,12 +124,19 @@ def test_after_a_signal_samples_count_but_for_the_one_in_flight(
 def test_a_round_that_came_too_late_is_counted_apart_and_what_was_found_is_wrong() -> None:
     fine = Round("pod", "INT", 1, "process", 1.0, too_late=True)
     leaky = Round(
-        "pod", "INT", 2, "process", 1.0, next=["link vp0", "mount /a"], clean=["mount /a"]
+        "pod",
+        "INT",
+        2,
+        "process",
+        1.0,
+        samples=7,
+        next=["link vp0", "mount /a"],
+        clean=["mount /a"],
     )
     assert (wrong(fine), wrong(leaky)) == (False, True)
     head, row, everything = table([fine, leaky])
-    assert row.split() == ["pod", "INT", "2", "1", "2", "1", "0", "0", "0.0", "s"]
-    assert everything.split() == ["all", "2", "1", "2", "1", "0", "0", "0.0", "s"]
+    assert row.split() == ["pod", "INT", "2", "1", "7", "2", "1", "0", "0", "0.0", "s"]
+    assert everything.split() == ["all", "2", "1", "7", "2", "1", "0", "0", "0.0", "s"]
     assert head.split("  ")[0] == "kind"
 
 
@@ -163,3 +170,43 @@ def test_a_run_that_has_ended_before_is_killed_in_another_try(
     assert (played.too_late, played.ended) == (False, -9)
     assert (played.next, played.clean, played.trouble) == ([], [], [])
     assert list(quick.commands) == []
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ("test_one test_two[runc] test_two[runc]", ""),
+        ("test_two[runc]", "test_one took no sample: "),
+        ("", "test_one took no sample: "),
+    ],
+)
+def test_a_run_without_samples_is_not_played(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: str, expected: str
+) -> None:
+    monkeypatch.setattr(
+        Kind, "words", lambda self, uri: ["sh", "-c", f"printf '%s\\n' {names} >samples"]
+    )
+    monkeypatch.setattr(Kind, "next_words", lambda self, uri: ["true"])
+    soak = rounds.Soak(tmp_path, tmp_path / "r", [])
+    monkeypatch.setattr(soak, "_clean", lambda project, environment: [])
+    kind = Kind("def test_one(judged): ...\n\ndef test_two(judged): ...\n")
+    assert soak.whole("pod", kind)[1] == expected
+
+
+def test_the_claims_of_each_kind_may_take_the_samples_that_a_verdict_needs(
+    tmp_path: Path,
+) -> None:
+    """Without a chance of a verdict a claim takes none, and nothing would be killed while it measures."""
+    kind = Kind(
+        "import itertools\n"
+        "values = itertools.cycle([2.0, 2.1, 1.9, 2.2])\n"
+        "def test_it(judged, seconds): judged(lambda: seconds(next(values)))\n"
+    )
+    project = tmp_path / "project"
+    kind.lay_out(project)
+    environment = {**os.environ, "VPERF_LOCK": str(tmp_path / "lock")}
+    done = subprocess.run(
+        kind.words(""), cwd=project, env=environment, capture_output=True, check=False
+    )
+    assert b"claims: 1 held" in done.stdout, done.stdout.decode()
+    assert len((project / "samples").read_text().splitlines()) >= 8
