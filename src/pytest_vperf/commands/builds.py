@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
-import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from pytest_vperf import foreign_text
 from pytest_vperf.commands.git import GitProblem, git
+from pytest_vperf.machine import work_trees
 from pytest_vperf.machine.cache import file_sha256
+from pytest_vperf.machine.runs import Run
 from pytest_vperf.reporting.console import say
 
 if TYPE_CHECKING:
@@ -52,7 +54,8 @@ def commit_of(top: Path, option: str, ref: str) -> str:
 
 @contextmanager
 def work_tree(program: str, top: Path, commit: str) -> Iterator[Path]:
-    """A folder with a work tree ``tree`` of the repository; afterwards both are gone.
+    """A folder with a work tree ``tree`` of the repository; afterwards both are gone. If this process is killed, the
+    next run removes them, and ends what is built there.
 
     Args:
         program: as messages name it.
@@ -62,18 +65,32 @@ def work_tree(program: str, top: Path, commit: str) -> Iterator[Path]:
     Raises:
         GitProblem: it cannot be made.
     """
-    prefix = f"{program.replace(' ', '-')}-"
-    with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name:
-        folder = Path(name).resolve()
-        folder.chmod(0o711)  # QEMU's own user, and container runtimes, start what was built
-        try:
-            git("worktree", "add", "--quiet", "--detach", str(folder / "tree"), commit, at=top)
-            yield folder
-        finally:
-            try:
-                git("worktree", "remove", "--force", str(folder / "tree"), at=top)
-            except GitProblem as error:
-                say(program, f"the work tree was left: {error}")
+    try:
+        run = Run.begin()
+        made = work_trees.make(run, program.replace(" ", "-"), top)
+    except OSError as error:
+        raise GitProblem(f"there is no place for a work tree: {error}") from None
+    try:
+        git("worktree", "add", "--quiet", "--detach", str(made.tree), commit, at=top)
+        with _marked(run):
+            yield made.folder
+    finally:
+        if trouble := made.remove():
+            say(program, f"{made.folder} was left: {trouble}")
+        run.close(keep=bool(trouble))
+
+
+@contextmanager
+def _marked(run: Run) -> Iterator[None]:
+    """Within the context, all that this process starts has the run's marks."""
+    before = dict(os.environ)
+    os.environ.update(run.environment)
+    try:
+        yield
+    finally:
+        for name in run.environment:
+            os.environ.pop(name)
+        os.environ.update(before)
 
 
 def build(

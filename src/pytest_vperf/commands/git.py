@@ -7,13 +7,11 @@ import subprocess
 from functools import cache
 from typing import TYPE_CHECKING
 
+from pytest_vperf.machine.work_trees import ELSEWHERE
 from pytest_vperf.results.store.model import COMMIT
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-#: Git's settings by variables that would make it look at another repository.
-_ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
 
 
 class GitProblem(Exception):
@@ -30,7 +28,7 @@ def git(*words: str, at: Path | None = None) -> str:
     Raises:
         GitProblem: it failed.
     """
-    environment = {key: each for key, each in os.environ.items() if key not in _ELSEWHERE}
+    environment = {key: each for key, each in os.environ.items() if key not in ELSEWHERE}
     try:
         done = subprocess.run(
             ["git", *words],

@@ -184,6 +184,23 @@ def end_with_parent(number: Signals) -> None:
         os.kill(os.getpid(), number)
 
 
+def end_with(owner: int, number: Signals) -> None:
+    """Have this process signalled when a process that is not its parent ends, or at once if it already has.
+
+    Args:
+        owner: the number of that process.
+        number: the signal.
+    """
+    import psutil
+
+    def wait() -> None:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            psutil.Process(owner).wait()
+        os.kill(os.getpid(), number)
+
+    threading.Thread(target=wait, name="vperf-ends", daemon=True).start()
+
+
 def start_bound(argv: Sequence[str], number: Signals, **options: Any) -> subprocess.Popen[bytes]:
     """Start a process that is signalled when this process ends, whichever thread calls this.
 

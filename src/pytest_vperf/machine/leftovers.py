@@ -21,7 +21,16 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import psutil
 
-from pytest_vperf.machine import cache, cgroups, mounts, networks, open_vswitch, ownership, tuning
+from pytest_vperf.machine import (
+    cache,
+    cgroups,
+    mounts,
+    networks,
+    open_vswitch,
+    ownership,
+    tuning,
+    work_trees,
+)
 from pytest_vperf.machine.processes import describe, end, environment, own_line, owned_by
 from pytest_vperf.machine.runs import (
     MARK,
@@ -54,6 +63,7 @@ Kind = Literal[
     "socket",
     "disk",
     "draft",
+    "tree",
     "folder",
 ]
 _ORDER = get_args(Kind)
@@ -218,6 +228,8 @@ def _of_run(folder: Path) -> Iterator[Leftover]:
         yield Leftover(run, "cgroup", f"cgroup {group}", partial(cgroups.remove, group))
     for path in shim_sockets(folder):
         yield Leftover(run, "socket", f"socket {path}", partial(_unlink, path))
+    for made in work_trees.of_run(folder):
+        yield Leftover(run, "tree", f"tree {made.tree} of {made.repository}", made.remove)
     if folder.is_dir():
         yield Leftover(run, "folder", f"folder {folder}", partial(remove_folder, folder))
 

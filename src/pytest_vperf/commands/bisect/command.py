@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -112,6 +113,7 @@ def _search(arguments: argparse.Namespace) -> int:
         raise _Failed(f"{arguments.bad} has no commit that {arguments.good} has not")
     with work_tree("vperf bisect", top, bad) as folder:
         search = Search(
+            owner=os.getpid(),
             folder=folder,
             tree=folder / "tree",
             here=Path.cwd(),
@@ -187,7 +189,8 @@ def _run(search: Search, good: str, bad: str) -> list[str]:
     git("bisect", "start", bad, good, at=search.tree)
     words = [sys.executable, "-m", "pytest_vperf", "bisect-step", str(search.file)]
     with search.log.open("ab") as log:
-        # In our process group: Ctrl-C ends the step, and with it Git.
+        # In our process group: Ctrl-C ends the step, and with it Git. Git is several processes, so it is the step
+        # that looks whether we live.
         done = subprocess.run(
             ["git", "bisect", "run", *words],
             cwd=search.tree,

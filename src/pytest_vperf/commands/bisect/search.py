@@ -45,6 +45,7 @@ class Search:
     """One bisection; kept in a file, since ``git bisect run`` judges each commit in a process of its own.
 
     Attributes:
+        owner: the process of the command, with which the search ends.
         folder: for the builds and this file; removed at the end.
         tree: a work tree of its own, in which commits are built.
         here: where the tests are: the folder that the command was called in.
@@ -56,6 +57,7 @@ class Search:
         words: arguments for pytest.
     """
 
+    owner: int
     folder: Path
     tree: Path
     here: Path

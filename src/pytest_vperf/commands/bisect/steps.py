@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from signal import SIGTERM
 from typing import TYPE_CHECKING, Any
 
 from pytest_vperf.commands.bisect.search import Judged, Search
 from pytest_vperf.commands.builds import BuildFailed, content
 from pytest_vperf.commands.git import git
+from pytest_vperf.machine.ending import end_with
 from pytest_vperf.reporting.console import say
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ def step(file: Path) -> int:
         file: of the bisection, see `Search.write`.
     """
     search = Search.read(file)
+    end_with(search.owner, SIGTERM)
     began = time.monotonic()
     commit, _, subject = git("log", "--format=%H %s", "--max-count=1", at=search.tree).partition(
         " "
