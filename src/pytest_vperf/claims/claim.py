@@ -11,6 +11,7 @@ from pytest_vperf.claims.plan import Verdict
 from pytest_vperf.claims.rounds import TakenRounds, is_benchmark
 from pytest_vperf.claims.sweep import Sweep
 from pytest_vperf.machine import lock
+from pytest_vperf.results.levels import MOST_NAME
 from pytest_vperf.stats.rule import ROUNDS
 from pytest_vperf.targets.base import Unavailable
 from pytest_vperf.thresholds.criterion import NoWorse
@@ -55,8 +56,13 @@ class Claim:
 
         Raises:
             UnknownClaim: no threshold file has this name; the message suggests the nearest one.
+            ClaimError: the name is too long for a store.
         """
         __tracebackhide__ = True
+        if len(name) > MOST_NAME:
+            raise ClaimError(
+                f"claim {name[:40]!r}…: a name has at most {MOST_NAME} characters, and this one {len(name)}"
+            )
         self.name = name
         self.judged = False
         try:

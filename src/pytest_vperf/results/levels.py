@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from pytest_vperf.results.record import ClaimRecord
 
 
+#: Characters of a claim's name, a side's and a unit, for which a store has room.
+MOST_NAME, MOST_SIDE, MOST_UNIT = 200, 100, 40
+
+
 class Level(NamedTuple):
     """What a run measured of one claim.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_vperf.results.levels import levels
-from pytest_vperf.results.store.model import StoredRun, StoreProblem
+from pytest_vperf.results.store.model import MOST_BRANCH, StoredRun, StoreProblem
 from pytest_vperf.results.store.opening import open_store
 from pytest_vperf.run.commit import read_commit
 
@@ -52,7 +52,9 @@ class Saving:
             store.check()
         except StoreProblem as error:
             raise pytest.UsageError(f"--claims-store: {error}") from None
-        return cls(store, settings.save or "", *read_commit())
+        commit = read_commit()
+        branch = commit.branch[:MOST_BRANCH]
+        return cls(store, settings.save or "", commit.id, commit.dirty, branch)
 
     def save(self, record: RunRecord) -> None:
         """Keep the run; if that fails, its record goes into a file, and `trouble` says which."""

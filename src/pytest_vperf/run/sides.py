@@ -19,6 +19,7 @@ import pytest
 
 from pytest_vperf.machine.cache import file_sha256
 from pytest_vperf.machine.preflight import find_program
+from pytest_vperf.results.levels import MOST_SIDE
 from pytest_vperf.run.options import OPTIONS
 from pytest_vperf.targets.sides import ENV, SAME_ON_PURPOSE, Side, Sides
 from pytest_vperf.thresholds.text_file import nearest
@@ -262,6 +263,8 @@ def _read(text: str, folder: Path, usual: str) -> tuple[str, str, _Value]:
     name, key, value = found[1] or usual, found[2], found[3].strip()
     if found[1] and (usual == BASE or name == BASE):
         raise ValueError(f"{text!r}: only heads have names, and none is called {BASE}")
+    if len(name) > MOST_SIDE:
+        raise ValueError(f"{name[:40]!r}…: a head's name has at most {MOST_SIDE} characters")
     known = _KEYS.get(ENV if key.startswith(ENV) else key)
     if known is None or key == ENV:
         hint = nearest(key, [each for each in _KEYS if each != ENV])

@@ -326,6 +326,8 @@ KEYS = "the keys are runtime, image, kernel, qemu, firmware, engine, path, env.N
          "--claims-base: 'a:runtime=./old': only heads have names, and none is called base"),
         (["--claims-head=base:runtime=./old"],
          "--claims-head: 'base:runtime=./old': only heads have names, and none is called base"),
+        ([f"--claims-head={'n' * 101}:runtime=./new"],
+         f"--claims-head: '{'n' * 40}'…: a head's name has at most 100 characters"),
         (["--claims-head=runtime=./old", "--claims-head=runtime=./new"],
          "--claims-head: runtime is given twice for head"),
         (["--claims-head=runtime=./new", "--container-runtime=runc"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,43 @@ def test_a_run_without_a_name_is_kept_too(project: pytest.Pytester) -> None:
 def test_nothing_is_kept_unless_asked_for(project: pytest.Pytester, options: list[str]) -> None:
     play(project, *options)
     assert not (project.path / ".vperf").exists()
+
+
+@pytest.mark.parametrize("store", [".vperf", "sqlite:///runs.db"])
+def test_what_is_kept_can_be_read_however_long_its_names_are(
+    project: pytest.Pytester, store: str
+) -> None:
+    branch = f"{'b' * 120}/{'c' * 120}"
+    for words in (
+        ["init", "--quiet"],
+        ["checkout", "--quiet", "-b", branch],
+        [
+            *("-c", "user.name=A", "-c", "user.email=a@example.org"),
+            *("commit", "--quiet", "--allow-empty", "-m", "one"),
+        ],
+    ):
+        subprocess.run(["git", *words], cwd=project.path, check=True)
+    name = f"start.{'n' * 194}"
+    test = f"""
+        from samplers import around
+        def test_it(claim): claim({name!r}).holds(around(100))
+        def test_longer(claim): claim({name + "n"!r}).holds(around(100))
+    """
+    for file in (project.path / "thresholds").iterdir():
+        file.unlink()
+    (project.path / "thresholds/any.yaml").write_text(
+        "hardware: {name: any, match: {}}\nclaims: {start.*: {at_most: 400 ms}}\n"
+    )
+    result = play(project, "--hw=any", "--claims-save=main", f"--claims-store={store}", test=test)
+    result.stdout.fnmatch_lines(
+        [
+            "*ClaimError: claim 'start.nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn'…: a name has at most 200 "
+            "characters, and this one 201",
+        ]
+    )
+    told = project.run(sys.executable, "-m", "pytest_vperf", "history", f"--store={store}")
+    assert told.errlines == []
+    told.stdout.fnmatch_lines(["history: 1 with too few runs"])
 
 
 def test_the_workers_of_xdist_make_one_run(project: pytest.Pytester) -> None:

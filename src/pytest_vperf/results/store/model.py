@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 from pydantic import Field
 
-from pytest_vperf.results.levels import Level
+from pytest_vperf.results.levels import MOST_NAME, MOST_SIDE, MOST_UNIT, Level
 from pytest_vperf.results.reading import Moment, Part
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ LAST = re.compile(r"last(?:~(\d{1,6}))?")
 COMMIT = re.compile(r"[0-9a-f]{7,64}")
 #: The ending of a file, and the key of a row: as a journal's.
 MARK = re.compile(r"[0-9a-f]{12}")
+#: Characters of a branch's name; of a longer one the rest is left out.
+MOST_BRANCH = 200
 
 
 class StoreProblem(Exception):
@@ -37,16 +39,16 @@ class CommitPart(Part):
 
     id: Annotated[str, Field(max_length=64)] = ""
     dirty: bool = False
-    branch: Annotated[str, Field(max_length=200)] = ""
+    branch: Annotated[str, Field(max_length=MOST_BRANCH)] = ""
 
 
 class LevelPart(Part):
     """A `Level`, as it is stored."""
 
-    claim: Annotated[str, Field(min_length=1, max_length=200)]
-    side: Annotated[str, Field(max_length=100)]
+    claim: Annotated[str, Field(min_length=1, max_length=MOST_NAME)]
+    side: Annotated[str, Field(max_length=MOST_SIDE)]
     value: float
-    unit: Annotated[str, Field(max_length=40)]
+    unit: Annotated[str, Field(max_length=MOST_UNIT)]
     better: Literal["lower", "higher", ""]
     n: Annotated[int, Field(ge=0)]
 
