@@ -59,6 +59,11 @@ def postgresql() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def data_of(url: str) -> Path:
+    """The folder of a server's data, by its URL."""
+    return Path(url.rpartition("host=")[2], "data")
+
+
 def _await(socket: Path, process: subprocess.Popen[bytes]) -> None:
     for _ in range(300):
         if process.poll() is not None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 import sqlalchemy as sa
-from postgresql_here import PROGRAMS, postgresql
+from postgresql_here import PROGRAMS, data_of, postgresql
 from stores import AnyStore, document, save, stored
 
+from pytest_vperf.results.store import sql
 from pytest_vperf.results.store.model import StoreProblem
 from pytest_vperf.results.store.opening import open_store
 
@@ -65,6 +67,32 @@ def test_a_reader_may_be_forbidden_to_write(new_database: Callable[[], str]) -> 
     assert [run.mark for run in reader.runs()] == [stored(1).mark]
     with pytest.raises(StoreProblem, match="permission denied for table vperf_"):
         reader.save(stored(2), document(stored(2)))
+
+
+def test_a_server_that_hangs_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that has ended must end, whether or not it can be kept."""
+    monkeypatch.setattr(sql, "ANSWERS", 2)
+    with postgresql() as url:
+        place = f"{url % 'postgres'}&connect_timeout=2"
+        known, new = open_store(place), open_store(place)
+        save(known, stored(1))
+        server = psutil.Process(int((data_of(url) / "postmaster.pid").read_text().split()[0]))
+        stopped = [server, *server.children()]
+        for process in stopped:
+            process.suspend()
+        try:
+            for use in (
+                known.runs,
+                lambda: known.save(stored(2), document(stored(2))),
+                new.check,
+            ):
+                with pytest.raises(StoreProblem) as caught:
+                    use()
+                assert str(caught.value) == f"{known.place}: the server did not answer within 2 s"
+        finally:
+            for process in stopped:
+                process.resume()
+        assert [run.mark for run in known.runs()] == [stored(1).mark]
 
 
 def test_a_database_that_is_not_there_is_said(server: str) -> None:

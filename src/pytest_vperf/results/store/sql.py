@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from itertools import groupby
 from operator import itemgetter
@@ -23,6 +23,7 @@ from pytest_vperf.results.store.model import StoredRun, StoreProblem
 try:
     import sqlalchemy as sa
 
+    from pytest_vperf.results.store.answering import Answering
     from pytest_vperf.results.store.schema import bring_up_to_date, is_current
 except ImportError as missing:
     raise StoreProblem(
@@ -63,6 +64,8 @@ LEVEL = sa.Table(
 _HEAD = [column for column in RUN.c if column is not RUN.c.document]
 #: Seconds that a writer waits for another one of an SQLite file.
 _PATIENCE = 60
+#: Seconds that a server may take for a connection, and for what one method of the store asks of it.
+_CONNECTS, ANSWERS = 30, 300
 #: The first part of a URL, and the driver that it stands for.
 _DRIVERS = {
     "postgresql": "postgresql+psycopg",
@@ -80,9 +83,10 @@ class SqlStore:
         place: the URL, without its password.
     """
 
-    def __init__(self, engine: Engine, place: str) -> None:
+    def __init__(self, engine: Engine, place: str, answering: Answering | None = None) -> None:
         self.place = place
         self._engine = engine
+        self._answering = answering
         self._current = False  # whether the schema was seen to be this version's
 
     @classmethod
@@ -106,7 +110,8 @@ class SqlStore:
         place, url = url.render_as_string(hide_password=True), url.set(drivername=driver)
         try:
             if driver.startswith("postgresql"):
-                return cls(sa.create_engine(url, pool_pre_ping=True), place)
+                engine = _of_server(url)
+                return cls(engine, place, Answering(engine, ANSWERS))
             if not url.database or url.database == ":memory:":
                 raise StoreProblem("sqlite: name a file: sqlite:///FILE, sqlite:////FOLDER/FILE")
             return cls(_of_file(url), place)
@@ -195,23 +200,27 @@ class SqlStore:
     @contextmanager
     def _connected(self, *, writes: bool = False) -> Iterator[Connection]:
         """A transaction on a database whose schema is this version's."""
+        answering = self._answering
         try:
-            if not self._current:
-                with self._engine.connect() as connection, connection.begin():
-                    self._current = is_current(connection)
-            if not self._current:
-                with self._engine.connect().execution_options(vperf_writes=True) as connection:
-                    bring_up_to_date(connection, self.place)
-                self._current = True
-            connection = self._engine.connect().execution_options(vperf_writes=writes)
-            with connection, connection.begin():
-                yield connection
+            with answering.within() if answering else nullcontext():
+                if not self._current:
+                    with self._engine.connect() as connection, connection.begin():
+                        self._current = is_current(connection)
+                if not self._current:
+                    with self._engine.connect().execution_options(vperf_writes=True) as connection:
+                        bring_up_to_date(connection, self.place)
+                    self._current = True
+                connection = self._engine.connect().execution_options(vperf_writes=writes)
+                with connection, connection.begin():
+                    yield connection
         except ImportError as missing:
             raise StoreProblem(
                 f"a database takes {missing.name}: pip install 'pytest-vperf[store]'"
             ) from None
         except sa.exc.SQLAlchemyError as error:
             why = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+            if answering and answering.late:
+                why = f"the server did not answer within {answering.seconds:g} s"
             raise StoreProblem(f"{self.place}: {why}") from None
 
 
@@ -231,6 +240,11 @@ def _run(row: Any, fingerprint: dict[str, str], levels: tuple[Level, ...]) -> St
         fingerprint=fingerprint,
         levels=levels,
     )
+
+
+def _of_server(url: sa.engine.URL) -> Engine:
+    limit = {} if "connect_timeout" in url.query else {"connect_timeout": _CONNECTS}
+    return sa.create_engine(url, pool_pre_ping=True, connect_args=limit)
 
 
 def _of_file(url: sa.engine.URL) -> Engine:
