@@ -317,7 +317,13 @@ class Claim:
         finally:
             context.progress.done()
         if missing is None and judgement.paused:
-            ledger.begun[key] = ledger.paused = judgement
+            ledger.paused = judgement
+            if judgement.decided:
+                # Its verdict is told later, and who kills the run until then must not take it away.
+                ledger.ended[key] = judgement.conclusion()
+                context.keep(ledger.ended[key])
+            else:
+                ledger.begun[key] = judgement
             context.pause(judgement)
         finished = ledger.ended[key] = missing or judgement.conclusion()
         (context.conclude if tell else context.keep)(finished)

@@ -448,6 +448,11 @@ class Judgement:
         return self.sampling.rule.paused or self.sampling.yielded
 
     @property
+    def decided(self) -> bool:
+        """Whether sampling has ended."""
+        return self.sampling.rule.state.decided
+
+    @property
     def next_session(self) -> str:
         """``session 2 of 3``."""
         if self.sampling.planned == 1:
@@ -467,7 +472,7 @@ class Judgement:
         if self.tracer:
             self.settings["tracer"] = self.tracer
         self.sampling.yielded = False
-        if self.sampling.rule.state.decided:
+        if self.decided:
             return
         self.sampling.share = None
         with lock.measuring(lambda holder: context.progress.waiting(self.name, holder)) as waited:
@@ -513,7 +518,7 @@ class Judgement:
 
     def cut_short(self, what: str) -> ClaimRecord:
         """The record of a claim whose next visit never came, because the test or the run (``what``) ended."""
-        if self.sampling.rule.state.decided:
+        if self.decided:
             return self.conclusion()
         reason = f"the {what} ended before {self.next_session}"
         return self.record(Verdict.INCONCLUSIVE, reason, cause="interrupted")

@@ -95,7 +95,7 @@ class TimeShare:
             waiting: by test.
         """
         left = self.left(len(waiting))
-        needs = {test: each.sampling.rest for test, each in waiting.items() if not _is_over(each)}
+        needs = {test: each.sampling.rest for test, each in waiting.items() if not each.decided}
         known = sorted((*each, test) for test, each in needs.items() if each is not None)
         unknown = [test for test, each in needs.items() if each is None]
         if left < _LEAST:
@@ -116,12 +116,8 @@ class TimeShare:
     def end(self, waiting: Iterable[Judgement]) -> None:
         """End the claims that no time is left for, each with what it would have needed."""
         for each in waiting:
-            if not _is_over(each):
+            if not each.decided:
                 told = time_told(self.seconds)
                 if each.waited >= _TOLD:
                     told += f", and {rough_time(each.waited)} went by while others measured"
                 each.sampling.out_of_share(told)
-
-
-def _is_over(judgement: Judgement) -> bool:
-    return judgement.sampling.rule.state.decided

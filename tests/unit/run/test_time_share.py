@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import signal
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,19 @@ def test_it(claim, number):
         noise = NOISE[number] if NOISE[number] > 0 or taken[number] <= 40 else 0.02
         return Quantity(source.lognormvariate(0, abs(noise)), "ms", direction="lower")
     claim(f"start.alike").compares(sample, to=sample)
+"""
+#: Ends the run when a verdict waits to be told.
+WHEN_ONE_WAITS = """
+import os
+import signal
+import pytest
+from pytest_vperf.run.outcomes import TEST_CLAIMS
+
+def pytest_runtest_setup(item):
+    claims = [each.stash.get(TEST_CLAIMS, None) for each in item.session.items]
+    waiting = [each.ledger.paused for each in claims if each and each.ledger.paused]
+    if any(each.sampling.rule.state.decided for each in waiting):
+        {end}
 """
 HARD, EASY, CALMING = 4.0, 0.02, -1.2
 
@@ -82,24 +96,42 @@ def test_the_run_says_what_it_has(project: pytest.Pytester) -> None:
 def test_a_verdict_that_waits_to_be_told_is_not_lost_when_the_run_ends(
     project: pytest.Pytester,
 ) -> None:
-    project.makeconftest(
-        """
-import pytest
-from pytest_vperf.run.outcomes import TEST_CLAIMS
-
-def pytest_runtest_setup(item):
-    claims = item.stash.get(TEST_CLAIMS, None)
-    begun = claims.ledger.begun.values() if claims else ()
-    if any(each.sampling.rule.state.decided for each in begun):
-        pytest.exit("enough")
-"""
-    )
+    project.makeconftest(WHEN_ONE_WAITS.format(end="pytest.exit('enough')"))
     result = play(project, [CALMING, HARD, HARD, HARD], "--claims-time=6 s")
     assert result.ret == pytest.ExitCode.INTERRUPTED
     first, *others = records(project).values()
     assert first["verdict"] == "holds"
     assert len(first["sessions"]) >= 2
     assert all(each["verdict"] == "inconclusive" for each in others)
+
+
+def test_a_verdict_that_waits_to_be_told_is_not_lost_with_a_killed_run(
+    project: pytest.Pytester,
+) -> None:
+    project.makeconftest(WHEN_ONE_WAITS.format(end="os.kill(os.getpid(), signal.SIGKILL)"))
+    project.makepyfile(test_it=TEST.format(noise=[CALMING, HARD, HARD, HARD]))
+    words = ("--claims-json=out.json", "--claims-seed=1", "--claims-pairs=100000")
+    result = project.runpytest_subprocess(*words, "--claims-time=6 s")
+    assert result.ret == -signal.SIGKILL
+    record = json.loads((project.path / "out.json").read_text())
+    lines = (project.path / record["unfinished"]).read_text().splitlines()
+    claims = [json.loads(each)["claim"] for each in lines if each.startswith('{"claim"')]
+    assert [(each["nodeid"], each["verdict"]) for each in claims] == [
+        ("test_it.py::test_it[0]", "holds")
+    ]
+
+
+def test_a_refuted_claim_that_waits_to_be_told_fails_its_test_once(
+    project: pytest.Pytester,
+) -> None:
+    half = "Quantity(sample().value / 2, 'ms', direction='lower')"
+    test = TEST.replace("to=sample)", f"to=lambda: {half})")
+    result = play(project, [CALMING, HARD, HARD], "--claims-time=6 s", test=test)
+    first = records(project)["test_it[0]"]
+    assert (first["verdict"], len(first["sessions"]) >= 2) == ("refuted", True)
+    assert list(records(project)).count("test_it[0]") == 1
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert result.parseoutcomes()["refuted"] >= 1
 
 
 def test_what_waits_when_the_run_ends_says_so(project: pytest.Pytester) -> None:
@@ -122,10 +154,18 @@ def test_what_is_put_off_is_sampled_on_and_warmed_up_again(project: pytest.Pytes
 
 
 def test_reports_are_in_the_users_order(project: pytest.Pytester) -> None:
-    """What is decided at once comes first; those that were put off together, whichever was decided before."""
-    play(project, [HARD, HARD, CALMING, EASY], "--claims-time=6 s")
+    """What is decided at once comes first; those that were put off together, whichever was decided before. In the
+    record each is kept as soon as it is decided.
+    """
+    result = play(project, [HARD, HARD, CALMING, EASY], "--claims-time=6 s", "-v")
     found = records(project)
-    assert list(found) == ["test_it[3]", "test_it[0]", "test_it[1]", "test_it[2]"]
+    assert list(found) == ["test_it[3]", "test_it[2]", "test_it[0]", "test_it[1]"]
+    result.stdout.fnmatch_lines(
+        [
+            f"test_it.py::test_it?{number}? {word} *"
+            for number, word in ((3, "HELD"), (0, "INCON*"), (1, "INCON*"), (2, "HELD"))
+        ]
+    )
     assert found["test_it[2]"]["verdict"] == "holds"
     assert len(found["test_it[2]"]["sessions"]) >= 2
 
