@@ -98,8 +98,13 @@ def dimension(unit: str) -> str:
 
 
 def is_speed(unit: str) -> bool:
-    """Whether a unit is one of times or rates: what is worse is slower."""
-    measured = dimension(unit)
+    """Whether a unit is one of times or rates: what is worse is slower. A text that is no unit, such as
+    one of a later version's record, is none of them.
+    """
+    try:
+        measured = dimension(unit)
+    except QuantityError:
+        return False
     return measured == "[time]" or measured.endswith("/ [time]")
 
 

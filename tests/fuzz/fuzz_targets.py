@@ -28,7 +28,15 @@ if _HARNESS not in sys.path:
 
 import golden_cases  # noqa: E402
 
+from pytest_vperf.commands import comment  # noqa: E402
 from pytest_vperf.commands.claims import records  # noqa: E402
+from pytest_vperf.commands.compare import output  # noqa: E402
+from pytest_vperf.commands.compare.comparison import compare  # noqa: E402
+from pytest_vperf.results.reading import RecordProblem, WrongShape, checked  # noqa: E402
+from pytest_vperf.results.run import RunRecord  # noqa: E402
+from pytest_vperf.results.store.choosing import Chosen  # noqa: E402
+from pytest_vperf.results.store.files import FileStore  # noqa: E402
+from pytest_vperf.results.store.model import StoredRun, StoreProblem  # noqa: E402
 from pytest_vperf.targets.agent.target import AgentTarget  # noqa: E402
 from pytest_vperf.targets.agent.wire import Frame, Type, Wire, WireError  # noqa: E402
 from pytest_vperf.targets.base import CannotStart, TargetError  # noqa: E402
@@ -384,11 +392,11 @@ def _fetched(data: bytes) -> None:
 
 def _engine_stream(data: bytes) -> None:
     """What an engine sends of a command's output."""
-    output = Printed(1 << 16)
-    frames = Demultiplexer(output)
+    printed = Printed(1 << 16)
+    frames = Demultiplexer(printed)
     for start in range(0, len(data), 7):
         frames.feed(data[start : start + 7])
-    assert len(output.stdout) + len(output.stderr) <= 1 << 16
+    assert len(printed.stdout) + len(printed.stderr) <= 1 << 16
 
 
 def _engine_stream_seeds() -> Iterator[bytes]:
@@ -451,6 +459,57 @@ def _record_seeds() -> Iterator[bytes]:
         one = ",\n".join(json.dumps(each) for each in claims)
         start = json.dumps(lines[0]["journal"]).removesuffix("}")
         yield f'{start}, "claims": [\n{one}\n]}}\n'.encode()
+
+
+def _stored_run(path: Path) -> None:
+    """A file of a store: what is asked of it, and its record, as ``vperf compare`` reads it."""
+    store = FileStore(path.parent)
+    found = store.runs()
+    assert len(found) + len(store.damaged) == 1
+    assert store.runs(claim="a.b", most=1) == [] or found
+    assert b"".join(store.document("0123456789ab")) == path.read_bytes()
+    if found:
+        chosen = Chosen("main", tuple(found))
+        compared = compare(chosen, chosen, tolerance=0.02)
+        json.loads(output.document(compared, 0.02, 0))
+        output.text(compared, 0.02, width=80, colour=True)
+        output.markdown(compared, 0.02)
+
+
+def _stored_run_seeds() -> Iterator[bytes]:
+    from pytest_vperf.results.levels import Level
+
+    with tempfile.TemporaryDirectory() as name:
+        store = FileStore(Path(name))
+        levels = (
+            Level("a.b", "", 12.5, "ms", "lower", 20),
+            Level("a.b", "head", 3e8, "B/s", "higher", 8),
+        )
+        run = StoredRun(
+            mark="0123456789ab",
+            started="2026-01-01T00:00:00.000+00:00",
+            name="main",
+            commit="0" * 40,
+            branch="main",
+            fingerprint={"cpu_model": "any"},
+            levels=levels,
+        )
+        record = RunRecord(started=run.started, fingerprint=run.fingerprint, mark=run.mark)
+        store.save(run, record.document(run.as_key()))
+        yield next(Path(name).iterdir()).read_bytes()
+
+
+def _comments(data: bytes) -> None:
+    """What a host of pull requests answers for its comments, and for the account of a token."""
+    for each in checked(comment.Comments, b'{"page": ' + data + b"}").page:
+        assert isinstance(each.id, int)
+    checked(comment.Account, data)
+
+
+def _comments_seeds() -> Iterator[bytes]:
+    yield b'[{"id": 7, "body": "<!-- pytest-vperf: gate -->", "user": {"login": "me"}, "url": "x"}]'
+    yield b'[{"id": 7, "body": null, "author": {"id": 3, "username": "me"}, "user": null}]'
+    yield b'{"login": "me", "id": 1}'
 
 
 @cache
@@ -523,6 +582,13 @@ TARGETS: dict[str, FuzzTarget] = {
         FuzzTarget(
             "records", _in_file("record.json", _record), (records.RecordError,), _record_seeds
         ),
+        FuzzTarget(
+            "stored-runs",
+            _in_file("20260101T000000.000Z-0123456789ab.json", _stored_run),
+            (StoreProblem,),
+            _stored_run_seeds,
+        ),
+        FuzzTarget("comments", _comments, (RecordProblem, WrongShape), _comments_seeds),
         FuzzTarget("tar", _in_file("image.tar", _tar), (CannotStart,), _tar_seeds),
         FuzzTarget("fetched", _fetched, (TargetError,), _tar_seeds),
         FuzzTarget("engine-stream", _engine_stream, (), _engine_stream_seeds),

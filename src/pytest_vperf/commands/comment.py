@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pytest_vperf.reporting.console import say, tell
+from pytest_vperf.results.reading import Part, RecordProblem, WrongShape, checked
 
 if TYPE_CHECKING:
     import argparse
@@ -24,13 +26,37 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.-]{0,99}")
 #: GitHub's limit; GitLab's is larger.
 MOST = 65_536
 _PAGE = 100
-_SECONDS = 30
+#: Pages of comments that are looked through, bytes that an answer may have, and seconds that it may take.
+_PAGES, _BYTES, _SECONDS = 100, 32 << 20, 30
+_Part = TypeVar("_Part", bound=Part)
 #: The account of a workflow's own token, which may not ask who it is.
 _ACTIONS = "github-actions[bot]"
 
 
 class CommentProblem(Exception):
     """The host refuses, or it is not known; the message says what to do."""
+
+
+class Account(Part):
+    """Who wrote a comment, by GitHub's key or by GitLab's."""
+
+    login: str = ""
+    username: str = ""
+
+
+class Comment(Part):
+    """A comment of a pull request, or a note of a merge request."""
+
+    id: int
+    body: str | None = None
+    user: Account | None = None
+    author: Account | None = None
+
+
+class Comments(Part):
+    """A page of them."""
+
+    page: list[Comment]
 
 
 class _Host(NamedTuple):
@@ -118,9 +144,10 @@ def write(host: _Host, body: str) -> str:
     mark = body.partition("\n")[0]
     us = _who(host)
     for each in _comments(host):
-        author = (each.get("user") or each.get("author") or {}).get(host.who)
-        if author == us and str(each.get("body") or "").startswith(mark):
-            _ask(host, host.method, host.one.format(int(each["id"])), json={"body": body})
+        author = each.user or each.author
+        ours = author is not None and getattr(author, host.who) == us
+        if ours and (each.body or "").startswith(mark):
+            _ask(host, host.method, host.one.format(each.id), json={"body": body})
             return "updated"
     _ask(host, "POST", host.comments, json={"body": body})
     return "written"
@@ -128,36 +155,55 @@ def write(host: _Host, body: str) -> str:
 
 def _who(host: _Host) -> str:
     try:
-        return str(_ask(host, "GET", host.user)[host.who])
+        data = _ask(host, "GET", host.user)
     except CommentProblem:
         if not host.usual:
             raise
         return host.usual
+    account: str = getattr(_understood(Account, data, host.user), host.who)
+    if not account:
+        raise CommentProblem(f"GET {host.user}: the answer has no {host.who}")
+    return account
 
 
-def _comments(host: _Host) -> Iterator[dict[str, Any]]:
-    page = 1
-    while True:
-        found = _ask(host, "GET", host.comments, params={"per_page": _PAGE, "page": page})
+def _comments(host: _Host) -> Iterator[Comment]:
+    for page in range(1, _PAGES + 1):
+        data = _ask(host, "GET", host.comments, params={"per_page": _PAGE, "page": page})
+        found = _understood(Comments, b'{"page": ' + data + b"}", host.comments).page
         yield from found
         if len(found) < _PAGE:
             return
-        page += 1
+    raise CommentProblem(f"{host.comments} has more than {_PAGES * _PAGE} comments")
 
 
-def _ask(host: _Host, method: str, address: str, **more: Any) -> Any:
+def _understood(part: type[_Part], data: bytes, address: str) -> _Part:
+    """An answer to a GET, if it has the shape that the host documents."""
+    try:
+        return checked(part, data)
+    except (RecordProblem, WrongShape) as error:
+        raise CommentProblem(f"GET {address}: the answer is not understood: {error}") from None
+
+
+def _ask(host: _Host, method: str, address: str, **more: Any) -> bytes:
+    """The body of the answer, which may be of any shape, but not of any size."""
     import requests
 
-    answer = requests.request(
-        method, address, headers=dict(host.headers), timeout=_SECONDS, allow_redirects=False, **more
-    )
-    if answer.status_code in (401, 403, 404):
-        raise CommentProblem(
-            f"{method} {address}: {answer.status_code}: the token has to be allowed {host.rights}"
-        )
-    if not answer.ok or answer.is_redirect:
-        raise CommentProblem(f"{method} {address}: {answer.status_code} {answer.reason}")
-    return answer.json()
+    more |= {"headers": dict(host.headers), "timeout": _SECONDS, "allow_redirects": False}
+    with requests.request(method, address, stream=True, **more) as answer:
+        if answer.status_code in (401, 403, 404):
+            raise CommentProblem(
+                f"{method} {address}: {answer.status_code}: the token has to be allowed {host.rights}"
+            )
+        if not answer.ok or answer.is_redirect:
+            raise CommentProblem(f"{method} {address}: {answer.status_code} {answer.reason}")
+        body, ends = bytearray(), time.monotonic() + _SECONDS
+        for part in answer.iter_content(1 << 16):
+            body += part
+            if len(body) > _BYTES:
+                raise CommentProblem(f"{method} {address}: more than {_BYTES >> 20} MiB")
+            if time.monotonic() > ends:
+                raise CommentProblem(f"{method} {address}: no whole answer within {_SECONDS} s")
+    return bytes(body)
 
 
 def _host(environment: Mapping[str, str]) -> _Host:

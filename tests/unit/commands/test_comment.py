@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import threading
 from contextlib import contextmanager
@@ -10,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+import requests
 
 from pytest_vperf import cli
+from pytest_vperf.commands import comment as module
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -193,6 +196,67 @@ def test_a_host_that_does_not_answer_is_said(
     monkeypatch.setenv("GITHUB_API_URL", "http://127.0.0.1:1")
     assert comment() == 1
     assert capsys.readouterr().err.startswith("vperf comment: ConnectionError: ")
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        ([], "page.0: Input should be an object"),
+        ({"message": "?"}, "page: Input should be a valid array"),
+        ([{"id": "../7"}], "page.0.id: Input should be a valid integer"),
+        ([{"id": 7, "user": "somebody"}], "page.0.user: Input should be an object"),
+        (None, "page: Input should be a valid array"),
+    ],
+)
+def test_an_answer_of_another_shape_is_said(
+    github: Host, capsys: Captured, found: Any, message: str
+) -> None:
+    github.answer = lambda method, path, query, body: (  # type: ignore[method-assign]
+        (403, {}) if path.endswith("/user") else (200, [found] if found == [] else found)
+    )
+    assert comment() == 1
+    said = capsys.readouterr().err
+    assert "/comments: the answer is not understood: " in said
+    assert message in said
+
+
+def test_an_account_without_a_name_is_nobody(github: Host, capsys: Captured) -> None:
+    github.answer = lambda *_: (200, {"login": ""})  # type: ignore[method-assign]
+    assert comment() == 1
+    assert "/user: the answer has no login" in capsys.readouterr().err
+
+
+def test_pages_without_end_are_given_up(github: Host, capsys: Captured) -> None:
+    page = [{"id": number, "body": ""} for number in range(100)]
+    github.answer = lambda method, path, query, body: (  # type: ignore[method-assign]
+        (403, {}) if path.endswith("/user") else (200, page)
+    )
+    assert comment() == 1
+    assert "/comments has more than 10000 comments" in capsys.readouterr().err
+    assert len(github.asked) == 101
+
+
+def test_an_answer_without_end_is_given_up(
+    github: Host, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_BYTES", 1 << 20)
+    github.answer = lambda *_: (200, {"login": "x" * (2 << 20)})  # type: ignore[method-assign]
+    assert comment() == 1
+    assert "/comments: more than 1 MiB" in capsys.readouterr().err
+
+
+def test_an_answer_that_drips_is_given_up(
+    github: Host, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_SECONDS", -1)
+    monkeypatch.setattr("requests.request", functools.partial(_patient, requests.request))
+    github.user = "me"
+    assert comment() == 1
+    assert "/comments: no whole answer within -1 s" in capsys.readouterr().err
+
+
+def _patient(ask: Any, *words: Any, **more: Any) -> Any:
+    return ask(*words, **{**more, "timeout": 30})
 
 
 def test_a_page_that_is_too_long_is_not_sent(github: Host, tmp_path: Path) -> None:
