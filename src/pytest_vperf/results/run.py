@@ -87,11 +87,14 @@ class RunRecord:
     controller only with the report of their test. The controller names the parts (`new_part`), and when it finishes
     it adds the claims it was not sent because a worker crashed.
 
+    A record that only a store keeps (``lasting`` is false) has a journal, too, and no file.
+
     A full disk does not end the run: lines that cannot be written stay in memory, and writing is tried again with
     every claim and at the end.
 
     Attributes:
         path: the file; ``None`` keeps the record in memory only.
+        lasting: whether the file is written; otherwise its journal stays until `kept_elsewhere`.
         profile: the hardware profile as described in the header; set when it is chosen.
         sides: of a gate, by name: what each of its settings is; empty in another run.
         fingerprint: the machine's; set at the same time.
@@ -105,6 +108,7 @@ class RunRecord:
     """
 
     path: Path | None = None
+    lasting: bool = True
     started: str = field(default_factory=_started)
     profile: Mapping[str, Any] | None = None
     sides: Mapping[str, Any] = field(default_factory=dict)
@@ -140,7 +144,7 @@ class RunRecord:
             head = self._head_line()
             try:
                 begun.append(head)
-                if not self.whole:
+                if self.lasting and not self.whole:
                     draft = journal.draft_name(place.name, self.mark)
                     place.write(self._document([], unfinished=begun.name), draft=draft)
             except BaseException:
@@ -194,12 +198,13 @@ class RunRecord:
         if self.path is None or self._journal is None or self.whole:
             return
         self._append()
+        if not self.lasting:
+            return
         try:
             with whole_file.place(self.path) as place:
                 draft = journal.draft_name(place.name, self.mark)
                 place.write(self._document(self._lines), draft=draft)
-                for part in self._parts:
-                    place.remove(journal.journal_name(place.name, part))
+                self._remove_parts(place)
         except OSError as error:
             where = f"{self._written} of {len(self._lines)} claims are in {self._journal.path}"
             if self._written < len(self._lines) and (elsewhere := self.save_elsewhere()):
@@ -210,6 +215,24 @@ class RunRecord:
             self.trouble = ""
             self._journal.remove()
         self._journal = None
+
+    def kept_elsewhere(self) -> None:
+        """Remove the journal of a record that is not `lasting`: the record is whole in another place."""
+        if self.path is None or self.lasting or self._journal is None:
+            return
+        with suppress(OSError), whole_file.place(self.path) as place:
+            self._remove_parts(place)
+        self._journal.remove()
+        self._journal, self.trouble = None, ""
+
+    @property
+    def journal_path(self) -> str:
+        """Where the journal is; empty without one."""
+        return self._journal.path if self._journal is not None else ""
+
+    def _remove_parts(self, place: whole_file.Place) -> None:
+        for part in self._parts:
+            place.remove(journal.journal_name(place.name, part))
 
     def new_part(self) -> str:
         """The mark of a new part of this run, for a process that also gets ``path`` and our ``mark``."""

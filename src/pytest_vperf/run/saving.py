@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -57,7 +59,9 @@ class Saving:
         return cls(store, settings.save or "", commit.id, commit.dirty, branch)
 
     def save(self, record: RunRecord) -> None:
-        """Keep the run; if that fails, its record goes into a file, and `trouble` says which."""
+        """Keep the run; if that fails, its record goes into a file, and `trouble` says which. Its journal is removed
+        once the record is whole anywhere.
+        """
         run = StoredRun(
             mark=record.mark,
             started=record.started,
@@ -72,7 +76,24 @@ class Saving:
             self.store.save(run, record.document(run.as_key()))
         except StoreProblem as error:
             self.trouble = str(error)
-            if record.path is None and (path := record.save_elsewhere()):
+            if record.lasting:
+                return
+            if path := record.save_elsewhere():
                 self.trouble += f"; the record is in {path}"
+                record.kept_elsewhere()
+            elif record.journal_path:
+                self.trouble += f"; its claims are in {record.journal_path}"
         else:
             self.trouble, self.saved = "", str(run)
+            record.kept_elsewhere()
+
+
+def unsaved(settings: Settings) -> Path | None:
+    """Beside which file the journal of a run is that a store alone keeps; ``None``: the run has no such journal.
+
+    It is in the store, if that is a folder; a database cannot take a claim at a time.
+    """
+    if settings.save is None or settings.json is not None:
+        return None
+    database = "://" in settings.store
+    return Path(tempfile.gettempdir() if database else settings.store, "vperf-unsaved.json")

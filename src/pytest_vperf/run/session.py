@@ -232,8 +232,13 @@ class ClaimsSession:
             elif self.is_worker:
                 self._run = RunRecord()
             else:
+                from pytest_vperf.run.saving import unsaved
+
+                place = unsaved(self.settings)
                 self._run = RunRecord(
-                    self.settings.json, tell=lambda text: say_notice(self.config, text)
+                    place or self.settings.json,
+                    lasting=place is None,
+                    tell=lambda text: say_notice(self.config, text),
                 )
         return self._run
 
@@ -243,7 +248,7 @@ class ClaimsSession:
         Returns:
             nothing where there is no file.
         """
-        path = self.settings.json
+        path = self.run.path
         if path is None:
             return {}
         return {"path": str(path), "mark": self.run.new_part(), "whole": self.run.mark}
@@ -643,6 +648,8 @@ class ClaimsSession:
 
         if (path := self.settings.json) is not None:
             _begin("--claims-json", path, self.run.begin)
+        elif self.run.path is not None:
+            _begin("--claims-save", self.run.path, self.run.begin)
         self._exports = list(exports(self.settings))
         for export in self._exports:
             _begin(export.option, export.path, export.begin)

@@ -6,10 +6,14 @@ import json
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import alembic  # noqa: F401  # pytester forgets what is first imported within it, which neither of these survives
+import psutil
 import pytest
+import sqlalchemy  # noqa: F401
 
 TEST = """
 from samplers import around, given, missing
@@ -18,6 +22,7 @@ def test_quick(claim): claim("start.quick").holds(around(100))
 def test_alike(claim): claim("start.alike").compares(around(100), to=around(98))
 def test_missing(claim): claim("start.half").near(missing, to=missing)
 """
+VPERF = (sys.executable, "-m", "pytest_vperf")
 NO_NAME = (
     "*--claims-save: {!r} is no name for a run: a letter, then letters, digits and . _ + -; "
     "'last' is the last one"
@@ -94,7 +99,7 @@ def test_what_is_kept_can_be_read_however_long_its_names_are(
             "characters, and this one 201",
         ]
     )
-    told = project.run(sys.executable, "-m", "pytest_vperf", "history", f"--store={store}")
+    told = project.run(*VPERF, "history", f"--store={store}")
     assert told.errlines == []
     told.stdout.fnmatch_lines(["history: 1 with too few runs"])
 
@@ -175,6 +180,57 @@ def test_a_store_that_cannot_be_written_is_known_before_anything_is_measured(
     result = play(project, "--claims-save", "--claims-store=file/runs")
     result.stderr.fnmatch_lines(["*--claims-store: */file/runs: Not a directory"])
     assert result.ret == pytest.ExitCode.USAGE_ERROR
+
+
+@pytest.mark.parametrize("store", ["runs", "sqlite:///runs.db"])
+@pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["one process", "xdist"])
+def test_a_killed_run_that_a_store_was_to_keep_has_every_claim_that_ended(
+    project: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    store: str,
+    workers: tuple[str, ...],
+) -> None:
+    temporary = project.mkdir("temporary")
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    (project.path / "runs").mkdir()
+    project.makepyfile(
+        test_it="""
+        import os
+        import signal
+        from samplers import around
+        def test_first(claim): claim("start.quick").holds(around(100))
+        def test_second(claim): claim("start.alike").compares(around(100), to=around(98))
+        def test_killed():
+            with open("killed", "w") as killed:
+                killed.write(str(os.getpid()))
+            os.kill(int(open("controller").read()), signal.SIGKILL)
+            os.kill(os.getpid(), signal.SIGKILL)
+        """
+    )
+    project.makeconftest(
+        """
+        import os
+        def pytest_configure(config):
+            if not hasattr(config, "workerinput"):
+                (config.rootpath / "controller").write_text(str(os.getpid()))
+        """
+    )
+    words = ["--claims-sessions=1", "--claims-save=main", f"--claims-store={store}", *workers]
+    result = project.runpytest_subprocess(*words)
+    assert result.ret == -9
+    with suppress(psutil.NoSuchProcess):  # a worker is killed a moment later
+        psutil.Process(int((project.path / "killed").read_text())).wait(20)
+    place = temporary if "://" in store else project.path / "runs"
+    assert list(place.glob("*.json")) == []
+    journals = sorted(place.glob("vperf-unsaved.json.journal-*"))
+    read = [project.run(*VPERF, "claims", str(each)).stdout.str() for each in journals]
+    assert any("start.quick" in each and "start.alike" in each for each in read), read
+
+    result = play(project, f"--claims-store={store}", "--claims-save", test="def test(): pass")
+    told = f"a run that was killed left 2 claims in {place}/vperf-unsaved.json.journal-*"
+    result.stdout.fnmatch_lines([f"claims: {told}"])
+    assert set(place.glob("vperf-unsaved.json.*")) <= set(journals)
 
 
 def test_a_run_that_can_no_longer_be_kept_is_not_lost(
