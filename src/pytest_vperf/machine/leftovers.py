@@ -39,6 +39,7 @@ from pytest_vperf.machine.runs import (
     default_folder,
     is_alive,
     is_ours,
+    nobody_begins,
     remove_tree,
     runs_folder,
 )
@@ -67,7 +68,7 @@ Kind = Literal[
     "folder",
 ]
 _ORDER = get_args(Kind)
-# A folder that is being created has no lock for a moment.
+# Seconds after which a draft of a run's folder is left over where file systems have no locks.
 _GRACE = 60.0
 _RUN_NAME = re.compile(r"run-[0-9a-f]{8}")
 
@@ -183,8 +184,12 @@ def _is_run(folder: Path) -> bool:
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         return False
     if folder.name.startswith("."):  # a draft: its owner file may not have been written yet
-        names = {path.name for path in folder.iterdir()}
-        return names <= {OWNER} and time.time() - status.st_mtime > _GRACE
+        if not {path.name for path in folder.iterdir()} <= {OWNER}:
+            return False
+        try:
+            return nobody_begins(folder.parent)
+        except OSError:
+            return time.time() - status.st_mtime > _GRACE
     return is_ours(folder)
 
 

@@ -10,6 +10,7 @@ run; control groups are named after `Run.cgroup`.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import secrets
@@ -26,7 +27,7 @@ from pytest_vperf.machine.lock import try_lock
 from pytest_vperf.machine.ownership import require_own, stranger_above
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 
 #: The environment variable that marks a process as ours; its value is the run's ID.
@@ -117,14 +118,15 @@ class Run:
         folder = runs_folder() / f"run-{identity}"
         # The lock is taken before the folder gets its final name, so that it never looks left over.
         draft = folder.with_name(f".{folder.name}")
-        draft.mkdir(mode=0o700)
-        lock = os.open(draft / OWNER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        if not try_lock(lock):
-            raise BlockingIOError(f"{draft / OWNER} is locked by another process")
-        owner = {"pid": os.getpid(), "command": sys.argv[:4], "began": time.time()}
-        os.write(lock, json.dumps(owner).encode())
-        os.fsync(lock)  # the folder is recognised by it, after a power cut too
-        draft.rename(folder)
+        with _beginning(folder.parent):
+            draft.mkdir(mode=0o700)
+            lock = os.open(draft / OWNER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            if not try_lock(lock):
+                raise BlockingIOError(f"{draft / OWNER} is locked by another process")
+            owner = {"pid": os.getpid(), "command": sys.argv[:4], "began": time.time()}
+            os.write(lock, json.dumps(owner).encode())
+            os.fsync(lock)  # the folder is recognised by it, after a power cut too
+            draft.rename(folder)
         return cls(identity, folder, lock)
 
     @property
@@ -171,6 +173,34 @@ class Run:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+@contextlib.contextmanager
+def _beginning(home: Path) -> Iterator[None]:
+    """Within the context, a draft in the folder of the runs is somebody's, although it may not be locked yet."""
+    descriptor = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def nobody_begins(home: Path) -> bool:
+    """Whether no process is just making a run's folder, so that each draft is one of a process that was killed.
+
+    Args:
+        home: the folder of the runs.
+
+    Raises:
+        OSError: its file system does not support locks.
+    """
+    descriptor = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return try_lock(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def is_ours(folder: Path) -> bool:

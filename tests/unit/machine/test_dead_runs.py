@@ -135,7 +135,49 @@ def test_a_mark_without_a_folder_is_not_a_leftover(home: Path) -> None:
         child.wait()
 
 
-def test_a_new_folder_is_given_time(home: Path) -> None:
+@pytest.mark.parametrize("killed_after", ["mkdir", "open", "write"])
+def test_a_folder_whose_maker_was_killed_goes_and_one_that_is_being_made_stays(
+    home: Path, killed_after: str
+) -> None:
+    """Its maker runs in a process of its own, until the end of its input."""
+    program = f"""
+import os, sys
+from pathlib import Path
+from pytest_vperf.machine.runs import Run
+real = getattr(os, {killed_after!r})
+def wait(path, *words, **more):
+    done = real(path, *words, **more)
+    if {killed_after == "write"} or ".run-" in str(path):
+        print("there", flush=True)
+        sys.stdin.read()
+    return done
+setattr(os, {killed_after!r}, wait)
+Run.begin()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as maker:
+        assert maker.stdout is not None
+        assert maker.stdout.readline() == "there\n"
+        (draft,) = home.iterdir()
+        assert leftovers.find() == []
+        maker.kill()
+    run = draft.name.removeprefix(".run-")
+    assert [str(leftover) for leftover in leftovers.find()] == [f"run {run}: folder {draft}"]
+    assert leftovers.remove(leftovers.find()) == []
+    assert list(home.iterdir()) == []
+
+
+def test_where_files_have_no_locks_a_new_folder_is_given_time(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: Path) -> bool:
+        raise OSError
+
+    monkeypatch.setattr(leftovers, "nobody_begins", refuse)
     draft = home / ".run-01234567"
     draft.mkdir(parents=True)
     assert leftovers.find() == []
