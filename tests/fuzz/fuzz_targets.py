@@ -39,7 +39,7 @@ from pytest_vperf.results.store.files import FileStore  # noqa: E402
 from pytest_vperf.results.store.model import StoredRun, StoreProblem  # noqa: E402
 from pytest_vperf.targets.agent.target import AgentTarget  # noqa: E402
 from pytest_vperf.targets.agent.wire import Frame, Type, Wire, WireError  # noqa: E402
-from pytest_vperf.targets.base import CannotStart, TargetError  # noqa: E402
+from pytest_vperf.targets.base import CannotStart, Completed, TargetError  # noqa: E402
 from pytest_vperf.targets.container.container import Demultiplexer, Files  # noqa: E402
 from pytest_vperf.targets.guest.guest import GuestAgent, NotExecuted  # noqa: E402
 from pytest_vperf.targets.image import elf  # noqa: E402
@@ -47,13 +47,18 @@ from pytest_vperf.targets.image.tar import Tree  # noqa: E402
 from pytest_vperf.targets.libvirt.connection import Watches  # noqa: E402
 from pytest_vperf.targets.libvirt.domain import Domain  # noqa: E402
 from pytest_vperf.targets.libvirt.storage import labels_of  # noqa: E402
+from pytest_vperf.targets.many import available  # noqa: E402
 from pytest_vperf.targets.pod.qmp import Qmp, QmpError  # noqa: E402
 from pytest_vperf.targets.process import Output as Printed  # noqa: E402
 from pytest_vperf.targets.process import received  # noqa: E402
-from pytest_vperf.targets.xen.domus import need_mode  # noqa: E402
+from pytest_vperf.targets.remote.pods import RemoteQemu  # noqa: E402
+from pytest_vperf.targets.xen.domus import affinity, need_mode  # noqa: E402
 from pytest_vperf.thresholds.profile import load_profile  # noqa: E402
 from pytest_vperf.thresholds.text_file import ThresholdError  # noqa: E402
-from pytest_vperf.workloads.base import Output, ParseError  # noqa: E402
+from pytest_vperf.workloads import bench  # noqa: E402
+from pytest_vperf.workloads.base import Output, ParseError, release  # noqa: E402
+from pytest_vperf.workloads.memory import ProcMem  # noqa: E402
+from pytest_vperf.workloads.network_server import bound_ports  # noqa: E402
 from pytest_vperf.workloads.processors import Look  # noqa: E402
 from pytest_vperf.workloads.registry import WORKLOADS  # noqa: E402
 
@@ -565,6 +570,39 @@ def _processors_seeds() -> Iterator[bytes]:
     )
 
 
+def _words(data: bytes) -> None:
+    """What short commands print in a machine, or on its host: its clock, its memory, versions, pinning, usage."""
+    done = Completed(("cat",), 0, data, b"", 0.1)
+    machine: Any = SimpleNamespace(name="domu pv", run=lambda *_, **__: done)
+    qemu: Any = SimpleNamespace(pid=1, _start=SimpleNamespace(machine=SimpleNamespace(ssh=machine)))
+    with contextlib.suppress(TargetError):
+        assert available(machine) >= 0
+    with contextlib.suppress(TargetError):
+        ProcMem().pss(7, on=machine)
+    with contextlib.suppress(TargetError):
+        assert bench._read(machine)[0] >= 0
+    with contextlib.suppress(ValueError):  # documented, and of our own words
+        assert all(len(cpus) <= 1 << 17 for cpus in affinity(done.text).values())
+    with contextlib.suppress(TargetError):
+        assert RemoteQemu.usage(qemu).memory is not None
+    release(done.text)
+    bound_ports(done.text)
+
+
+def _words_seeds() -> Iterator[bytes]:
+    yield b"1764180000123456789\n"
+    yield b"MemTotal:       24000000 kB\nMemAvailable:   22000000 kB\n"
+    yield b"7f0000-7fffff ---p 00000000 00:00 0 [rollup]\nRss: 9000 kB\nPss:  4242 kB\n"
+    yield b"vperf-1   3     0    1   -b-       1.4  0-1 / all\nmax_cpu_id             : 7\n"
+    yield b"vperf-1   3     0    -   --p       1.4  all / all\nmax_cpu_id             : 7\n"
+    yield b"1.0.20\n"
+    yield b"   0: 0100007F:0CEA 00000000:0000 0A 00000000:00000000 00:00000000 00000000\n"
+    yield (
+        b"4711 (qemu (x) 1) S 1 4711 4711 0 -1 4194560 9 0 0 0 120 30 0 0 20 0 4 0 99 800000 2000\n"
+        b"195000 2000 900 1 0 1000 0\n100\n4096\n"
+    )
+
+
 TARGETS: dict[str, FuzzTarget] = {
     target.name: target
     for target in (
@@ -593,6 +631,7 @@ TARGETS: dict[str, FuzzTarget] = {
         FuzzTarget("fetched", _fetched, (TargetError,), _tar_seeds),
         FuzzTarget("engine-stream", _engine_stream, (), _engine_stream_seeds),
         FuzzTarget("elf", _elf, (), _elf_seeds),
+        FuzzTarget("words-of-machines", _words, (), _words_seeds),
         FuzzTarget("parse-processors", _processors, (ParseError,), _processors_seeds),
         *(
             FuzzTarget(f"parse-{name}", _parser(name), (), _parser_seeds(name))

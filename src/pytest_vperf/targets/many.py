@@ -134,7 +134,7 @@ def available(host: Target) -> int:
         TargetError: the host does not report it.
     """
     text = host.run(["cat", "/proc/meminfo"]).text
-    found = re.search(r"^MemAvailable: +(\d+) kB$", text, re.MULTILINE)
+    found = re.search(r"^MemAvailable: +([0-9]{1,15}) kB$", text, re.MULTILINE)
     if found is None:
         raise TargetError(f"{host.name} does not say how much memory is available")
     return int(found[1]) * 1024

@@ -61,7 +61,7 @@ def check_address(name: str, value: str) -> None:
 
 def release(version: str) -> tuple[int, int]:
     """The first two numbers of a version; one without numbers, as of a build from a repository, counts as new."""
-    match = re.match(r"([0-9]+)\.([0-9]+)", version)
+    match = re.match(r"([0-9]{1,9})\.([0-9]{1,9})", version)
     return (int(match[1]), int(match[2])) if match else (99, 0)
 
 

@@ -234,7 +234,7 @@ class CpuHog:
             env=ENVIRONMENT,
             timeout=60.0,
         )
-        if not started.text.strip().isdecimal():
+        if not re.fullmatch(r"[0-9]{1,10}\s*", started.text):
             raise CannotStart(
                 f"the shell of {target.name} does not say which process it began",
                 target=target.name,

@@ -126,7 +126,7 @@ def _read(host: Target, path: str, process: int) -> str:
 
 def _line(text: str, name: str, process: int) -> Quantity:
     """The figure of a line ``NAME: 123 kB``, which only a process with memory of its own has."""
-    found = re.search(rf"^{name}:\s+([0-9]+) kB$", text, re.MULTILINE)
+    found = re.search(rf"^{name}:\s+([0-9]{{1,15}}) kB$", text, re.MULTILINE)
     if found is None or not int(found[1]):
         raise _none(process)
     return Quantity(int(found[1]) / 1024, "MiB", direction="lower", discrete=True)

@@ -262,19 +262,23 @@ class Look:
         if parts is None:
             raise reader.error("it is not whole")
         clock, times, names, commands = (part or "" for part in parts.groups())
-        uptime, *processors = clock.splitlines()
+        uptime, _, processors = clock.partition("\n")
         found = {
             (int(match[1]), int(match[2])): (
                 reader.number(match[3], "the time it ran") / 1e9,
                 reader.number(match[4], "the time it waited") / 1e9,
             )
             for match in re.finditer(
-                r"^/proc/(\d+)/task/(\d+)/schedstat:(\S+) (\S+) ", times, re.MULTILINE | re.ASCII
+                r"^/proc/(\d{1,10})/task/(\d{1,10})/schedstat:(\S+) (\S+) ",
+                times,
+                re.MULTILINE | re.ASCII,
             )
         }
         by_thread = {
             int(match[1]): match[2]
-            for match in re.finditer(r"^(\d+) \((.*)\) [A-Za-z] ", names, re.MULTILINE | re.ASCII)
+            for match in re.finditer(
+                r"^(\d{1,10}) \((.*)\) [A-Za-z] ", names, re.MULTILINE | re.ASCII
+            )
         }
         if not by_thread:
             raise reader.error("there is no thread in it")
@@ -286,8 +290,8 @@ class Look:
             {
                 # user, nice, system, idle, iowait, irq, softirq
                 int(match[1]): reader.number(match[2], "softirq") / USER_HZ
-                for line in processors
-                if (match := re.match(r"cpu(\d+)(?: \S+){6} (\S+)", line, re.ASCII))
+                for line in processors.splitlines()
+                if (match := re.match(r"cpu(\d{1,10})(?: \S+){6} (\S+)", line, re.ASCII))
             },
         )
 
@@ -295,7 +299,7 @@ class Look:
 def _commands(printed: str) -> dict[int, str]:
     """The command of each process; it may have several lines, each prefixed with the file's name."""
     found: dict[int, str] = {}
-    for match in re.finditer(r"^/proc/(\d+)/cmdline:(.*)$", printed, re.MULTILINE | re.ASCII):
+    for match in re.finditer(r"^/proc/(\d{1,10})/cmdline:(.*)$", printed, re.MULTILINE | re.ASCII):
         words = match[2].replace("\0", " ")
         before = found.get(int(match[1]))
         found[int(match[1])] = words if before is None else f"{before} {words}"

@@ -59,7 +59,7 @@ def command(
     Raises:
         Unsupported: this version's options are unknown.
     """
-    major = re.match(r"([0-9]+)\.([0-9]+)", version)
+    major = re.match(r"([0-9]{1,9})\.([0-9]{1,9})", version)
     if major is None:
         raise Unsupported(f"{version!r} is not a version whose options are known")
     if int(major[1]) >= 1:

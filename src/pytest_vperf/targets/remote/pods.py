@@ -16,6 +16,7 @@ import dataclasses
 import functools
 import itertools
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -95,6 +96,12 @@ kill $watch 2>/dev/null
 exit $status
 """
 _LINK = 'ln -- "$1" "$2" 2>/dev/null || cp -- "$1" "$2" && chmod o+r -- "$2"'
+#: Field 2, the name, may have blanks, parentheses and ends of lines; 14 and 15 are the ticks in user and kernel mode.
+_USED = re.compile(
+    r"\d+ \(.*\) \S(?: -?\d+){10} (\d{1,15}) (\d{1,15})(?: -?\d+)+\n"
+    r"\d+ (\d{1,15})(?: \d+)+\n([1-9]\d{0,5})\n([1-9]\d{0,8})\n",
+    re.DOTALL | re.ASCII,
+)
 _USAGE = 'cat "/proc/$1/stat" "/proc/$1/statm" && getconf CLK_TCK && getconf PAGESIZE'
 #: The descriptors for disks.
 _DISKS = (7, 8, 9)
@@ -344,14 +351,12 @@ class RemoteQemu:
     def usage(self) -> Usage:
         """CPU time and resident memory, from /proc there (proc(5), ``stat`` and ``statm``)."""
         done = self._start.machine.ssh.run(["sh", "-c", _USAGE, "sh", str(self.pid)], check=False)
-        lines = done.text.splitlines()
-        if done.returncode or len(lines) != 4:
+        found = _USED.fullmatch(done.text)
+        if done.returncode or found is None:
             said = done.stderr.decode("utf-8", "replace").strip()
             raise CannotConnect(f"QEMU is gone, or its usage cannot be read there: {said}")
-        # The second field, the name, may contain spaces and parentheses.
-        fields = lines[0].rpartition(")")[2].split()
-        ticks, page = int(lines[2]), int(lines[3])
-        return Usage((int(fields[11]) + int(fields[12])) / ticks, int(lines[1].split()[1]) * page)
+        user, system, pages, ticks, page = map(int, found.groups())
+        return Usage((user + system) / ticks, pages * page)
 
     def end(self) -> None:
         """End it. Safe to repeat."""
@@ -474,6 +479,8 @@ class PodsThere:
             words = ["sh", "-c", _CONFINED, "sh", qemu, FILTER]
             said = self._machine.ssh.run(words, timeout=60.0).text.splitlines()
             user, setpriv, filtered, device = (said + [""] * 4)[:4]
+            if device and not re.fullmatch("[0-7]{1,5} [0-9]{1,10}", device):
+                raise CannotConnect(f"what /dev/kvm is there cannot be read: {device[:60]!r}")
             if user == "0" and not setpriv:
                 raise no_setpriv()
             groups: tuple[int, ...] | None = ()

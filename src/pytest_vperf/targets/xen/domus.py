@@ -106,9 +106,9 @@ _ASK = 'PATH="$PATH:/usr/sbin:/sbin"; xl vcpu-list "$1" && xl info'
 _ITSELF = "0"
 #: Name, ID, number, processor or "-", state, seconds, hard affinity / soft affinity.
 _LINE = re.compile(
-    r"^\S+ +\d+ +(?P<number>\d+) +(?:\d+|-) +\S+ +[\d.]+ +(?P<hard>\S+) / \S+ *$", re.M
+    r"^\S+ +\d+ +(?P<number>\d{1,5}) +(?:\d+|-) +\S+ +[\d.]+ +(?P<hard>\S+) / \S+ *$", re.M
 )
-_LAST = re.compile(r"^max_cpu_id *: *(\d+)$", re.M)
+_LAST = re.compile(r"^max_cpu_id *: *(\d{1,5})$", re.M)
 _NOT_READ = "the pinning of machines on Xen cannot be read back"
 
 
