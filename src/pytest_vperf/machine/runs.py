@@ -118,16 +118,21 @@ class Run:
         folder = runs_folder() / f"run-{identity}"
         # The lock is taken before the folder gets its final name, so that it never looks left over.
         draft = folder.with_name(f".{folder.name}")
-        with _beginning(folder.parent):
-            draft.mkdir(mode=0o700)
-            lock = os.open(draft / OWNER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            if not try_lock(lock):
-                raise BlockingIOError(f"{draft / OWNER} is locked by another process")
-            owner = {"pid": os.getpid(), "command": sys.argv[:4], "began": time.time()}
-            os.write(lock, json.dumps(owner).encode())
-            os.fsync(lock)  # the folder is recognised by it, after a power cut too
-            draft.rename(folder)
-        return cls(identity, folder, lock)
+        try:
+            with _beginning(folder.parent):
+                draft.mkdir(mode=0o700)
+                lock = os.open(draft / OWNER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                if not try_lock(lock):
+                    raise BlockingIOError(f"{draft / OWNER} is locked by another process")
+                owner = {"pid": os.getpid(), "command": sys.argv[:4], "began": time.time()}
+                os.write(lock, json.dumps(owner).encode())
+                os.fsync(lock)  # the folder is recognised by it, after a power cut too
+                draft.rename(folder)
+            return cls(identity, folder, lock)
+        except BaseException:  # most likely an interrupt: nobody would own the folder
+            for each in (draft, folder):
+                shutil.rmtree(each, ignore_errors=True)
+            raise
 
     @property
     def environment(self) -> dict[str, str]:

@@ -171,6 +171,26 @@ Run.begin()
     assert list(home.iterdir()) == []
 
 
+@pytest.mark.parametrize("when", ["open", "write", "fsync", "rename"])
+def test_a_run_that_is_interrupted_while_it_begins_leaves_nothing(
+    home: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    real = getattr(os, when)
+
+    def interrupt(path: object, *words: object, **more: object) -> object:
+        done = real(path, *words, **more)
+        if when != "open" or ".run-" in str(path):
+            monkeypatch.setattr(os, when, real)  # once: removing it opens it, too
+            raise KeyboardInterrupt
+        return done
+
+    monkeypatch.setattr(os, when, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        Run.begin()
+    monkeypatch.undo()
+    assert [each.name for each in home.iterdir()] == []
+
+
 def test_where_files_have_no_locks_a_new_folder_is_given_time(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
