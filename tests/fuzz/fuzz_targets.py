@@ -28,11 +28,10 @@ if _HARNESS not in sys.path:
 
 import golden_cases  # noqa: E402
 
-from pytest_vperf.commands import comment  # noqa: E402
+from pytest_vperf.commands import answers  # noqa: E402
 from pytest_vperf.commands.claims import records  # noqa: E402
 from pytest_vperf.commands.compare import output  # noqa: E402
 from pytest_vperf.commands.compare.comparison import compare  # noqa: E402
-from pytest_vperf.results.reading import RecordProblem, WrongShape, checked  # noqa: E402
 from pytest_vperf.results.run import RunRecord  # noqa: E402
 from pytest_vperf.results.store.choosing import Chosen  # noqa: E402
 from pytest_vperf.results.store.files import FileStore  # noqa: E402
@@ -506,9 +505,9 @@ def _stored_run_seeds() -> Iterator[bytes]:
 
 def _comments(data: bytes) -> None:
     """What a host of pull requests answers for its comments, and for the account of a token."""
-    for each in checked(comment.Comments, b'{"page": ' + data + b"}").page:
-        assert isinstance(each.id, int)
-    checked(comment.Account, data)
+    for read in (answers.comments, answers.account):
+        with contextlib.suppress(answers.NotUnderstood):
+            read(data)
 
 
 def _comments_seeds() -> Iterator[bytes]:
@@ -626,7 +625,7 @@ TARGETS: dict[str, FuzzTarget] = {
             (StoreProblem,),
             _stored_run_seeds,
         ),
-        FuzzTarget("comments", _comments, (RecordProblem, WrongShape), _comments_seeds),
+        FuzzTarget("comments", _comments, (), _comments_seeds),
         FuzzTarget("tar", _in_file("image.tar", _tar), (CannotStart,), _tar_seeds),
         FuzzTarget("fetched", _fetched, (TargetError,), _tar_seeds),
         FuzzTarget("engine-stream", _engine_stream, (), _engine_stream_seeds),

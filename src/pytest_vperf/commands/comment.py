@@ -11,14 +11,15 @@ import os
 import re
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_vperf.reporting.console import say, tell
-from pytest_vperf.results.reading import Part, RecordProblem, WrongShape, checked
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping
+
+    from pytest_vperf.commands.answers import Comment
 
 DONE, REFUSED, MISUSED = 0, 1, 2
 #: What a comment may be called: it stands in a comment of HTML.
@@ -28,35 +29,12 @@ MOST = 65_536
 _PAGE = 100
 #: Pages of comments that are looked through, bytes that an answer may have, and seconds that it may take.
 _PAGES, _BYTES, _SECONDS = 100, 32 << 20, 30
-_Part = TypeVar("_Part", bound=Part)
 #: The account of a workflow's own token, which may not ask who it is.
 _ACTIONS = "github-actions[bot]"
 
 
 class CommentProblem(Exception):
     """The host refuses, or it is not known; the message says what to do."""
-
-
-class Account(Part):
-    """Who wrote a comment, by GitHub's key or by GitLab's."""
-
-    login: str = ""
-    username: str = ""
-
-
-class Comment(Part):
-    """A comment of a pull request, or a note of a merge request."""
-
-    id: int
-    body: str | None = None
-    user: Account | None = None
-    author: Account | None = None
-
-
-class Comments(Part):
-    """A page of them."""
-
-    page: list[Comment]
 
 
 class _Host(NamedTuple):
@@ -154,34 +132,38 @@ def write(host: _Host, body: str) -> str:
 
 
 def _who(host: _Host) -> str:
+    from pytest_vperf.commands import answers
+
     try:
         data = _ask(host, "GET", host.user)
     except CommentProblem:
         if not host.usual:
             raise
         return host.usual
-    account: str = getattr(_understood(Account, data, host.user), host.who)
-    if not account:
+    try:
+        name: str = getattr(answers.account(data), host.who)
+    except answers.NotUnderstood as error:
+        raise CommentProblem(f"GET {host.user}: the answer is not understood: {error}") from None
+    if not name:
         raise CommentProblem(f"GET {host.user}: the answer has no {host.who}")
-    return account
+    return name
 
 
 def _comments(host: _Host) -> Iterator[Comment]:
+    from pytest_vperf.commands import answers
+
     for page in range(1, _PAGES + 1):
         data = _ask(host, "GET", host.comments, params={"per_page": _PAGE, "page": page})
-        found = _understood(Comments, b'{"page": ' + data + b"}", host.comments).page
+        try:
+            found = answers.comments(data)
+        except answers.NotUnderstood as error:
+            raise CommentProblem(
+                f"GET {host.comments}: the answer is not understood: {error}"
+            ) from None
         yield from found
         if len(found) < _PAGE:
             return
     raise CommentProblem(f"{host.comments} has more than {_PAGES * _PAGE} comments")
-
-
-def _understood(part: type[_Part], data: bytes, address: str) -> _Part:
-    """An answer to a GET, if it has the shape that the host documents."""
-    try:
-        return checked(part, data)
-    except (RecordProblem, WrongShape) as error:
-        raise CommentProblem(f"GET {address}: the answer is not understood: {error}") from None
 
 
 def _ask(host: _Host, method: str, address: str, **more: Any) -> bytes:
