@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from repositories import TOOL_TEST, git
 
 ROOT = Path(__file__).parents[2]
 ACTION = ROOT / "action.yml"
@@ -25,19 +26,6 @@ const lint = await createLinter();
 const found = lint(readFileSync(0, "utf8"), "workflow.yml");
 for (const each of found) console.log(`${each.line}: ${each.message}`);
 process.exit(found.length ? 1 : 0);
-"""
-
-TEST = """
-import itertools
-import os
-from pathlib import Path
-from pytest_vperf import Quantity
-
-def test_tool(claim):
-    noise = itertools.cycle([1, 1.003, 0.999, 1.002, 0.998])
-    def sample():
-        return Quantity(float(Path(os.environ["TOOL"]).read_text()) * next(noise), "ms")
-    claim("mine.tool").holds(sample)
 """
 
 
@@ -140,20 +128,13 @@ def test_nothing_of_a_pull_request_is_put_into_a_script() -> None:
         assert "${{" not in script, name
 
 
-def git(folder: Path, *words: str) -> str:
-    author = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
-    return subprocess.run(
-        ["git", *author, *words], cwd=folder, check=True, capture_output=True, text=True
-    ).stdout.strip()
-
-
 @pytest.fixture
 def branch(tmp_path: Path) -> tuple[Path, str]:
     """A repository whose tree is 20 % slower than its base, and the base."""
     folder = tmp_path / "repository"
     folder.mkdir()
     git(folder, "init", "--quiet")
-    (folder / "test_it.py").write_text(TEST)
+    (folder / "test_it.py").write_text(TOOL_TEST)
     (folder / "pytest.ini").write_text("[pytest]\naddopts = -p no:cacheprovider\n")
     for level in ("100", "120"):
         (folder / "level").write_text(level)

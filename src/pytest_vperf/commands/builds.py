@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from pytest_vperf import foreign_text
-from pytest_vperf.commands.git import GitProblem, git
 from pytest_vperf.machine import work_trees
 from pytest_vperf.machine.cache import file_sha256
+from pytest_vperf.machine.git import GitProblem, git
 from pytest_vperf.machine.runs import Run
 from pytest_vperf.reporting.console import say
 

@@ -46,8 +46,8 @@ def _gate(arguments: argparse.Namespace) -> int:
         read_artefact,
         work_tree,
     )
-    from pytest_vperf.commands.git import GitProblem, git
     from pytest_vperf.commands.pytest_process import run_pytest
+    from pytest_vperf.machine.git import GitProblem, git
 
     try:
         key, artefact = read_artefact(arguments.artefact)

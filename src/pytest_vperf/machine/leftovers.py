@@ -225,15 +225,17 @@ def _of_run(folder: Path) -> Iterator[Leftover]:
     for name in networks.namespaces_of(run):
         take_away = partial(networks.remove_namespace, name)
         yield Leftover(run, "namespace", f"namespace {name}", take_away)
-    for point in mounts.below(folder):
-        yield Leftover(run, "mount", f"mount {point}", partial(mounts.unmount, point))
-    for device in mounts.loops_below(folder):
-        yield Leftover(run, "loop", f"loop {device}", partial(mounts.detach_loop, device))
+    trees = list(work_trees.of_run(folder))
+    for place in (folder, *(made.folder for made in trees)):
+        for point in mounts.below(place):
+            yield Leftover(run, "mount", f"mount {point}", partial(mounts.unmount, point))
+        for device in mounts.loops_below(place):
+            yield Leftover(run, "loop", f"loop {device}", partial(mounts.detach_loop, device))
     for group in [*cgroups.named(f"vperf-{run}"), *cgroups.of_machines(f"vperf-{run}")]:
         yield Leftover(run, "cgroup", f"cgroup {group}", partial(cgroups.remove, group))
     for path in shim_sockets(folder):
         yield Leftover(run, "socket", f"socket {path}", partial(_unlink, path))
-    for made in work_trees.of_run(folder):
+    for made in trees:
         yield Leftover(run, "tree", f"tree {made.tree} of {made.repository}", made.remove)
     if folder.is_dir():
         yield Leftover(run, "folder", f"folder {folder}", partial(remove_folder, folder))

@@ -11,10 +11,12 @@ import json
 import os
 import shutil
 import stat
-import subprocess
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_vperf.machine import mounts
+from pytest_vperf.machine.git import GitProblem, git
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
 _NOTE = "work-trees"
 #: The work tree in such a folder.
 TREE = "tree"
-#: Git's settings by variables that would make it look at another repository.
-ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
 #: Seconds that Git may take to remove a tree.
 _LIMIT = 60
 
@@ -48,32 +48,31 @@ class WorkTree(NamedTuple):
         return self.folder / TREE
 
     def remove(self) -> str:
-        """Have Git forget the tree, and remove the folder; return why something stays, otherwise empty."""
-        said = self._forget() if os.path.lexists(self.tree) else ""
-        with contextlib.suppress(FileNotFoundError):
+        """Have Git forget the tree, and remove the folder; return why something stays, otherwise empty.
+
+        What was put in the place of either, a link or a mount, leads to files of others, and they are left alone.
+        """
+        try:
             status = self.folder.lstat()
-            if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-                return f"{self.folder} is no folder of ours"
-            shutil.rmtree(self.folder, ignore_errors=True)
-        return said if not said or self.repository.is_dir() else ""
+        except FileNotFoundError:
+            return ""
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+            return f"{self.folder} is no folder of ours"
+        if held := mounts.below(self.folder):
+            return f"{held[0]} is still mounted"
+        said = self._forget() if self.tree.is_dir() and not self.tree.is_symlink() else ""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        if self.folder.exists():
+            return f"{self.folder} cannot be removed"
+        return said if self.repository.is_dir() else ""
 
     def _forget(self) -> str:
         words = ("worktree", "remove", "--force", "--force", str(self.tree))
-        kept = {name: each for name, each in os.environ.items() if name not in ELSEWHERE}
         try:
-            done = subprocess.run(
-                ["git", "-C", str(self.repository), *words],
-                env=kept,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_LIMIT,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return f"git: {getattr(error, 'strerror', '') or error}"
-        return " ".join(done.stderr.split()) if done.returncode else ""
+            git(*words, at=self.repository, limit=_LIMIT)
+        except GitProblem as problem:
+            return str(problem)
+        return ""
 
 
 def make(run: Run, program: str, repository: Path) -> WorkTree:

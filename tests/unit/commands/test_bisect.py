@@ -10,61 +10,22 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from repositories import TOOL_TEST, git, repository
 
 from pytest_vperf.commands.bisect.search import half_of, judged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from pathlib import Path
-
-#: What a build makes is a file with the level that a test then samples, around it.
-TEST = """
-import itertools
-import os
-from pathlib import Path
-from pytest_vperf import Quantity
-
-def test_tool(claim):
-    noise = itertools.cycle([1, 1.003, 0.999, 1.002, 0.998])
-    def sample():
-        level = float(Path(os.environ["TOOL"]).read_text().split()[0])
-        return Quantity(level * next(noise), "ms", direction="lower")
-    claim("mine.tool").holds(sample)
-"""
-
-
-def git(folder: Path, *words: str) -> str:
-    author = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
-    return subprocess.run(
-        ["git", *author, *words], cwd=folder, check=True, capture_output=True, text=True
-    ).stdout.strip()
 
 
 @pytest.fixture
 def tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "tests"
     folder.mkdir()
-    (folder / "test_it.py").write_text(TEST)
+    (folder / "test_it.py").write_text(TOOL_TEST)
     (folder / "pytest.ini").write_text("[pytest]\naddopts = -p no:cacheprovider\n")
     monkeypatch.setenv("VPERF_LOCK", str(tmp_path / "lock"))
     return folder
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Callable[[Sequence[float | str]], list[str]]:
-    """Makes a repository of a tool with these levels, a commit each; returns the commits."""
-
-    def make(levels: Sequence[float | str]) -> list[str]:
-        folder = tmp_path / "tool"
-        folder.mkdir()
-        git(folder, "init", "--quiet")
-        for number, level in enumerate(levels):
-            (folder / "level").write_text(f"{level} of commit {number}\n")
-            git(folder, "add", "level")
-            git(folder, "commit", "--quiet", f"--message=change {number}")
-        return git(folder, "rev-list", "--reverse", "HEAD").split()
-
-    return make
 
 
 def bisect(
@@ -85,10 +46,8 @@ def leftovers(tests: Path) -> list[str]:
     return git(tests.parent / "tool", "worktree", "list").splitlines()[1:]
 
 
-def test_the_commit_that_adds_ten_percent_is_found_among_32(
-    tests: Path, repository: Callable[..., list[str]]
-) -> None:
-    commits = repository([100] * 21 + [110] * 12)
+def test_the_commit_that_adds_ten_percent_is_found_among_32(tests: Path) -> None:
+    commits = repository(tests.parent / "tool", [100] * 21 + [110] * 12)
     done = bisect(tests, f"--good={commits[0]}", "--bad=HEAD", "--json", "--", "test_it.py")
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
@@ -100,8 +59,8 @@ def test_the_commit_that_adds_ten_percent_is_found_among_32(
     assert leftovers(tests) == []
 
 
-def test_the_answer_is_told(tests: Path, repository: Callable[..., list[str]]) -> None:
-    commits = repository([100, 100, 120, 120])
+def test_the_answer_is_told(tests: Path) -> None:
+    commits = repository(tests.parent / "tool", [100, 100, 120, 120])
     done = bisect(tests, f"--good={commits[0]}", "--bad=HEAD", "--", "test_it.py")
     lines = done.stdout.splitlines()
     assert lines[0].startswith(f"bisect: mine.tool is worse since {commits[2][:7]} 20")
@@ -111,11 +70,9 @@ def test_the_answer_is_told(tests: Path, repository: Callable[..., list[str]]) -
     assert "building good" in done.stderr
 
 
-def test_what_cannot_be_built_or_judged_is_skipped(
-    tests: Path, repository: Callable[..., list[str]]
-) -> None:
+def test_what_cannot_be_built_or_judged_is_skipped(tests: Path) -> None:
     """The middle ones do not build; the last of them could be the first bad one as well as the one after them."""
-    commits = repository([100, 100, "broken", "broken", 120, 120])
+    commits = repository(tests.parent / "tool", [100, 100, "broken", "broken", 120, 120])
     build = "! grep -q broken level && cp level out"
     words = [f"--good={commits[0]}", "--bad=HEAD", "--json", "--", "test_it.py"]
     done = bisect(tests, *words, build=build)
@@ -126,10 +83,8 @@ def test_what_cannot_be_built_or_judged_is_skipped(
     assert {each["answer"] for each in found["steps"]} == {"good", "bad", "skip"}
 
 
-def test_builds_of_the_same_bytes_are_judged_once(
-    tests: Path, repository: Callable[..., list[str]]
-) -> None:
-    commits = repository([100] * 5 + [120] * 4)
+def test_builds_of_the_same_bytes_are_judged_once(tests: Path) -> None:
+    commits = repository(tests.parent / "tool", [100] * 5 + [120] * 4)
     words = [f"--good={commits[0]}", "--bad=HEAD", "--json", "--", "test_it.py"]
     done = bisect(tests, *words, build="cut -d' ' -f1 level > out")
     found = json.loads(done.stdout)
@@ -137,10 +92,8 @@ def test_builds_of_the_same_bytes_are_judged_once(
     assert {each["change"] for each in found["steps"]} == {"the bytes of good", "the bytes of bad"}
 
 
-def test_an_own_bisection_and_work_tree_of_the_user_stay(
-    tests: Path, repository: Callable[..., list[str]]
-) -> None:
-    commits = repository([100, 100, 120, 120])
+def test_an_own_bisection_and_work_tree_of_the_user_stay(tests: Path) -> None:
+    commits = repository(tests.parent / "tool", [100, 100, 120, 120])
     tool = tests.parent / "tool"
     git(tool, "bisect", "start", commits[3], commits[0])
     head, log = git(tool, "rev-parse", "HEAD"), git(tool, "bisect", "log")
@@ -168,14 +121,13 @@ def test_an_own_bisection_and_work_tree_of_the_user_stay(
 )  # fmt: skip
 def test_a_search_that_cannot_begin_says_why(
     tests: Path,
-    repository: Callable[..., list[str]],
     levels: list[float],
     words: list[str],
     build: str,
     status: int,
     message: str,
 ) -> None:
-    commits = repository(levels)
+    commits = repository(tests.parent / "tool", levels)
     done = bisect(
         tests, f"--good={commits[0]}", "--bad=HEAD", *words, "--", "test_it.py", build=build
     )
@@ -184,13 +136,11 @@ def test_a_search_that_cannot_begin_says_why(
     assert leftovers(tests) == []
 
 
-def test_an_interrupted_search_leaves_nothing(
-    tests: Path, repository: Callable[..., list[str]]
-) -> None:
+def test_an_interrupted_search_leaves_nothing(tests: Path) -> None:
     import signal
     import time
 
-    commits = repository([100, 100, 120, 120])
+    commits = repository(tests.parent / "tool", [100, 100, 120, 120])
     command = [sys.executable, "-m", "pytest_vperf", "bisect", "--claim=mine.tool"]
     command += [
         "--build=touch ../begun; sleep 60",
@@ -233,10 +183,8 @@ def test_one_worse_record_of_a_claim_decides() -> None:
     )
 
 
-def test_a_link_in_a_tree_leads_to_nothing_that_is_removed(
-    tests: Path, repository: Callable[..., list[str]]
-) -> None:
-    commits = repository([100, 120])
+def test_a_link_in_a_tree_leads_to_nothing_that_is_removed(tests: Path) -> None:
+    commits = repository(tests.parent / "tool", [100, 120])
     tool, victim = tests.parent / "tool", tests.parent / "victim"
     victim.mkdir()
     (victim / "tool").write_text("not of this tree")

@@ -7,43 +7,22 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from repositories import TOOL_TEST, git, repository
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-TEST = """
-import itertools
-import os
-from pathlib import Path
-from pytest_vperf import Quantity
-
-def test_tool(claim):
-    noise = itertools.cycle([1, 1.003, 0.999, 1.002, 0.998])
-    def sample():
-        return Quantity(float(Path(os.environ["TOOL"]).read_text()) * next(noise), "ms")
-    claim("mine.tool").holds(sample)
-"""
-
-
-def git(folder: Path, *words: str) -> str:
-    author = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
-    return subprocess.run(
-        ["git", *author, *words], cwd=folder, check=True, capture_output=True, text=True
-    ).stdout.strip()
-
 
 @pytest.fixture
 def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with a commit of a tool, and what is checked out is changed since."""
+    """A repository of a tool."""
     monkeypatch.setenv("VPERF_LOCK", str(tmp_path / "lock"))
     folder = tmp_path / "tool"
-    folder.mkdir()
-    git(folder, "init", "--quiet")
-    (folder / "level").write_text("100")
+    repository(folder, [100])
     (folder / "kept").write_text("in the repository")
     git(folder, "add", "-A")
-    git(folder, "commit", "--quiet", "--message=one")
-    (tmp_path / "test_it.py").write_text(TEST)
+    git(folder, "commit", "--quiet", "--message=kept")
+    (tmp_path / "test_it.py").write_text(TOOL_TEST)
     return folder
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import random
 import re
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from repositories import git
 from stores import save
 
 from pytest_vperf import cli
@@ -75,17 +75,10 @@ def shown(capsys: Captured, *words: str) -> list[str]:
 def commits(tmp_path: Path) -> list[str]:
     """The commits of a repository in the current folder, the oldest first."""
 
-    def git(*words: str) -> str:
-        author = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
-        done = subprocess.run(
-            ["git", *author, *words], cwd=tmp_path, check=True, capture_output=True, text=True
-        )
-        return done.stdout.strip()
-
-    git("init", "--quiet")
+    git(tmp_path, "init", "--quiet")
     for number in range(40):
-        git("commit", "--quiet", "--allow-empty", f"--message=change {number}")
-    return git("rev-list", "--reverse", "HEAD").split()
+        git(tmp_path, "commit", "--quiet", "--allow-empty", f"--message=change {number}")
+    return git(tmp_path, "rev-list", "--reverse", "HEAD").split()
 
 
 def test_ten_slips_that_each_pass_are_named(keep: Keep, capsys: Captured) -> None:

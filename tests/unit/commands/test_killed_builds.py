@@ -12,36 +12,17 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
+from repositories import TOOL_TEST, git, repository
 
-from pytest_vperf.machine import leftovers, work_trees
+from pytest_vperf.machine import leftovers, mounts, work_trees
 from pytest_vperf.machine.processes import gone
 from pytest_vperf.machine.runs import Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TEST = """
-import itertools
-import os
-from pathlib import Path
-from pytest_vperf import Quantity
-
-def test_tool(claim):
-    noise = itertools.cycle([1, 1.003, 0.999, 1.002, 0.998])
-    def sample():
-        level = float(Path(os.environ["TOOL"]).read_text())
-        return Quantity(level * next(noise), "ms", direction="lower")
-    claim("mine.tool").holds(sample)
-"""
 #: Never ends with the level 111, and notes its shell, outside of the tree.
 BUILD = 'if grep -q 111 level; then echo $$ >"$NOTED.draft"; mv "$NOTED.draft" "$NOTED"; sleep 300; fi; cp level out'
-
-
-def git(folder: Path, *words: str) -> str:
-    author = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
-    return subprocess.run(
-        ["git", *author, *words], cwd=folder, check=True, capture_output=True, text=True
-    ).stdout.strip()
 
 
 @pytest.fixture
@@ -52,14 +33,9 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setenv(variable.get(name, "NOTED"), str(tmp_path / name))
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    (tmp_path / "test_it.py").write_text(TEST)
+    (tmp_path / "test_it.py").write_text(TOOL_TEST)
     folder = tmp_path / "tool"
-    folder.mkdir()
-    git(folder, "init", "--quiet")
-    for level in ("100", "111", "120"):
-        (folder / "level").write_text(level)
-        git(folder, "add", "level")
-        git(folder, "commit", "--quiet", f"--message=level {level}")
+    repository(folder, [100, 111, 120])
     return folder
 
 
@@ -105,7 +81,7 @@ def test_what_a_killed_command_left_is_removed(tool: Path, words: tuple[str, ...
     assert list((tool.parent / "temporary").iterdir()) == []
     assert list((tool.parent / "runs").iterdir()) == []
     assert gone(shell)
-    assert (tool / "level").read_text() == "120"
+    assert (tool / "level").read_text().startswith("120 ")
     left = [each for each in psutil.process_iter() if each.pid not in before]
     assert [each for each in left if str(tool.parent) in " ".join(_command(each))] == []
 
@@ -159,3 +135,43 @@ def test_only_our_own_tree_of_a_repository_goes(run: Run, tool: Path, tmp_path: 
     assert not made.folder.exists()
     assert "drive" in git(tool, "worktree", "list")
     assert "vperf-gate" not in git(tool, "worktree", "list")
+
+
+@pytest.mark.parametrize("what", ["folder", "tree"])
+def test_a_tree_of_the_user_that_has_our_name_now_is_left_alone(
+    run: Run, tool: Path, tmp_path: Path, what: str
+) -> None:
+    """Git follows the link, and would remove a tree of the same repository with what is not committed there."""
+    git(tool, "worktree", "add", "--quiet", "--detach", str(tmp_path / "mine" / "tree"))
+    (tmp_path / "mine" / "tree" / "draft").touch()
+    made = work_trees.make(run, "vperf-gate", tool)
+    if what == "folder":
+        made.folder.rmdir()
+        made.folder.symlink_to(tmp_path / "mine")
+    else:
+        made.tree.symlink_to(tmp_path / "mine" / "tree")
+    dead(run)
+    assert (tmp_path / "mine" / "tree" / "draft").exists()
+    assert made.tree.is_dir() == (what == "folder")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
+def test_what_a_build_mounted_in_its_tree_is_unmounted_before_the_tree_goes(
+    run: Run, tool: Path, tmp_path: Path
+) -> None:
+    made = work_trees.make(run, "vperf-gate", tool)
+    git(tool, "worktree", "add", "--quiet", "--detach", str(made.tree))
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "file").touch()
+    (made.tree / "mnt").mkdir()
+    mount = ["mount", "--bind", str(tmp_path / "precious"), str(made.tree / "mnt")]
+    subprocess.run(mount, check=True)
+    try:
+        assert made.remove() == f"{made.tree / 'mnt'} is still mounted"
+        assert (made.tree / "level").exists()
+        assert {each.kind for each in dead(run)} == {"mount", "tree", "folder"}
+    finally:
+        for point in mounts.below(made.folder):
+            mounts.unmount(point)
+    assert not made.folder.exists()
+    assert (tmp_path / "precious" / "file").exists()

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from repositories import git
 from stores import save
 
 from pytest_vperf.results.levels import Level
 from pytest_vperf.results.store.files import FileStore
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pytest_vperf.results.store.model import StoredRun
 
 TEST = """
@@ -56,13 +54,6 @@ def keep(
             "levels": (Level("start.quick", "", value, "ms", "lower", 9),),
         }
         save(store, replace(run, **{**own, **changes}))
-
-
-def git(folder: Path, *words: str) -> str:
-    author = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
-    return subprocess.run(
-        ["git", *author, *words], cwd=folder, check=True, capture_output=True, text=True
-    ).stdout.strip()
 
 
 @pytest.fixture

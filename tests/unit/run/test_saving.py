@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +13,7 @@ import alembic  # noqa: F401  # pytester forgets what is first imported within i
 import psutil
 import pytest
 import sqlalchemy  # noqa: F401
+from repositories import git
 
 TEST = """
 from samplers import around, given, missing
@@ -72,15 +72,9 @@ def test_what_is_kept_can_be_read_however_long_its_names_are(
     project: pytest.Pytester, store: str
 ) -> None:
     branch = f"{'b' * 120}/{'c' * 120}"
-    for words in (
-        ["init", "--quiet"],
-        ["checkout", "--quiet", "-b", branch],
-        [
-            *("-c", "user.name=A", "-c", "user.email=a@example.org"),
-            *("commit", "--quiet", "--allow-empty", "-m", "one"),
-        ],
-    ):
-        subprocess.run(["git", *words], cwd=project.path, check=True)
+    git(project.path, "init", "--quiet")
+    git(project.path, "checkout", "--quiet", "-b", branch)
+    git(project.path, "commit", "--quiet", "--allow-empty", "-m", "one")
     name = f"start.{'n' * 194}"
     test = f"""
         from samplers import around
@@ -129,12 +123,6 @@ def test_a_gate_keeps_the_figures_of_both_sides(project: pytest.Pytester) -> Non
         ("base", 100),
         ("head", 120),
     ]
-
-
-def git(folder: Path, *words: str) -> str:
-    command = ["git", "-c", "user.name=x", "-c", "user.email=x@y.z", *words]
-    found = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
-    return found.stdout.strip()
 
 
 def test_the_commit_is_that_of_the_folder(project: pytest.Pytester) -> None:

@@ -79,7 +79,7 @@ def _step(arguments: argparse.Namespace) -> int:
 
 
 def _bisect(arguments: argparse.Namespace) -> int:
-    from pytest_vperf.commands.git import GitProblem
+    from pytest_vperf.machine.git import GitProblem
 
     try:
         return _search(arguments)
@@ -94,7 +94,7 @@ def _bisect(arguments: argparse.Namespace) -> int:
 def _search(arguments: argparse.Namespace) -> int:
     from pytest_vperf.commands.bisect.search import Search, half_of
     from pytest_vperf.commands.builds import commit_of, content, read_artefact, work_tree
-    from pytest_vperf.commands.git import git
+    from pytest_vperf.machine.git import git
     from pytest_vperf.thresholds.judge import read_tolerance
 
     began = time.monotonic()
@@ -159,7 +159,7 @@ def _search(arguments: argparse.Namespace) -> int:
 def _first(search: Search, good: str, bad: str) -> Judged:
     """Build both ends, and measure the change between them."""
     from pytest_vperf.commands.builds import BuildFailed, content, end_of
-    from pytest_vperf.commands.git import git
+    from pytest_vperf.machine.git import git
 
     builds = {}
     for name, commit in (("good", good), ("bad", bad)):
@@ -184,7 +184,7 @@ def _first(search: Search, good: str, bad: str) -> Judged:
 def _run(search: Search, good: str, bad: str) -> list[str]:
     """Have Git search, and return the commits that may be the first bad one, the oldest last."""
     from pytest_vperf.commands.builds import end_of
-    from pytest_vperf.commands.git import git
+    from pytest_vperf.machine.git import git
 
     git("bisect", "start", bad, good, at=search.tree)
     words = [sys.executable, "-m", "pytest_vperf", "bisect-step", str(search.file)]
@@ -215,7 +215,7 @@ def _lines(file: Path) -> list[str]:
 
 
 def _tell(top: Path, found: dict[str, Any], *, as_json: bool) -> None:
-    from pytest_vperf.commands.git import git
+    from pytest_vperf.machine.git import git
     from pytest_vperf.reporting.console import print_table
 
     if as_json:

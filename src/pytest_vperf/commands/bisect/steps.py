@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vperf.commands.bisect.search import Judged, Search
 from pytest_vperf.commands.builds import BuildFailed, content
-from pytest_vperf.commands.git import git
 from pytest_vperf.machine.ending import end_with
+from pytest_vperf.machine.git import git
 from pytest_vperf.reporting.console import say
 
 if TYPE_CHECKING:

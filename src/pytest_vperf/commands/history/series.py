@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import TYPE_CHECKING, Literal
 
-from pytest_vperf.commands.git import commits_between
+from pytest_vperf.machine.git import GitProblem, git
 from pytest_vperf.quantity import QuantityError, conversion_factor, is_speed
 from pytest_vperf.results.identity import changes as fingerprint_changes
 from pytest_vperf.results.identity import identity
+from pytest_vperf.results.store.model import COMMIT
 from pytest_vperf.stats.changes import Series, find_changes, least_runs
 
 if TYPE_CHECKING:
@@ -81,6 +83,18 @@ class Blame:
     machine: tuple[tuple[str, str, str], ...]
 
 
+@cache
+def _commits_between(old: str, new: str) -> tuple[str, ...]:
+    """The commits that ``new`` has and ``old`` does not, the newest first, a line each; empty if Git does not say."""
+    if not (COMMIT.fullmatch(old) and COMMIT.fullmatch(new)):
+        return ()
+    try:
+        found = git("log", "--format=%h %s", "--max-count=1000", f"{old}..{new}", "--")
+    except GitProblem:
+        return ()
+    return tuple(found.splitlines())
+
+
 def blame(history: History, change: Change) -> Blame:
     """Which commits lie between the levels, and what else changed with them."""
     before, after = history.runs[change.first - 1], history.runs[change.last]
@@ -88,7 +102,7 @@ def blame(history: History, change: Change) -> Blame:
     return Blame(
         before=before,
         after=after,
-        commits=() if same else commits_between(before.commit, after.commit),
+        commits=() if same else _commits_between(before.commit, after.commit),
         same=same and not before.dirty and not after.dirty,
         machine=tuple(fingerprint_changes(before.fingerprint, after.fingerprint)),
     )
