@@ -146,7 +146,6 @@ def _inside(options: Any) -> int:
     with os.fdopen(options.inside, "a+b") as record:
         record.seek(0)
         lines = [json.loads(line) for line in record.read().splitlines()]
-        typical = {each["kind"]: each["seconds"] for each in lines if each["what"] == "typical"}
         rounds = [_round(each) for each in lines if each["what"] == "round"]
 
         def keep(line: dict[str, Any]) -> None:
@@ -159,28 +158,61 @@ def _inside(options: Any) -> int:
         with _libvirt(folder) if need else contextlib.nullcontext(_NOBODY) as (uri, known, spared):
             watched = [Path("/tmp"), Path("/run"), Path("/dev/shm"), runs]
             soak = Soak(folder, runs, watched, uri, lambda: spared | {1}, known)
-            played = order(options.kinds, options.signals, options.seed)
-            ready = set(typical)  # of the record: they were played whole before
-            for number, (name, how) in itertools.islice(
-                enumerate(played, 1), len(rounds), len(rounds) + options.rounds
-            ):
-                if time.monotonic() - began > options.seconds:
-                    break
-                if name not in ready:
-                    took, problem = soak.whole(name, KINDS[name])
-                    if problem:
-                        print(f"survives: {name} cannot be played here: {problem}", file=sys.stderr)
-                        return 2
-                    print(f"{name}: {took:.1f} s when nobody kills it", flush=True)
-                    ready.add(name)
-                    typical[name] = took
-                    keep({"what": "typical", "kind": name, "seconds": took})
-                one = soak.play(number, name, KINDS[name], how, typical[name], options.seed)
-                rounds.append(one)
-                keep(one.record())
-                print(one.line(), flush=True)
+            try:
+                for one in go_on(soak, options, lines, keep, began + options.seconds):
+                    rounds.append(one)
+                    keep(one.record())
+                    print(one.line(), flush=True)
+            except NotHere as problem:
+                print(f"survives: {problem}", file=sys.stderr)
+                return 2
     print("\n".join(table(rounds)))
     return 1 if any(wrong(each) for each in rounds) else 0
+
+
+class NotHere(Exception):
+    """A kind cannot be played on this machine; says why."""
+
+
+def go_on(
+    soak: Soak,
+    options: Any,
+    lines: Sequence[dict[str, Any]],
+    keep: Callable[[dict[str, Any]], None],
+    end: float,
+) -> Iterator[Round]:
+    """Play the rounds that a record does not have.
+
+    Each kind is first played whole, also where the record says how long that takes: what later ones find made, such
+    as the folders of a daemon, is made anew in these namespaces, and nobody left it.
+
+    Args:
+        soak: that plays them.
+        options: of the command line.
+        lines: of the record.
+        keep: adds a line to it.
+        end: when no more begin, of the monotonic clock.
+
+    Raises:
+        NotHere: a kind cannot be played.
+    """
+    typical = {each["kind"]: each["seconds"] for each in lines if each["what"] == "typical"}
+    done = sum(each["what"] == "round" for each in lines)
+    played = enumerate(order(options.kinds, options.signals, options.seed), 1)
+    ready = set()
+    for number, (name, how) in itertools.islice(played, done, done + options.rounds):
+        if time.monotonic() > end:
+            return
+        if name not in ready:
+            took, problem = soak.whole(name, KINDS[name])
+            if problem:
+                raise NotHere(f"{name} cannot be played here: {problem}")
+            print(f"{name}: {took:.1f} s when nobody kills it", flush=True)
+            ready.add(name)
+            if name not in typical:
+                typical[name] = took
+                keep({"what": "typical", "kind": name, "seconds": took})
+        yield soak.play(number, name, KINDS[name], how, typical[name], options.seed)
 
 
 _NOBODY: tuple[str, Callable[[], list[str]], set[int]] = ("", list, set())

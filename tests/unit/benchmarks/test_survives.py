@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from survives import rounds
-from survives.command_line import table, wrong
+from survives.command_line import go_on, table, wrong
 from survives.kinds import KINDS, Kind
 from survives.machine_state import Machine
 from survives.rounds import SIGNALS, Round, left, lost, order
@@ -51,6 +53,31 @@ def test_every_kind_comes_once_before_one_comes_again_and_every_pair_likewise() 
 def test_a_record_goes_on_with_the_rounds_that_were_not_played() -> None:
     first, again = (list(itertools.islice(order(tuple(KINDS), SIGNALS, 5), 30)) for _ in "12")
     assert first == again
+
+
+def test_each_kind_is_played_whole_before_it_is_killed_in_new_namespaces(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What a kind's first run makes for good, such as the folders of a daemon, is gone with the old ones."""
+    played = []
+
+    class Playing:
+        def whole(self, name: str, kind: Kind) -> tuple[float, str]:
+            played.append(f"{name} whole")
+            return 7.0, ""
+
+        def play(self, number: int, name: str, kind: Kind, *how: Any) -> Round:
+            played.append(f"{number} {name} {how[1]:g}")
+            return Round(name, how[0], number, "process", 1.0)
+
+    soak: Any = Playing()
+    options = SimpleNamespace(kinds=["pod"], signals=["KILL"], seed=5, rounds=2)
+    lines: list[dict[str, Any]] = []
+    for _ in "12":
+        for each in go_on(soak, options, lines, lines.append, math.inf):
+            lines.append(each.record())
+    assert played == ["pod whole", "1 pod 7", "2 pod 7", "pod whole", "3 pod 7", "4 pod 7"]
+    assert [each["what"] for each in lines] == ["typical", *["round"] * 4]
 
 
 def test_new_objects_are_left_and_vanished_ones_reported() -> None:
