@@ -59,6 +59,11 @@ SPAN = 60.0
 RECALIBRATE_BEYOND = 0.25
 
 
+#: An interim record is made where it has so many more seconds of sampling than the last, and this share of them all:
+#: it has every sample so far, and a file of all of them must not grow with the square of their number.
+INTERIM, INTERIM_SHARE = 1.0, 0.2
+
+
 #: By `Criterion.rule`.
 _RULES: Mapping[str, Callable[..., Rule]] = {
     "limit": LimitRule.at_most,
@@ -395,6 +400,7 @@ class Judgement:
         self.tracer = ""
         self.settings = noise_settings.settings()
         self.noise: list[NoiseEvidence] = []
+        self._interim = 0.0
         self.criterion = criterion = self._asserted()
         unit = criterion.unit if criterion and not paired else None
         against, planned = "the unit its threshold names" if unit else "the samples before it", 1
@@ -515,6 +521,19 @@ class Judgement:
         if self.sweep and (who := self.sweep.bottleneck(self.sampling.observations)):
             reason += f"; {who}"
         return self.record(Verdict(state.decision), reason, cause=state.cause)
+
+    def interim(self) -> ClaimRecord | None:
+        """The record, so far, of a claim whose next session is to come, as it is should that never come; ``None`` if
+        little was sampled since the last call that returned one.
+        """
+        elapsed = self.sampling.elapsed
+        if self.decided or elapsed - self._interim < max(INTERIM, INTERIM_SHARE * elapsed):
+            return None
+        self._interim = elapsed
+        reason = f"the run ended before {self.next_session}"
+        return build_record(
+            self, verdict=Verdict.INCONCLUSIVE, reason=reason, target="", cause="interrupted"
+        )
 
     def cut_short(self, what: str) -> ClaimRecord:
         """The record of a claim whose next visit never came, because the test or the run (``what``) ended."""

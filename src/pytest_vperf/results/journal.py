@@ -1,4 +1,6 @@
-"""The journal of a run: its finished claims so far, one per line, in a file next to the record's.
+"""The journal of a run: its claims so far, one per line, in a file next to the record's.
+
+A claim that is judged in several sessions has a line before it is over, too: what was measured of it by then.
 
 The process may be killed at any moment. All appended lines are then in the file, the last one perhaps cut off;
 `pytest_vperf.results.reading` reads it. When the run ends, the whole record is written and the journal removed.
@@ -14,7 +16,7 @@ import stat
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_vperf.machine import whole_file
 from pytest_vperf.machine.lock import try_lock
@@ -27,8 +29,47 @@ _NAME = ".journal-{}"
 _MARK = re.compile(r"[0-9a-f]{12}")
 #: Waiting for the disk takes at most one part in this many of a run's time.
 _SYNC_SHARE = 20
-#: How lines begin: the first one, a claim's, and that of the fillings.
-HEAD, CLAIM, FILLINGS = '{"journal": ', '{"claim": ', '{"fillings": '
+#: How lines begin: the first one, and that of the fillings.
+HEAD, FILLINGS = '{"journal": ', '{"fillings": '
+#: The line of a claim: without a number, of one that had no line before; ``begun`` of one that is not over, which
+#: counts until a later line of the same number; ``over`` of one that was begun.
+_CLAIM = re.compile(rb'\{(?:"(?P<state>begun|over)": (?P<number>[0-9]{1,9}), )?"claim": (?=\{)')
+
+
+class Claim(NamedTuple):
+    """A claim's line.
+
+    Attributes:
+        text: its record, as JSON.
+        number: of a claim that was begun before it was over; ``None`` of one that was not.
+        over: whether it is.
+    """
+
+    text: bytes
+    number: int | None
+    over: bool
+
+
+def claim_line(record: str, number: int | None = None, *, over: bool = True) -> str:
+    """The line of a claim.
+
+    Args:
+        record: as JSON.
+        number: see `Claim`.
+        over: likewise.
+    """
+    state = "" if number is None else f'"{"over" if over else "begun"}": {number}, '
+    return f'{{{state}"claim": {record}}}'
+
+
+def claim_of(line: bytes) -> Claim | None:
+    """The claim that a line has; ``None`` if it has none, or is cut off."""
+    found = _CLAIM.match(line)
+    if found is None or not line.endswith(b"}}\n"):
+        return None
+    number = found["number"]
+    text = line[found.end() : -2]
+    return Claim(text, int(number) if number else None, found["state"] != b"begun")
 
 
 def is_journal_of(name: str, record: str) -> bool:
@@ -179,7 +220,7 @@ def leftovers(place: whole_file.Place) -> Iterator[Leftover]:
 
 
 def claims_in(place: whole_file.Place, mark: str) -> list[str]:
-    """The claims of one of our own journals, each as JSON; none if there is no such journal.
+    """The claims of one of our own journals that were over, each as JSON; none if there is no such journal.
 
     Raises:
         OSError: it cannot be read.
@@ -189,9 +230,9 @@ def claims_in(place: whole_file.Place, mark: str) -> list[str]:
         file = os.open(journal_name(place.name, mark), flags, dir_fd=place.folder)
     except FileNotFoundError:
         return []
-    with open(file, encoding="utf-8") as stream:  # noqa: PTH123 - a descriptor
-        lines = [line for line in stream if line.startswith(CLAIM) and line.endswith("}\n")]
-    return [line[len(CLAIM) : -2] for line in lines]
+    with open(file, "rb") as stream:  # noqa: PTH123 - a descriptor
+        found = [claim_of(line) for line in stream]
+    return [each.text.decode() for each in found if each is not None and each.over]
 
 
 def draft_name(name: str, mark: str) -> str:
@@ -209,10 +250,13 @@ def _count(folder: int, name: str) -> int | None:
         if not try_lock(stream.fileno(), shared=True):
             return None
         # A cut-off last line does not count: its claim was never reported.
-        return sum(
-            line.endswith(b"\n") and line.startswith(CLAIM.encode())
-            for line in iter(lambda: stream.readline(64 << 20), b"")
-        )
+        over, begun = 0, set[int | None]()
+        for line in iter(lambda: stream.readline(64 << 20), b""):
+            if (claim := claim_of(line)) is None:
+                continue
+            over += claim.over
+            (begun.discard if claim.over else begun.add)(claim.number)
+        return over + len(begun)
 
 
 def _is_record_of(place: whole_file.Place, mark: str) -> bool:

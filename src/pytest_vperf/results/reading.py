@@ -116,12 +116,14 @@ class Document(Generic[_Claim]):
         claims: the result of ``claim`` for each claim; ``None`` if the document has no list of claims.
         note: a remark about an unfinished run; otherwise empty.
         torn: whether the last line of a journal is cut off; ``None`` for a whole record.
+        begun: how many of the claims of a journal were not over.
     """
 
     head: dict[str, Any]
     claims: list[_Claim] | None = None
     note: str = ""
     torn: bool | None = None
+    begun: int = 0
 
 
 def read(
@@ -151,10 +153,13 @@ def read(
             raise RecordProblem(f"its run did not finish, and its journal {real} {error}") from None
     if found.claims is not None and found.torn is not None:
         for part in _parts(real, found.head):
-            found.claims += reader.read(part, reader.known).claims or []
+            more = reader.read(part, reader.known)
+            found.claims += more.claims or []
+            found.begun += more.begun
         count = "1 claim" if len(found.claims) == 1 else f"{len(found.claims)} claims"
+        left = f", {found.begun} of them unfinished" if found.begun else ""
         torn = "; its last line is cut off: that claim was not yet reported" if found.torn else ""
-        found.note = f"the run did not finish: its journal has {count}{torn}"
+        found.note = f"the run did not finish: its journal has {count}{left}{torn}"
     return found
 
 
@@ -227,6 +232,11 @@ class _Lines:
             raise RecordProblem(f"is larger than {MAX_BYTES >> 20} MiB; no record is")
         return line
 
+    def again(self, place: int) -> bytes:
+        """A line that was read, by where it begins."""
+        self.stream.seek(place)
+        return self.stream.readline(MAX_PART + 1)
+
 
 class _Reader(Generic[_Claim]):
     """Reads files.
@@ -276,10 +286,17 @@ class _Reader(Generic[_Claim]):
         """Read a journal. A cut-off last line is dropped: its claim was never reported."""
         claims: list[_Claim] = []
         found: Document[_Claim] = Document({}, claims)
-        before, line = len(journal.CLAIM), first
+        begun: dict[int, int] = {}  # where the last line of each is that is not over
+        line = first
         while line.endswith(b"\n"):
-            if line.startswith(journal.CLAIM.encode()) and line.endswith(b"}\n"):
-                self._add(claims, line[before:-2])
+            if (claim := journal.claim_of(line)) is not None:
+                if claim.number is not None:
+                    begun.pop(claim.number, None)
+                if claim.over:
+                    self._add(claims, claim.text)
+                elif claim.number is not None:
+                    self._check_number(len(begun))
+                    begun[claim.number] = lines.read - len(line)
             elif line.startswith(journal.HEAD.encode()):
                 head = _object(line)["journal"]
                 if not isinstance(head, dict):
@@ -292,6 +309,10 @@ class _Reader(Generic[_Claim]):
         if not found.head:
             raise RecordProblem("is not JSON: it is cut off in its first line")
         found.torn = bool(line)
+        for place in begun.values():
+            if (claim := journal.claim_of(lines.again(place))) is not None:
+                self._add(claims, claim.text)
+        found.begun = len(begun)
         return found
 
     def _whole(self, data: bytes) -> Document[_Claim]:
@@ -308,8 +329,7 @@ class _Reader(Generic[_Claim]):
         return Document(head, claims)
 
     def _add(self, claims: list[_Claim], text: bytes) -> None:
-        if self._number >= MAX_CLAIMS:
-            raise RecordProblem(f"has more than {MAX_CLAIMS} claims; no record has")
+        self._check_number(self._number)
         _check_size(text)
         digest = hashlib.sha256(text).digest()
         if digest in self._seen:
@@ -319,6 +339,10 @@ class _Reader(Generic[_Claim]):
             text = json.dumps(_parsed(text), ensure_ascii=False).encode("utf-8", "replace")
         claims.append(self._claim(self._number, text))
         self._number += 1
+
+    def _check_number(self, number: int) -> None:
+        if number >= MAX_CLAIMS:
+            raise RecordProblem(f"has more than {MAX_CLAIMS} claims; no record has")
 
 
 def _object(data: bytes) -> dict[str, Any]:

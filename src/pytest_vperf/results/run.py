@@ -123,6 +123,10 @@ class RunRecord:
     _journal: journal.Journal | None = None
     _lines: list[str] = field(default_factory=list)  # each claim as JSON, as it was when it ended
     _written: int = 0  # how many of them are in the journal
+    _begun: dict[tuple[object, ...], int] = field(default_factory=dict)
+    _over: dict[int, int] = field(
+        default_factory=dict
+    )  # by place in the lines, the number of one that was begun
     _head: str = ""  # as the journal has it
     _fillings: str = ""
     _told: bool = False
@@ -178,11 +182,21 @@ class RunRecord:
                 line = to_json(record)
             kept.append(record)
             if self.path is not None:
+                if number := self._begun.get(_identity(record)):
+                    self._over[len(self._lines)] = number
                 self._lines.append(line)
         self.claims += kept
         if kept and self.path is not None:
             self._append()
         return kept
+
+    def begun(self, record: ClaimRecord) -> None:
+        """Put what was measured of a claim into the journal, where it is not over and later sessions are to come; the
+        record itself is added when it is."""
+        if self.path is None:
+            return
+        number = self._begun.setdefault(_identity(record), len(self._begun) + 1)
+        self._append(journal.claim_line(to_json(record), number, over=False))
 
     def fillings_changed(self) -> None:
         """Write the fillings to the journal, after one was added or changed."""
@@ -272,8 +286,12 @@ class RunRecord:
             return ""
         return path
 
-    def _append(self) -> None:
-        """Bring the journal up to date as far as the disk allows; the rest is written with the next claim."""
+    def _append(self, last: str = "") -> None:
+        """Bring the journal up to date as far as the disk allows; the rest is written with the next claim.
+
+        Args:
+            last: a line that follows; it is not written again.
+        """
         try:
             self.begin()
             assert self._journal is not None
@@ -282,12 +300,15 @@ class RunRecord:
                 self._journal.append(head)
                 self._head = head
             for line in self._lines[self._written :]:
-                self._journal.append(f"{journal.CLAIM}{line}}}")
+                number = self._over.get(self._written)
+                self._journal.append(journal.claim_line(line, number))
                 self._written += 1
             fillings = self._fillings_text()
             if fillings != (self._fillings or "[]"):
                 self._journal.append(f"{journal.FILLINGS}{fillings}}}")
                 self._fillings = fillings
+            if last:
+                self._journal.append(last)
         except OSError as error:
             where = self._journal.path if self._journal else self.path
             self.trouble = f"{where} cannot be written: {_why(error)}"
@@ -348,6 +369,12 @@ class RunRecord:
             yield f"{line}{',' if number < len(lines) else ''}\n".encode()
         fillings = "[]" if unfinished else self._fillings_text()
         yield f'], "fillings": {fillings}, "result": {to_json(self.result)}}}\n'.encode()
+
+
+def _identity(record: ClaimRecord) -> tuple[object, ...]:
+    """What tells the claims of a run apart that are under way: of those that one call of a test makes under one name,
+    the next begins when the one before is over."""
+    return record["nodeid"], record["name"], record["attempt"], record["started_at"]
 
 
 def _why(error: OSError) -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pytest_vperf.claims.baseline import Baseline
     from pytest_vperf.claims.circumstances import Circumstances
     from pytest_vperf.claims.claim import Claim
+    from pytest_vperf.claims.judgement import Judgement
     from pytest_vperf.claims.plan import Plan
     from pytest_vperf.claims.sampling import Progress
     from pytest_vperf.machine.ending import Endings
@@ -290,6 +291,15 @@ class ClaimsSession:
         self.notes.add("ended", item.nodeid, to_wire([kept]))
         item.user_properties.extend(properties(kept))
 
+    def keep_paused(self, item: pytest.Item, judgement: Judgement) -> None:
+        """Keep, in case that this process is killed, what was measured of a claim whose next session is to come."""
+        if self.run.path is None and not self.notes.are_read:
+            return
+        if (record := judgement.interim()) is not None:
+            record["attempt"] = item.stash[TEST_CLAIMS].attempt
+            self.run.begun(record)
+            self.notes.add("paused", item.nodeid, to_wire([record]))
+
     def keep_filling(self, record: FillingRecord | None) -> None:
         """Keep the record of a filled host; ``None`` says that a record already kept has changed."""
         if record is not None:
@@ -358,7 +368,8 @@ class ClaimsSession:
             end_workers(self.config, self._workers)
 
     def take_lost(self, lost: Lost) -> None:
-        """Take the claims of a test whose report will not come: those that ended, and the rest as not measured."""
+        """Take the claims of a test whose report will not come: those that ended, what was measured of
+        others in earlier sessions, and the rest as not measured."""
         from pytest_vperf.results.record import unmeasured
         from pytest_vperf.results.run import now
 
@@ -368,7 +379,9 @@ class ClaimsSession:
         ended = [each for each in lost.ended if each not in self.run.claims]
         names = lost.names or [lost.nodeid.rpartition("::")[2]] * (not lost.ended)
         missing = [
-            unmeasured(
+            lost.paused[name]
+            if name in lost.paused
+            else unmeasured(
                 name,
                 lost.reason,
                 target="",

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
     from pytest_vperf.results.record import ClaimRecord
 
-#: What a worker notes: its tests that ask for claims; one that begins; the name of a claim; a claim that ended.
-_Kind = Literal["claiming", "begun", "named", "ended"]
+#: What a worker notes: its tests that ask for claims; one that begins; the name of a claim; what was measured of one
+#: whose next session is to come; a claim that ended.
+_Kind = Literal["claiming", "begun", "named", "paused", "ended"]
 #: The key of the file's path in a worker's input.
 _INPUT = "vperf_notes"
 
@@ -42,6 +43,11 @@ class Notes:
 
     def __init__(self, config: pytest.Config) -> None:
         self._path = str(getattr(config, "workerinput", {}).get(_INPUT, ""))
+
+    @property
+    def are_read(self) -> bool:
+        """Whether there is a controller that reads them."""
+        return bool(self._path)
 
     def add(self, kind: _Kind, *words: Any) -> None:
         """Note something; in vain where there is no such worker, or the controller is gone."""
@@ -65,12 +71,14 @@ class Lost:
         worker: that died in it, or before its next session; ``None`` where none was left to begin it.
         ended: the claims that had ended.
         names: of those that had not; empty if the test had named none.
+        paused: by name, what was measured of these in earlier sessions.
     """
 
     nodeid: str
     worker: Any
     ended: list[ClaimRecord] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
+    paused: dict[str, ClaimRecord] = field(default_factory=dict)
 
     @property
     def reason(self) -> str:
@@ -134,6 +142,10 @@ class Workers:
                 lost = found.setdefault(nodeid, Lost(nodeid, node))
                 if kind == "named" and words[1] not in lost.names:
                     lost.names.append(words[1])
+                elif kind == "paused":
+                    for each in from_wire(words[1]):
+                        each.update(reason=lost.reason, cause="error")
+                        lost.paused[each["name"]] = each
                 elif kind == "ended":
                     lost.ended += from_wire(words[1])
                     over = {each["name"] for each in lost.ended}
@@ -173,18 +185,24 @@ def reports_of(
     told = list(records)
     file = lost.nodeid.split("::")[0]
     location = (file, None, lost.nodeid)
-    names = ", ".join(each["name"] for each in told if each["verdict"] == "not measured")
+    left: dict[str, list[str]] = {}
+    for each in told:
+        if each["reason"] == lost.reason:
+            left.setdefault(each["verdict"], []).append(each["name"])
+    names = "; ".join(f"{', '.join(names)}: {verdict}" for verdict, names in left.items())
     made = [
         pytest.TestReport(lost.nodeid, location, {}, outcome, text, when)  # type: ignore[arg-type]
         for outcome, text, when in (
-            ("failed", f"{names}: not measured: {lost.reason}", "call"),
+            ("failed", f"{names}: {lost.reason}", "call"),
             ("passed", None, "teardown"),
         )[failed:]
     ]
     made[-1].user_properties = [pair for each in told for pair in properties(each)]
     for report in made:
         if report.failed:
-            vars(report)["vperf_verdict"] = "not measured"
+            vars(report)["vperf_verdict"] = (
+                "inconclusive" if left.keys() == {"inconclusive"} else "not measured"
+            )
         if lost.worker is not None:  # JUnit knows a test by its worker, too
             vars(report)["node"] = lost.worker
     return made

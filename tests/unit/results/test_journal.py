@@ -86,6 +86,43 @@ def test_a_journal_that_is_cut_off_anywhere_has_all_whole_lines(
     assert ("its last line is cut off" in note) == (not left.endswith(b"\n"))
 
 
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=12), st.integers(0, 900))
+def test_of_a_claim_that_is_not_over_the_last_whole_line_counts(
+    tmp_path_factory: pytest.TempPathFactory, told: list[tuple[str, bool]], cut: int
+) -> None:
+    """Each of three claims is told of as often as chance has it, and may end in between, and begin again."""
+    path = tmp_path_factory.mktemp("begun") / "out.json"
+    run = unfinished(path)
+    head = journal_of(path).stat().st_size
+    for number, (name, over) in enumerate(told):
+        (run.add if over else run.begun)(claim(f"a.{name}", f"line {number}"))
+    whole = journal_of(path).read_bytes()
+    left = whole[: max(head, len(whole) - cut)]
+    killed(run)
+    ended: list[str] = []
+    under_way: dict[str, str] = {}
+    for number, (name, ends) in enumerate(told[: left.count(b"\n") - 1]):
+        under_way.pop(name, None)
+        if ends:
+            ended.append(f"line {number}")
+        else:
+            under_way[name] = f"line {number}"
+    journal_of(path).write_bytes(left)
+    found = reading.read(path, lambda head: None, lambda _, text: json.loads(text)["reason"])
+    assert found.claims is not None
+    assert found.claims[: len(ended)] == ended
+    assert sorted(found.claims[len(ended) :]) == sorted(under_way.values())
+    assert found.note.count(" of them unfinished") == bool(under_way)
+    said: list[str] = []
+    again = RunRecord(path, tell=said.append)
+    again.begin()
+    count = len(ended) + len(under_way)
+    assert [text.split(" in ")[0] for text in said] == [
+        f"a run that was killed left {count} claim{'s' if count > 1 else ''}"
+    ] * bool(count)
+    killed(again)
+
+
 def test_a_missing_journal_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "out.json"
     killed(unfinished(path, "a.b"))

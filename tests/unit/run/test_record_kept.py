@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_vperf.results import reading
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
@@ -349,6 +351,65 @@ def test_a_run_of_workers_that_is_killed_loses_no_claim_that_ended(
     assert document(project)["claims"] == []
     shown = vperf(project, "claims", "out.json", "--thresholds=thresholds")
     assert "out.json: the run did not finish: its journal has 3 claims\n" in shown.stderr
+
+
+#: Has more than a second of samples when it is killed, before its session of this number.
+IN_SESSIONS = """
+    import os, time
+    from samplers import around
+    visits, sample = [], around(350)
+
+    def slow():
+        if len(visits) == 1:
+            time.sleep(0.2)
+        return sample()
+
+    def test_waits(claim):
+        visits.append(1)
+        if len(visits) == {session}:
+            os.system(f"kill -KILL {who}")
+        claim("start.quick").holds(slow)
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("-n1",)], ids=["", "xdist"])
+def test_a_run_that_is_killed_between_sessions_has_what_was_sampled_before(
+    project: pytest.Pytester, options: Sequence[str]
+) -> None:
+    who = "{os.getpid()} {os.getppid()}" if options else "{os.getpid()}"
+    project.makepyfile(IN_SESSIONS.format(session=3, who=who))
+    run(project, "--claims-sessions=3", *options)
+    shown = vperf(project, "claims", "out.json", "--thresholds=thresholds")
+    assert "the run did not finish: its journal has 1 claim, 1 of them unfinished\n" in shown.stderr
+    document = reading.read(project.path / "out.json", lambda head: None, lambda _, text: text)
+    (found,) = map(json.loads, document.claims or ())
+    assert found["verdict"] == "inconclusive"
+    assert found["n"] > 0
+    assert found["reason"] == "the run ended before session 2 of 3"
+
+
+def test_a_worker_that_dies_between_sessions_leaves_what_it_sampled(
+    project: pytest.Pytester,
+) -> None:
+    project.makepyfile(IN_SESSIONS.format(session=2, who="{os.getpid()}"))
+    result = run(project, "-n1", "--max-worker-restart=0", "--claims-sessions=3")
+    assert result.ret == 1
+    (found,) = document(project)["claims"]
+    assert (found["verdict"], found["cause"]) == ("inconclusive", "error")
+    reason = "error: pytest-xdist's worker gw0 died before this claim was judged"
+    assert found["reason"] == reason
+    assert found["n"] > 0
+    assert len(found["sessions"]) == 1
+    result.stdout.fnmatch_lines([f"start.quick:  {reason}"])
+
+
+def test_a_claim_of_many_sessions_is_in_the_record_once(project: pytest.Pytester) -> None:
+    project.makepyfile(IN_SESSIONS.format(session=0, who=""))
+    result = run(project, "--claims-sessions=3")
+    assert result.ret == 0
+    (found,) = document(project)["claims"]
+    assert (found["verdict"], len(found["sessions"])) == ("holds", 3)
+    assert [each.name for each in project.path.glob("out.json*")] == ["out.json"]
 
 
 @pytest.mark.parametrize("options", [(), ("-n1",)], ids=["", "xdist"])
