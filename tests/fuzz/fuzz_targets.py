@@ -438,20 +438,21 @@ def _record_seeds() -> Iterator[bytes]:
         path = Path(name) / "record.json"
         run = RunRecord(path)
         run.begin()
-        for claim in ("a.b", "a.c"):
-            run.extend(
-                [
-                    unmeasured(
-                        claim,
-                        "no engine",
-                        target="",
-                        nodeid="t.py::t",
-                        started_at="2026-01-01T00:00:00+00:00",
-                        budget=1.0,
-                        seed=0,
-                    )
-                ]
+        made = [
+            unmeasured(
+                claim,
+                "no engine",
+                target="",
+                nodeid="t.py::t",
+                started_at="2026-01-01T00:00:00+00:00",
+                budget=1.0,
+                seed=0,
             )
+            for claim in ("a.b", "a.c", "a.d")
+        ]
+        for each in made[1:]:
+            run.begun(each)
+        run.extend(made[:2])
         head = json.loads(path.read_bytes())
         journal = path.with_name(head["unfinished"]).read_bytes()
         head["unfinished"] = "record.json.journal-0123456789ab"
