@@ -232,10 +232,15 @@ class _Lines:
             raise RecordProblem(f"is larger than {MAX_BYTES >> 20} MiB; no record is")
         return line
 
+    def set_aside(self, line: bytes) -> int:
+        """Where the line that was read last begins; it counts only if it is read again from there."""
+        self.read -= len(line)
+        return self.stream.tell() - len(line)
+
     def again(self, place: int) -> bytes:
-        """A line that was read, by where it begins."""
+        """A line that was set aside."""
         self.stream.seek(place)
-        return self.stream.readline(MAX_PART + 1)
+        return self.next()
 
 
 class _Reader(Generic[_Claim]):
@@ -296,7 +301,7 @@ class _Reader(Generic[_Claim]):
                     self._add(claims, claim.text)
                 elif claim.number is not None:
                     self._check_number(len(begun))
-                    begun[claim.number] = lines.read - len(line)
+                    begun[claim.number] = lines.set_aside(line)
             elif line.startswith(journal.HEAD.encode()):
                 head = _object(line)["journal"]
                 if not isinstance(head, dict):

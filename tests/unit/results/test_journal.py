@@ -123,6 +123,23 @@ def test_of_a_claim_that_is_not_over_the_last_whole_line_counts(
     killed(again)
 
 
+def test_lines_that_later_ones_replace_make_no_journal_too_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "out.json"
+    run = unfinished(path, "a.b")
+    monkeypatch.setattr(reading, "MAX_BYTES", 2 * journal_of(path).stat().st_size)
+    for number in range(50):
+        run.begun(claim("a.c", f"line {number}"))
+    found = reading.read(path, lambda head: None, lambda _, text: json.loads(text)["reason"])
+    assert found.claims == ["why", "line 49"]
+    for name in "defgh":
+        run.begun(claim(f"a.{name}"))
+    with pytest.raises(reading.RecordProblem, match="is larger than"):
+        names(path)
+    killed(run)
+
+
 def test_a_missing_journal_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "out.json"
     killed(unfinished(path, "a.b"))
