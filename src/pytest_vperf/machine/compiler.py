@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import tempfile
 from typing import TYPE_CHECKING
 
 from pytest_vperf.machine import cache
@@ -79,14 +80,16 @@ def build(
         for file, text in sources.items():
             (folder / file).write_bytes(text)
         files = [file for file in sources if file.endswith(".c")]
-        done = subprocess.run(
-            [*command, "-s", "-o", name, *files, *libraries],
-            cwd=folder,
-            env={**os.environ, "LC_ALL": "C"},  # its errors are parsed
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        # One that is killed leaves its files, which go with the folder.
+        with tempfile.TemporaryDirectory(prefix=".", dir=folder) as temporary:
+            done = subprocess.run(
+                [*command, "-s", "-o", name, *files, *libraries],
+                cwd=folder,
+                env={**os.environ, "LC_ALL": "C", "TMPDIR": temporary},  # its errors are parsed
+                capture_output=True,
+                text=True,
+                check=False,
+            )
         if done.returncode and _NO_LIBRARY.search(done.stderr):
             raise CompilerMissing(f"{compiler.why} has no static C library", _LIBRARY)
         if done.returncode:

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
 from pytest_vperf.claims import marks
@@ -364,3 +365,24 @@ def test_of_a_sweep_the_last_load_is_the_metric(
     done = vperf("pytest_vperf", "selfcheck", "sweep.*", "--decisions=60")
     found = rows(done.stdout)["sweep.level"]
     assert (found[0], found[2]) == ("60 of 60", "18 of 18")
+
+
+def test_a_killed_check_leaves_nothing_that_is_not_cleaned_away(
+    vperf: Callable[..., subprocess.CompletedProcess[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    command = [sys.executable, "-m", "pytest_vperf", "selfcheck", "copy.slow"]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        while not Path("sampled").exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        family = psutil.Process(process.pid).children(recursive=True)
+        process.kill()
+    _, alive = psutil.wait_procs(family, timeout=60)
+    assert alive == []
+    assert vperf("pytest_vperf", "clean").returncode == 0
+    assert list((tmp_path / "temporary").iterdir()) == []
+    assert list((tmp_path / "runs").iterdir()) == []

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from pytest_vperf.machine import compiler
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)
@@ -54,3 +51,20 @@ def test_errors_in_a_program_are_shown_in_the_compilers_words(
     put(tmp_path, monkeypatch, "main.c:1: error: expected ;")
     with pytest.raises(compiler.CompilerFailed, match=r"agent does not compile .*\n.*expected ;"):
         compiler.build("agent", "agent", {"main.c": b""}, ())
+
+
+def test_what_a_killed_compiler_leaves_goes_with_the_cache_entrys_draft(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path, monkeypatch, "killed")
+    program = tmp_path / "cc"
+    program.write_text(
+        program.read_text().replace(
+            "exit 1", f'touch "$TMPDIR/left.o"; echo "$TMPDIR" >{tmp_path}/said; kill -9 $$'
+        )
+    )
+    with pytest.raises(compiler.CompilerFailed):
+        compiler.build("agent", "agent", {"main.c": b""}, ())
+    said = Path((tmp_path / "said").read_text().strip())
+    assert said.is_relative_to(tmp_path / "cache")
+    assert not said.exists()

@@ -7,21 +7,21 @@ A claim's sampler is in the body of a test, so pytest runs the tests in a proces
 from __future__ import annotations
 
 import json
-import tempfile
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vperf.claims.marks import mean_samples, tally
 from pytest_vperf.commands.pytest_process import NOTHING_COLLECTED, RAN, run_pytest
 from pytest_vperf.commands.selfcheck.plugin import is_pattern
 from pytest_vperf.foreign_text import to_json
+from pytest_vperf.machine.runs import Run
 from pytest_vperf.machine.whole_file import write_whole
 from pytest_vperf.reporting.console import print_table, say, tell
 from pytest_vperf.thresholds.text_file import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from pytest_vperf.claims.marks import Result
     from pytest_vperf.commands.selfcheck.plugin import Options
@@ -40,8 +40,8 @@ def run(options: Options, words: Sequence[str], json_file: Path | None) -> int:
     Raises:
         KeyboardInterrupt: the run was interrupted; the table of the results so far was printed.
     """
-    with tempfile.TemporaryDirectory(prefix="vperf-selfcheck-") as name:
-        folder = Path(name)
+    with Run.begin() as own:  # its folder is removed even after a kill, by the next run
+        folder = own.folder
         plugin = ["-p", "pytest_vperf.commands.selfcheck.plugin"]
         request = f"--selfcheck-request={options.write(folder)}"
         status, interrupted = run_pytest([*plugin, request, "-q", *words])

@@ -68,6 +68,7 @@ class PrivateApt:
             "LC_ALL": "C",
             "DEBIAN_FRONTEND": "noninteractive",
             "APT_CONFIG": str(configuration),
+            "TMPDIR": str(folder),
         }
 
     def update(self) -> None:

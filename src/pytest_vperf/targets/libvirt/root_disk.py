@@ -58,21 +58,22 @@ def build_boot_disk(kernel: GuestKernel, initramfs: Path, parameters: str) -> tu
         with disk.open("wb") as stream:
             os.truncate(stream.fileno(), -(-size // (1 << 20)) << 20)
         # Fixed serial number and dates, so that equal input gives an equal disk.
-        _call("mkfs.vfat", "--invariant", "-n", "VPERF-BOOT", str(disk))
+        _call(folder, "mkfs.vfat", "--invariant", "-n", "VPERF-BOOT", str(disk))
         for file, name in (
             (kernel.image, "vmlinuz"),
             (initramfs, "initramfs"),
             (configuration, "syslinux.cfg"),
         ):
-            _call("mcopy", "-i", str(disk), str(file), f"::{name}")
-        _call("syslinux", "--install", str(disk))
+            _call(folder, "mcopy", "-i", str(disk), str(file), f"::{name}")
+        _call(folder, "syslinux", "--install", str(disk))
 
     return cache.entry("boot", key, build) / "boot.fat", key
 
 
-def _call(name: str, *arguments: str) -> None:
+def _call(folder: Path, name: str, *arguments: str) -> None:
+    """Call a program whose own files, if it is killed, are to go with a folder."""
     program = find_program(name) or name
-    environment = {**os.environ, "LC_ALL": "C", "MTOOLS_SKIP_CHECK": "1"}
+    environment = {**os.environ, "LC_ALL": "C", "MTOOLS_SKIP_CHECK": "1", "TMPDIR": str(folder)}
     try:
         done = subprocess.run(
             [program, *arguments],
