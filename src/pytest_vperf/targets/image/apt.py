@@ -236,6 +236,7 @@ def _call(argv: Sequence[str], purpose: str, seconds: float, folder: Path | None
         done = subprocess.run(
             argv,
             cwd=folder,
+            env={**os.environ, "TMPDIR": str(folder)} if folder else None,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
