@@ -208,7 +208,7 @@ def test_a_tar_file_stands_for_an_image(engine: Engine, tmp_path: Path) -> None:
 #: Starts a container in an engine where another one has left its bridge, chains and routes, and prints what existed
 #: before, meanwhile and after.
 BESIDE_ANOTHER = """
-import json, os, subprocess, sys
+import json, os, re, subprocess, sys
 from pathlib import Path
 from pytest_vperf.machine.runs import Run
 from pytest_vperf.targets.container.containers import Containers
@@ -244,6 +244,10 @@ def network():
         "files": [each for each in sys.argv[2:] if Path(each).exists()],
     }
 
+# Another test's folder that goes takes what is mounted on it from this namespace, too.
+for mounted in reversed(said("findmnt", "-rno", "TARGET")):
+    if re.search(r"/run-[0-9a-f]{8}/", mounted) and not mounted.startswith(ours):
+        subprocess.run(["umount", "--lazy", mounted], capture_output=True, check=False)
 for names in Path("/run/netns"), Path("/run/docker/netns"):
     if names.is_dir():  # those of other tests
         said("mount", "-t", "tmpfs", "tmpfs", str(names))
