@@ -19,9 +19,9 @@ from pytest_vperf.thresholds import schema
 from pytest_vperf.thresholds.consistency import CALIBRATED, disagreements
 from pytest_vperf.thresholds.judge import Setting
 from pytest_vperf.thresholds.match import Match
-from pytest_vperf.thresholds.reader import YamlSource, read_yaml
+from pytest_vperf.thresholds.reader import YamlSource, parse_yaml, read_yaml
 from pytest_vperf.thresholds.schema import JudgePart
-from pytest_vperf.thresholds.text_file import ThresholdError
+from pytest_vperf.thresholds.text_file import ThresholdError, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -250,7 +250,20 @@ def load_profile(path: Path) -> HardwareProfile:
     Raises:
         ThresholdError: it cannot be read or is wrong; one line per problem.
     """
-    source = read_yaml(path, shown_path(path))
+    return _profile(path, read_yaml(path, shown_path(path)))
+
+
+def parse_profile(path: Path, text: str) -> HardwareProfile:
+    """What `load_profile` would make of a file with this text.
+
+    Raises:
+        ThresholdError: it is wrong; one line per problem.
+    """
+    name = shown_path(path)
+    return _profile(path, parse_yaml(text_of(text.encode(), name), name))
+
+
+def _profile(path: Path, source: YamlSource) -> HardwareProfile:
     content, problems = schema.check(source.data)
     problems += disagreements(source.data, path.stem)
     # Do not report a value again that could not even be read.

@@ -85,10 +85,22 @@ def read_yaml(path: Path, name: str) -> YamlSource:
         name: how messages show it.
 
     Raises:
-        ThresholdError: it cannot be read, or is not YAML, or uses what is refused because it hides the rest:
-            anchors, tags, a second document, great depth.
+        ThresholdError: it cannot be read, or see `parse_yaml`.
     """
-    text = read_text(path, name)
+    return parse_yaml(read_text(path, name), name)
+
+
+def parse_yaml(text: str, name: str) -> YamlSource:
+    """Parse the text of a file.
+
+    Args:
+        text: the text.
+        name: how messages show the file.
+
+    Raises:
+        ThresholdError: it is not YAML, or uses what is refused because it hides the rest: anchors, tags, a second
+            document, great depth.
+    """
     source = YamlSource(name)
     try:
         source.data = _data(_Composer(text, source).compose_file(), (), source)

@@ -72,6 +72,7 @@ def key_path(path: DataPath) -> str:
 
 
 MAX_BYTES = 1 << 20
+_KIND = "threshold file"
 
 # What YAML 1.2 allows in a file (§5.1), except that NEL and the line separators are left out: editors do not count
 # them as line breaks.
@@ -90,7 +91,20 @@ def read_text(path: Path, name: str) -> str:
     Raises:
         ThresholdError: it is not a readable, regular file of at most 1 MiB with UTF-8 text.
     """
-    data = read_bytes(path, name, MAX_BYTES, "threshold file")
+    return text_of(read_bytes(path, name, MAX_BYTES, _KIND), name)
+
+
+def text_of(data: bytes, name: str) -> str:
+    """The text of a file's content.
+
+    Args:
+        data: the content.
+        name: how messages show the file.
+
+    Raises:
+        ThresholdError: it is more than 1 MiB, or no UTF-8 text.
+    """
+    _check_size(data, name, MAX_BYTES, _KIND)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -129,9 +143,13 @@ def read_bytes(path: Path, name: str, most: int, kind: str) -> bytes:
             errno.EINVAL: "it is not a regular file",
         }.get(error.errno or 0, error.strerror or str(error))
         raise ThresholdError([f"{name}: cannot be read: {hint}"]) from None
+    _check_size(data, name, most, kind)
+    return data
+
+
+def _check_size(data: bytes, name: str, most: int, kind: str) -> None:
     if len(data) > most:
         raise ThresholdError([f"{name}: is larger than {most >> 20} MiB; no {kind} is"])
-    return data
 
 
 def _bytes(path: Path, most: int) -> bytes:

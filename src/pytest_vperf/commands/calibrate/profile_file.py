@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from pytest_vperf.machine.whole_file import write_whole
-from pytest_vperf.thresholds.profile import ThresholdError, load_profile
+from pytest_vperf.thresholds.profile import (
+    ThresholdError,
+    load_profile,
+    parse_profile,
+    shown_path,
+)
 from pytest_vperf.thresholds.reader import read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 _HEAD = """\
 # Limits of one machine, written by `vperf calibrate`, which will write them again: write your own in {name}.yaml.
@@ -47,10 +51,7 @@ def write(path: Path, hardware: Mapping[str, Any], claims: Mapping[str, Mapping[
             "claims": {**before.get("claims", {}), **claims},
         }
         text = _HEAD.format(name=data["hardware"]["name"]) + _dumped(data)
-        with tempfile.TemporaryDirectory(prefix="vperf-calibrate-") as name:
-            draft = Path(name) / path.name
-            draft.write_text(text, "utf-8")
-            _check(draft)
+        _check(path, text)
     except ThresholdError as error:
         raise FileProblem(str(error)) from None
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -71,12 +72,12 @@ def check(path: Path) -> None:
         raise FileProblem(f"the folder {folder} is not writable")
 
 
-def _check(draft: Path) -> None:
+def _check(path: Path, text: str) -> None:
     try:
-        load_profile(draft)
+        parse_profile(path, text)
     except ThresholdError as error:
-        text = str(error).replace(str(draft), draft.name)
-        raise FileProblem(f"its new content is invalid: {text}") from None
+        told = str(error).replace(shown_path(path), path.name)
+        raise FileProblem(f"its new content is invalid: {told}") from None
 
 
 def _dumped(data: Mapping[str, Any]) -> str:

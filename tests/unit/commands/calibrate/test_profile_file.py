@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -88,6 +89,14 @@ def test_an_unwritable_folder_is_found_before_the_runs(
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(FileProblem, match=f"the folder {path.parent} is not writable"):
         check(path)
+
+
+def test_nothing_is_written_elsewhere_to_check_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(path.parent / "none"))
+    write(path, HARDWARE, limit())
+    assert list(load_profile(path).claims) == ["a.b"]
 
 
 def test_a_link_stays_a_link(path: Path) -> None:
