@@ -146,11 +146,14 @@ def test_what_is_put_off_is_sampled_on_and_warmed_up_again(project: pytest.Pytes
     play(project, [HARD, EASY, EASY], "--claims-time=4 s")
     found = records(project)["test_it[0]"]
     assert len(found["sessions"]) >= 2
-    for session in range(2, len(found["sessions"]) + 1):
+    for session in range(1, len(found["sessions"]) + 1):
         own = [each for each in found["observations"] if each["session"] == session]
-        assert sum(each["warm_up"] for each in own) == min(2, len(own))
-    arms = [each["arm"] for each in found["observations"] if not each["warm_up"]]
-    assert arms.count("a") == arms.count("b")
+        if session > 1:
+            assert sum(each["warm_up"] for each in own) == min(2, len(own))
+        arms = [each["arm"] for each in own if not each["warm_up"]]
+        # It is put off between two pairs; only the end of the time may cut the very last one.
+        rest = 1 if session == len(found["sessions"]) else 0
+        assert abs(arms.count("a") - arms.count("b")) <= rest
 
 
 def test_reports_are_in_the_users_order(project: pytest.Pytester) -> None:
