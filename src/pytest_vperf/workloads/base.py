@@ -67,7 +67,7 @@ def release(version: str) -> tuple[int, int]:
 
 R_co = TypeVar("R_co", covariant=True)
 
-#: Most characters of an output to show in an error.
+#: Most lines of an output, and characters of a line, to show in an error.
 _LINES, _WIDTH = 6, 160
 
 
@@ -111,13 +111,15 @@ class ParseError(Exception):
 
 
 def _excerpt(output: Output) -> str:
+    """The end of what was printed, where a tool says why it stopped, and of what was said on standard error."""
+    parts = []
     for name, text in (("printed", output.stdout), ("said on standard error", output.stderr)):
         lines = [line.rstrip() for line in text.splitlines() if line.strip()]
         if lines:
-            shown = [foreign_text.lines(line[:_WIDTH]) for line in lines[:_LINES]]
-            more = ["…"] if len(lines) > _LINES else []
-            return f"; it {name}:\n" + "\n".join(f"    {line}" for line in shown + more)
-    return "; it printed nothing"
+            shown = [foreign_text.lines(line[:_WIDTH]) for line in lines[-_LINES:]]
+            before = ["…"] if len(lines) > _LINES else []
+            parts.append(f"it {name}:\n" + "\n".join(f"    {line}" for line in before + shown))
+    return "; " + ("\n".join(parts) if parts else "it printed nothing")
 
 
 class Unsupported(Exception):
@@ -203,7 +205,7 @@ class Reader:
         self.tool, self.output = tool, output
 
     def error(self, problem: str) -> ParseError:
-        """An error to raise, with the output's first lines."""
+        """An error to raise, with the output's last lines."""
         return ParseError(self.tool, problem, self.output)
 
     def find(self, pattern: str, what: str) -> re.Match[str] | None:

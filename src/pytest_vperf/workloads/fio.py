@@ -38,7 +38,6 @@ __all__ = [
     "Latency",
     "Mode",
     "Transfer",
-    "result",
 ]
 
 
@@ -102,13 +101,7 @@ class FioResult:
     write: Transfer | None
 
 
-def result(reader: Reader, directions: Sequence[Direction]) -> FioResult:
-    """Read the JSON among whatever else was printed.
-
-    Raises:
-        ParseError: there is none, or of another job; the job ended with an error; a direction that was asked
-            for moved nothing after the ramp.
-    """
+def _result(reader: Reader, asked: FioJob) -> FioResult:
     jobs = _document(reader).get("jobs")
     if not isinstance(jobs, list) or len(jobs) != 1 or not isinstance(jobs[0], dict):
         raise reader.error("its JSON has not exactly one job")
@@ -117,7 +110,7 @@ def result(reader: Reader, directions: Sequence[Direction]) -> FioResult:
     if error:
         words = f" ({os.strerror(int(error))})" if error < 200 else ""
         raise reader.error(f"the job ended with error {error:g}{words}")
-    found = {name: _transfer(reader, job, name) for name in directions}
+    found = {name: _transfer(reader, job, name, asked) for name in asked.directions}
     return FioResult(found.get("read"), found.get("write"))
 
 
@@ -134,7 +127,11 @@ def _document(reader: Reader) -> Mapping[str, Any]:
     return reader.json_document(_OPTIONS.sub(r"\1{}", text))
 
 
-def _transfer(reader: Reader, job: Mapping[str, Any], name: Direction) -> Transfer:
+#: Tolerance between two figures for the same thing, which come from the same counters.
+_ROUNDING = 0.02
+
+
+def _transfer(reader: Reader, job: Mapping[str, Any], name: Direction, asked: FioJob) -> Transfer:
     part = _object(reader, job, name, "job")
 
     def number(key: str, *, positive: bool = False) -> float:
@@ -145,8 +142,21 @@ def _transfer(reader: Reader, job: Mapping[str, Any], name: Direction) -> Transf
     if not blocks:
         raise reader.error(f"the job's {name} moved no block after its ramp")
     bandwidth = number("bw_bytes", positive=True) / 1024 if "bw_bytes" in part else number("bw")
+    iops = number("iops", positive=True)
+    # Milliseconds in all versions (stat.c, add_ddir_status_json).
+    seconds = number("runtime", positive=True) / 1000
+    if seconds < asked.runtime / 2:
+        raise reader.error(f"the job's {name} lasted {seconds:g} s of {asked.runtime:g} s")
+    # A truncated iops is up to one less, and the time is in whole milliseconds.
+    slack = _ROUNDING + 0.001 / seconds
+    if counted and abs(blocks / seconds - iops) > slack * iops + 1:
+        raise reader.error(f"{blocks:g} blocks {name} in {seconds:g} s are not {iops:g} iops")
+    if abs(bandwidth * 1024 / asked.block_size - iops) > slack * iops + 1:
+        raise reader.error(
+            f"{iops:g} iops of {asked.block_size} bytes are not {bandwidth:g} KiB/s {name}"
+        )
     return Transfer(
-        iops=Quantity(number("iops", positive=True), "operation/s", direction="higher"),
+        iops=Quantity(iops, "operation/s", direction="higher"),
         bandwidth=Quantity(
             reader.checked(bandwidth, f"{name} bw", positive=True), "KiB/s", direction="higher"
         ),
@@ -314,10 +324,10 @@ class FioJob:
         """Read the JSON among whatever else was printed.
 
         Raises:
-            ParseError: there is none, or of another job; the job ended with an error; a direction that was asked
-                for moved nothing after the ramp.
+            ParseError: there is none, or of another job; the job ended with an error or too early; a direction that
+                was asked for moved nothing after the ramp; time, blocks, iops and bandwidth contradict each other.
         """
-        return result(Reader(self.tool, output), self.directions)
+        return _result(Reader(self.tool, output), self)
 
     @classmethod
     def version_of(cls, output: Output) -> str:

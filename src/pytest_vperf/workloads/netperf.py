@@ -4,6 +4,9 @@ Versions 2.4 to 2.7. One connection, one request at a time: a transaction is a r
 netperf's "omni" tests print figures requested by name (``-k``), with statistics of single transactions (``-j``); 2.4
 only prints a table with the rate.
 
+A transaction of one outstanding request takes the inverse of the rate, so the two are checked against each other: a
+"burst" keeps several under way, and its rate is another figure.
+
 Formats: netperf's manual, "Using Netperf to Measure Request/Response Performance" and "The Omni Tests";
 nettest_omni.c of 2.5 to 2.7: latencies are in µs, and ``-1`` if a build or system keeps none.
 """
@@ -42,6 +45,22 @@ _SELECTED = (
     # Last, so that truncated output is noticed.
     "ELAPSED_TIME",
 )
+#: The table's banner with its notes: "MIGRATED" by the omni code, and the requests sent at first ("burst").
+_BANNER = r"^(?:MIGRATED )?TCP REQUEST/RESPONSE TEST from (.*)$"
+#: The third and fourth line of its heading. Another unit of the rate (``-f``) replaces "per sec".
+_HEADING = (
+    r"^Send +Recv +Size +Size +Time +Rate(?: .*)?\n"
+    r"bytes +[Bb]ytes +bytes +bytes +secs\. +per sec(?: .*)?$"
+)
+#: Its row: sizes of the sockets, of request and response, seconds, transactions per second; with -c and -C four
+#: figures of CPU use; then the sizes of the other side's sockets.
+_ROW = (
+    rf"^({WORD}) +({WORD}) +({WORD}) +({WORD}) +([0-9.,]+) +({WORD})(?:(?: +-?[0-9.]+){{4}})? *\n"
+    r"[0-9]+ +[0-9]+ *$"
+)
+#: How far the mean latency may be from the inverse of the rate: a share of it, for what netperf itself does between
+#: two transactions; and µs, since each latency is truncated to a whole one.
+_APART, _TRUNCATED = 0.15, 1.5
 #: Printed by the omni tests for a statistic that was not kept.
 _NOT_KEPT = re.compile(r"-1(?:\.0+)?")
 
@@ -187,15 +206,20 @@ class TcpRr:
         known = [each.value for each in (p50, p90, p99) if each is not None]
         if known != sorted(known):
             raise reader.error(f"its percentiles fall: {', '.join(f'{each:g}' for each in known)}")
+        single = 1e6 / rate.value
+        if mean is not None and abs(mean.value - single) > _APART * single + _TRUNCATED:
+            raise reader.error(
+                f"{rate.value:g} transactions a second, one at a time, do not take {mean.value:g} us each"
+            )
         return RoundTrips(rate, mean, p50, p90, p99)
 
     def _table(self, reader: Reader) -> RoundTrips:
-        # Sizes of the sockets, of request and response, seconds, transactions per second; with -c and -C also four
-        # figures of CPU use.
-        row = reader.need(
-            rf"^({WORD}) +({WORD}) +({WORD}) +({WORD}) +([0-9.,]+) +({WORD})(?:(?: +-?[0-9.]+){{4}})? *$",
-            "row of a TCP_RR table",
-        )
+        notes = reader.need(_BANNER, "banner of a TCP_RR test")[1]
+        burst = re.search(r"first burst ([0-9]+)", notes)
+        if burst and burst[1].strip("0"):
+            raise reader.error(f"it is a test with a burst of {burst[1][:20]} more requests")
+        reader.need(_HEADING, "heading of a TCP_RR table, with a rate per second")
+        row = reader.need(_ROW, "row of a TCP_RR table, with that of the other side")
         self._check(reader, row[3], row[4], row[5])
         rate = reader.quantity(row[6], "Trans. Rate", "operation/s", "higher", positive=True)
         return RoundTrips(rate, None, None, None, None)

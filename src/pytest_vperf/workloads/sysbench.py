@@ -315,11 +315,11 @@ class SysbenchCpu:
         """Read what a run printed; see `Workload.parse`."""
         reader = Reader(self.tool, output)
         # 0.4: "Maximum prime number checked in CPU test: N"; 0.5: "Primer numbers limit: N" at first; then "Prime …".
-        limit = reader.find(
+        limit = reader.need(
             rf"^(?:Maximum prime number checked in CPU test|Primer? numbers limit):[ \t]*({WORD})[ \t]*$",
             "prime numbers limit",
         )
-        if limit and reader.whole(limit[1], "the prime numbers limit") != self.max_prime:
+        if reader.whole(limit[1], "the prime numbers limit") != self.max_prime:
             raise reader.error(f"it tested primes to {limit[1]}, not to {self.max_prime}")
         run = general(reader, self.threads)
         wanted = self.events or EVENTS

@@ -127,3 +127,32 @@ def test_the_client_of_tcp_rr_is_bound_to_a_processor() -> None:
         assert argv[argv.index("-T") + 1] == bound
     with pytest.raises(ValueError, match=r"^cpu is -1, not a whole number from 0 to 8191$"):
         TcpRr("a", cpu=-1)
+
+
+def test_udp_is_not_omitted_where_its_losses_would_be_counted() -> None:
+    assert "-O" in Iperf3Udp("a", omit=1).argv("3.13")
+    assert "-O" not in Iperf3Udp("a").argv("3.12")
+    assert "-O" in Iperf3Tcp("a", omit=1).argv("3.12")
+    words = "^iperf3 before 3.13 counts the packets lost in the omitted seconds as lost in the counted ones"
+    with pytest.raises(Unsupported, match=words):
+        Iperf3Udp("a", omit=1).argv("3.12")
+    with pytest.raises(Unsupported, match=words):
+        Iperf3Udp("a", omit=1).argv("3.1.3")
+
+
+def test_an_error_shows_the_end_of_the_output_and_what_was_said_beside_it() -> None:
+    many = "".join(f"line {number}\n" for number in range(1, 9))
+    with pytest.raises(ParseError) as caught:
+        TcpRr("a").parse(Output(many, "a warning\nthe reason\n", "2.7.0"))
+    assert str(caught.value).splitlines() == [
+        "netperf 2.7.0: there is no banner of a TCP_RR test in the output; it printed:",
+        "    …",
+        *(f"    line {number}" for number in range(3, 9)),
+        "it said on standard error:",
+        "    a warning",
+        "    the reason",
+    ]
+    with pytest.raises(ParseError, match=r"in the output; it said on standard error:\n    why$"):
+        TcpRr("a").parse(Output("", "why"))
+    with pytest.raises(ParseError, match=r"in the output; it printed nothing$"):
+        TcpRr("a").parse(Output(" \n"))
