@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from pytest_vperf.workloads.base import Output, Unsupported
+from pytest_vperf.workloads.base import Output, ParseError, Unsupported
 from pytest_vperf.workloads.fio import Fio, FioJob
 
 
@@ -80,3 +81,28 @@ def test_parameters_become_the_job() -> None:
     assert asked("/mnt/").directory == "/mnt/"
     with pytest.raises(ValueError, match=r"block_size is '0\.3 byte'"):
         Fio(Recorder()).read("t", "/f", block_size="0.3 byte")  # type: ignore[arg-type]
+
+
+def test_blocks_in_flight_as_the_ramp_ended_may_count_in_the_bandwidth_alone() -> None:
+    # Seen of fio 3.33 under a cap of 1200 iops, with 32 blocks in flight: 31 blocks' bytes more.
+    latency = {"mean": 26_600_000, "percentile": dict.fromkeys(_LISTED, 26_000_000)}
+    read = {
+        "io_bytes": 5_041_216,
+        "bw_bytes": 5_041_233,
+        "iops": 1199.8,
+        "runtime": 1000,
+        "total_ios": 1200,
+        "lat_ns": latency,
+        "clat_ns": latency,
+    }
+    document = json.dumps({"fio version": "fio-3.33", "jobs": [{"error": 0, "read": read}]})
+    output = Output(document, version="3.33")
+    found = FioJob(filename="/f", iodepth=32, runtime=1).parse(output)
+    assert found.read is not None
+    assert found.read.iops.value == 1199.8
+    with pytest.raises(ParseError, match=r"1199\.8 iops of 4096 bytes are not 4923\.08 KiB/s read"):
+        FioJob(filename="/f", iodepth=1, runtime=1).parse(output)
+
+
+#: The percentiles that a job asks for, as fio prints their names.
+_LISTED = ("50.000000", "95.000000", "99.000000", "99.900000")
