@@ -34,8 +34,9 @@ from pytest_vperf.stats.evidence import quantile_interval
 from pytest_vperf.stats.limit import LimitRule
 from pytest_vperf.stats.pair import PairRule
 from pytest_vperf.targets.sides import Side
-from pytest_vperf.thresholds.consistency import ANY, CALIBRATED, EVERYWHERE, GALLERY
+from pytest_vperf.thresholds.consistency import CALIBRATED
 from pytest_vperf.thresholds.judge import DEFAULTS, PART_OF_TIME, TIME_OF_RUN
+from pytest_vperf.thresholds.match import ANY, EVERYWHERE, GALLERY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -508,6 +509,8 @@ class Judgement:
         if self.criterion and self.criterion.reason:
             reason = f"{self.criterion}: {self.criterion.reason}"
             return self.record(Verdict.NOT_COMPARABLE, reason)
+        if emulated := self._emulated():
+            return self.record(Verdict.NOT_COMPARABLE, emulated)
         return self.judged()
 
     def judged(self) -> ClaimRecord:
@@ -548,6 +551,20 @@ class Judgement:
         """Stop sampling, and return the record so far; ``target`` is the target that an error names."""
         self.sampling.rule.stop("", reason)
         return build_record(self, verdict=verdict, reason=reason, target=target, cause=cause)
+
+    def _emulated(self) -> str:
+        """Which emulated machine was measured, whose speed is not that of any hardware; empty if there is none, or if
+        the threshold says that this does not matter.
+        """
+        if self.threshold is None or self.threshold.emulated:
+            return ""
+        seen = (*self.sampling.facts, *self.context.scope.facts)
+        details = [each.details for each in seen]
+        labs = [of.get("lab") for of in details if of.get("emulated") == "yes"]
+        where = f"lab {labs[0]}" if labs and labs[0] else "machine"
+        if self.context.selection.emulated or labs:
+            return f"the {where} is emulated: its speed says nothing about hardware"
+        return ""
 
     def _no_threshold(self) -> str:
         selection = self.context.selection

@@ -150,7 +150,7 @@ def _median(arm: ArmFigures | None) -> str:
 def _other(record: ClaimRecord) -> str:
     return _row(
         record["verdict"],
-        record["verdict"],
+        words.verdict(record),
         record["name"] + words.on_side(record),
         words.measured(record),
         words.limit(record),

@@ -399,11 +399,14 @@ def _width(reporter: TerminalReporter) -> int | None:
 
 
 def counts_line(records: Iterable[ClaimRecord]) -> str:
-    """``claims: 2 held, 1 refuted, 3 not measured``."""
+    """``claims: 2 held, 1 refuted, 3 not measured``, and how many of them a profile of other hardware judged."""
+    records = list(records)
     verdicts = [record["verdict"] for record in records]
     order = ("holds", "refuted", "inconclusive", "not comparable", "not measured")
     counts = [(verdicts.count(verdict), OUTCOMES[verdict].category) for verdict in order]
-    return "claims: " + ", ".join(f"{count} {word}" for count, word in counts if count)
+    foreign = sum(words.is_of_other_hardware(record) for record in records)
+    aside = f"; {foreign} judged by the profile of other hardware" if foreign else ""
+    return "claims: " + ", ".join(f"{count} {word}" for count, word in counts if count) + aside
 
 
 @contextlib.contextmanager

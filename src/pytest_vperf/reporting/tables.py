@@ -77,7 +77,7 @@ _LEFT_OUT = (
 
 def _cells(record: ClaimRecord) -> dict[str, Text]:
     return {
-        "verdict": cell(record["verdict"], _STYLES.get(record["verdict"], "yellow")),
+        "verdict": cell(words.verdict(record), _STYLES.get(record["verdict"], "yellow")),
         "claim": cell(record["name"] + words.on_side(record)),
         "measured": cell(words.measured(record)),
         "limit": cell(words.limit(record)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_vperf.quantity import format_number
+from pytest_vperf.thresholds.match import EVERYWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +30,20 @@ OUTCOMES: Mapping[str, Outcome] = {
     "refuted": Outcome("refuted", "R", "REFUTED"),
 }
 CATEGORIES = frozenset(outcome.category for outcome in OUTCOMES.values())
+
+
+def is_of_other_hardware(record: ClaimRecord) -> bool:
+    """Whether the claim was judged by a profile, named for the run, that this machine does not fit."""
+    hardware = record["hardware"]
+    foreign = not hardware["matches"] and hardware["profile"] not in ("", *EVERYWHERE)
+    return foreign and record["verdict"] in ("holds", "refuted", "inconclusive")
+
+
+def verdict(record: ClaimRecord) -> str:
+    """``holds``; ``holds (not type1)`` for one by a profile of other hardware."""
+    if not is_of_other_hardware(record):
+        return record["verdict"]
+    return f"{record['verdict']} (not {record['hardware']['profile']})"
 
 
 def measured(record: ClaimRecord) -> str:

@@ -125,9 +125,12 @@ class RunHardware:
         if selection is None:  # nothing claims
             return
         self._of.run.fingerprint = {**fingerprint.as_dict(), "on": where}
+        selection = replace(selection, emulated=fingerprint.emulated)
         if selection.named:
             mismatches = selection.profiles[0].match.mismatches(fingerprint)
-            self._selection = replace(selection, mismatches=mismatches)
+            selection = replace(selection, mismatches=mismatches)
+        if selection != self._selection:
+            self._selection = selection
             self._of.run.profile = self._describe(self._selection)
 
     def _describe(self, selection: Selection) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import PydanticCustomError
 
 from pytest_vperf.quantity import dimension
+from pytest_vperf.thresholds.match import ANY, EVERYWHERE
 from pytest_vperf.thresholds.scalars import Written, parse_unit, parse_written
 from pytest_vperf.thresholds.schema import CRITERIA, PUBLISHED, ClaimPart
 from pytest_vperf.thresholds.text_file import Problem, nearest, shown
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 _STATISTICS = ("min", "max", "mean", "median", "stddev", "value")
 _STATISTIC = re.compile(rf"{'|'.join(_STATISTICS)}|p[0-9.]+|run_[0-9]+")
 
-#: The profile that fits every machine, and the one of claims that projects publish about themselves, which does, too.
-ANY, GALLERY = "any", "gallery"
-EVERYWHERE = (ANY, GALLERY)
 
 #: What the name of a calibration's file has after the profile's: ``desk.calibrated.yaml``.
 CALIBRATED = ".calibrated"

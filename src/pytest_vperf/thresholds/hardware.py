@@ -6,7 +6,7 @@ import difflib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_vperf.thresholds.consistency import ANY, EVERYWHERE, GALLERY
+from pytest_vperf.thresholds.match import ANY, EVERYWHERE, GALLERY
 from pytest_vperf.thresholds.profile import Hidden, stands_for
 from pytest_vperf.thresholds.text_file import nearest
 
@@ -63,6 +63,7 @@ class Selection:
         named: whether the first was requested by name rather than found by the fingerprint.
         mismatches: how this machine differs from the named profile.
         remote: the readable name of the remote machine that targets run on; its fingerprint is not known here.
+        emulated: whether the machine's processor is emulated.
         known: all profiles by name, including those not used for judging.
     """
 
@@ -71,6 +72,7 @@ class Selection:
     mismatches: tuple[str, ...] = ()
     known: Mapping[str, HardwareProfile] = field(default_factory=dict)
     remote: str = ""
+    emulated: bool = False
 
     def find(self, claim: str) -> Threshold | None:
         """The threshold of a claim: of the first profile that has its name, else of the first with a name that fits
@@ -173,9 +175,10 @@ def select(
         HardwareError: there is no such profile, or ``auto`` finds two that fit equally well.
     """
     everywhere = tuple(profiles[name] for name in EVERYWHERE if name in profiles)
+    emulated = fingerprint.emulated and not remote
     if hw == AUTO:
         best = () if remote else _fitting(profiles, fingerprint)
-        return Selection(best + everywhere, known=profiles, remote=remote)
+        return Selection(best + everywhere, known=profiles, remote=remote, emulated=emulated)
     if hw not in profiles:
         raise HardwareError(no_profile(hw, [AUTO, *sorted(profiles)]))
     chosen = profiles[hw]
@@ -185,6 +188,7 @@ def select(
         mismatches=() if remote else chosen.match.mismatches(fingerprint),
         known=profiles,
         remote=remote,
+        emulated=emulated,
     )
 
 

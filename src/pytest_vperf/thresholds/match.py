@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
     from pytest_vperf.machine.fingerprint import Fingerprint
 
+#: The profile that fits every machine, and the one of claims that projects publish about themselves, which does, too.
+ANY, GALLERY = "any", "gallery"
+EVERYWHERE = (ANY, GALLERY)
+
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
     "<=": operator.le,

@@ -130,6 +130,7 @@ class Threshold:
         location: file and line, e.g. ``thresholds/type1.yaml:12``.
         judge: the file's settings for this claim or for all, see `pytest_vperf.thresholds.judge`.
         needs: the programs without which it cannot be measured.
+        emulated: why it is judged on an emulated machine, too; empty if it is not.
     """
 
     name: str
@@ -140,6 +141,7 @@ class Threshold:
     location: str
     judge: Mapping[str, Setting] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
+    emulated: str = ""
 
     @property
     def gives_way(self) -> bool:
@@ -371,6 +373,7 @@ def _threshold(
             **_judge(part.judge, ("claims", name, "judge"), file),
         },
         needs=tuple(part.needs),
+        emulated=part.emulated or "",
     )
 
 

@@ -547,6 +547,12 @@ class ClaimPart(Part):
         description="The programs of this machine without which it cannot be measured.",
         examples=[["runc", "crun"]],
     )
+    emulated: Text | None = Field(
+        None,
+        description="Why the claim says the same of an emulated machine, whose speed is not that of any hardware; "
+        "without it, it is not judged on one.",
+        examples=["memory is counted, not timed"],
+    )
     judge: JudgePart | None = Field(None, description="How this claim is judged.")
     source: SourcePart | None = Field(None, description="Where the threshold comes from.")
 

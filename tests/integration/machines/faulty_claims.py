@@ -51,7 +51,8 @@ def write(project: Path, tests: str) -> None:
         tests: a test file's text, with the fixture ``judged(machine, act)``; each test is a claim of its own.
     """
     limits = "".join(
-        f"  fault.{name}: {{at_most: 10 min}}\n" for name in re.findall(r"def (test_\w+)\(", tests)
+        f"  fault.{name}: {{at_most: 10 min, emulated: ten minutes are enough on any machine}}\n"
+        for name in re.findall(r"def (test_\w+)\(", tests)
     )
     (project / "thresholds").mkdir()
     (project / "thresholds" / "any.yaml").write_text(

@@ -15,7 +15,7 @@ import pytest
 
 from pytest_vperf.commands.claims.rows import misplaced, read_rows
 from pytest_vperf.commands.claims.tests import naming_tests
-from pytest_vperf.thresholds.consistency import GALLERY
+from pytest_vperf.thresholds.match import GALLERY
 from pytest_vperf.thresholds.profile import load_profiles
 
 ROOT = Path(__file__).parents[3]

@@ -91,6 +91,40 @@ def test_another_machine_and_an_emulated_one_have_verdicts_of_their_own(of: Any)
     ]
 
 
+@pytest.mark.parametrize("verdict", ["holds", "refuted", "inconclusive"])
+def test_a_verdict_on_hardware_that_the_figure_is_not_of_is_not_comparable(
+    of: Any, verdict: str
+) -> None:
+    lab = [{"kind": "guest", "name": "guest", "details": {"lab": "kvm", "emulated": "yes"}}]
+    differs = {"profile": "box", "matches": False, "mismatches": ["cpu_model is 'B', not 'A'"]}
+    own, _ = of(run(claim(verdict=verdict)))
+    emulated, _ = of(run(claim(verdict=verdict, targets=lab)))
+    foreign, _ = of(run(claim(verdict=verdict, hardware=differs)))
+    assert (own.verdict, own.is_judged) == (verdict, True)
+    for found, why in (
+        (emulated, "an emulated machine's speed says nothing about hardware"),
+        (foreign, "the machine is not box"),
+    ):
+        assert (found.verdict, found.is_judged) == ("not comparable", False)
+        assert why in found.why.split("; ")
+
+
+def test_what_does_not_depend_on_speed_is_judged_on_an_emulated_machine(
+    of: Any, tmp_path: Path
+) -> None:
+    lab = [{"kind": "guest", "name": "guest", "details": {"lab": "kvm", "emulated": "yes"}}]
+    box = tmp_path / "box.yaml"
+    box.write_text(box.read_text().replace("400 ms}", "400 ms, emulated: it is counted}"))
+    line, _ = of(run(claim(targets=lab)))
+    assert (line.verdict, line.why) == ("holds", "")
+
+
+def test_what_could_not_be_measured_stays_so_on_any_hardware(of: Any) -> None:
+    lab = [{"kind": "guest", "name": "guest", "details": {"lab": "kvm", "emulated": "yes"}}]
+    line, _ = of(run(claim(verdict="not measured", targets=lab)))
+    assert (line.verdict, line.why) == ("not measured", "because")
+
+
 def test_what_a_gate_found_is_about_builds_and_not_about_the_claim(of: Any) -> None:
     first, _ = of(
         run(claim(estimate=300.0)),

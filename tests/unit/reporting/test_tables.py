@@ -67,11 +67,11 @@ REFUTED = record(
 def test_a_table_has_a_row_for_each_verdict() -> None:
     table = claims_table([HELD, REFUTED, record(verdict="not measured")], 110)
     assert render([table], width=110, colour=False) == [
-        "verdict        claim                   measured               limit        n   target",
-        "─" * 92,
-        "holds          startup.pod.tcg.qboot   1367 ms [1344, 1390]   ≤ 1450 ms    5   pod tcg qboot",
-        "refuted        startup.pod.tcg.qboot   1506 ms [1490, 1523]   ≤ 1450 ms   14   pod tcg qboot",
-        "not measured   startup.pod.tcg.qboot   -                      -            0   pod tcg qboot",
+        "verdict               claim                   measured               limit        n   target",
+        "─" * 99,
+        "holds                 startup.pod.tcg.qboot   1367 ms [1344, 1390]   ≤ 1450 ms    5   pod tcg qboot",
+        "refuted (not type1)   startup.pod.tcg.qboot   1506 ms [1490, 1523]   ≤ 1450 ms   14   pod tcg qboot",
+        "not measured          startup.pod.tcg.qboot   -                      -            0   pod tcg qboot",
     ]
 
 
@@ -241,4 +241,6 @@ def test_measured_figures(changes: dict[str, Any], text: str) -> None:
 
 def test_verdicts_are_counted_in_one_line() -> None:
     records = [HELD, record(), REFUTED, HELD, record(verdict="not comparable")]
-    assert counts_line(records) == "claims: 2 held, 1 refuted, 1 not comparable, 1 not measured"
+    assert counts_line(records) == (
+        "claims: 2 held, 1 refuted, 1 not comparable, 1 not measured; 1 judged by the profile of other hardware"
+    )

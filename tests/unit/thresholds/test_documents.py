@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from pytest_vperf.thresholds.consistency import GALLERY
 from pytest_vperf.thresholds.criterion import (
     Limit,
     Near,
@@ -28,6 +27,7 @@ from pytest_vperf.thresholds.criterion import (
     Saturates,
     Unknown,
 )
+from pytest_vperf.thresholds.match import GALLERY
 from pytest_vperf.thresholds.profile import Source, Threshold, load_profiles
 
 if TYPE_CHECKING:

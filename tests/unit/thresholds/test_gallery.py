@@ -8,9 +8,9 @@ import pytest
 
 from pytest_vperf.commands.claims.tests import naming_tests
 from pytest_vperf.machine import fingerprint
-from pytest_vperf.thresholds.consistency import ANY, GALLERY
 from pytest_vperf.thresholds.criterion import Near, NearLimit
 from pytest_vperf.thresholds.hardware import select
+from pytest_vperf.thresholds.match import ANY, GALLERY
 from pytest_vperf.thresholds.profile import Threshold, load_profile, load_profiles
 
 ROOT = Path(__file__).parents[3]

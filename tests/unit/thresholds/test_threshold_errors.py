@@ -105,8 +105,8 @@ KEYS = {
     "key like no other": (
         claim("at_most: 4 ms\ncolour: red"),
         "type9.yaml:8:5: claims.startup.pod.kvm.colour: there is no such key; the keys are at_most, "
-        "at_least, ratio, overhead, near, saturates, no_worse, unknown, statistic, unit, summary, needs, judge, "
-        "source",
+        "at_least, ratio, overhead, near, saturates, no_worse, unknown, statistic, unit, summary, needs, emulated, "
+        "judge, source",
     ),
     "key twice": (
         claim("at_most: 400 ms\nat_most: 300 ms"),

@@ -115,7 +115,7 @@ def _calibrate(arguments: argparse.Namespace) -> int:
 def _check_name(arguments: argparse.Namespace) -> None:
     from pydantic_core import PydanticCustomError
 
-    from pytest_vperf.thresholds.consistency import ANY
+    from pytest_vperf.thresholds.match import ANY
     from pytest_vperf.thresholds.scalars import parse_profile_name
 
     try:

@@ -88,8 +88,8 @@ class _ProfileHardware(RunHardware):
         self._name = name
 
     def _choose(self, profiles: Mapping[str, HardwareProfile], machine: Fingerprint) -> Selection:
-        from pytest_vperf.thresholds.consistency import EVERYWHERE
         from pytest_vperf.thresholds.hardware import Selection, select
+        from pytest_vperf.thresholds.match import EVERYWHERE
 
         if self._name in profiles:
             return select(profiles, self._name, machine)

@@ -14,8 +14,8 @@ from pytest_vperf.claims.sampling import Sampling
 from pytest_vperf.quantity import Quantity
 from pytest_vperf.stats.describe import SurveyRule
 from pytest_vperf.stats.limit import WARM_UP
-from pytest_vperf.thresholds.consistency import ANY
 from pytest_vperf.thresholds.hardware import UnknownClaim
+from pytest_vperf.thresholds.match import ANY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

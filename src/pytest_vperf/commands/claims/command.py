@@ -86,8 +86,8 @@ def _claims(arguments: argparse.Namespace) -> int:
         arguments.fail("--output goes with --markdown or --json")
     from pytest_vperf.commands.claims.rows import read_rows
     from pytest_vperf.commands.claims.tests import ProjectError, ask
-    from pytest_vperf.thresholds.consistency import GALLERY
     from pytest_vperf.thresholds.hardware import AUTO, no_profile
+    from pytest_vperf.thresholds.match import GALLERY
     from pytest_vperf.thresholds.profile import load_profiles
     from pytest_vperf.thresholds.text_file import ThresholdError
 

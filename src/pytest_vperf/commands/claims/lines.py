@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from pytest_vperf.thresholds.consistency import ANY
+from pytest_vperf.thresholds.match import ANY, EVERYWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -108,6 +108,31 @@ class Line:
         return f"{source.document} §{source.section}" if source.section else source.document
 
     @property
+    def verdict(self) -> str:
+        """The last verdict, *not comparable* where the figure is not of that hardware; empty if never measured."""
+        if self.last is None:
+            return ""
+        record = self.last.measured
+        if record.claim.verdict in ("not measured", "not comparable") or not self._foreign(record):
+            return record.claim.verdict
+        return "not comparable"
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether it was judged on hardware that the figure is of."""
+        return self.verdict in ("holds", "refuted", "inconclusive")
+
+    def _foreign(self, record: Measured) -> str:
+        """Why the figure is not of the hardware that was measured; empty if it is."""
+        own = record.profile == self.profile and self.profile not in EVERYWHERE
+        if own and not record.claim.hardware.matches:
+            return f"the machine is not {self.profile}"
+        emulated = record.was_measured and "emulated" in record.places
+        if emulated and not (self.threshold and self.threshold.emulated):
+            return "an emulated machine's speed says nothing about hardware"
+        return ""
+
+    @property
     def why(self) -> str:
         """Why there is no verdict, or none about this limit; empty if there is one."""
         if self.last is None:
@@ -120,8 +145,8 @@ class Line:
             and record.criterion != "none"
         ):
             said.append(f"the limit was {record.criterion} then")
-        if record.profile == self.profile != ANY and not record.claim.hardware.matches:
-            said.append(f"the machine is not {self.profile}")
+        if not record.claim.verdict.startswith("not "):
+            said.append(self._foreign(record))
         return "; ".join(filter(None, [*said, self.last.note]))
 
 

@@ -31,7 +31,7 @@ from pytest_vperf.foreign_text import (
 )
 from pytest_vperf.reporting.console import print_table, tell
 from pytest_vperf.results.run import FORMAT
-from pytest_vperf.thresholds.consistency import ANY
+from pytest_vperf.thresholds.match import ANY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -114,7 +114,7 @@ def counts(lines: Sequence[Line]) -> str:
     """``claims: 120, of which 17 were measured: 5 holds, 2 refuted``; counts a verdict for each machine and place."""
     names = {(line.profile, line.name) for line in lines}
     ran = [line for line in lines if line.last and line.last.measured.was_measured]
-    verdicts = [line.last.measured.claim.verdict for line in ran if line.last]
+    verdicts = [line.verdict for line in ran]
     told = ", ".join(f"{verdicts.count(each)} {each}" for each in dict.fromkeys(sorted(verdicts)))
     measured = len({(line.profile, line.name) for line in ran})
     return f"claims: {len(names)}, of which {measured} were measured{f': {told}' if told else ''}"
@@ -129,7 +129,7 @@ def _row(line: Line, machines: Machines) -> tuple[Text, Text]:
     below = [line.why.removeprefix("never measured").removeprefix(": ")]
     if line.last is not None:
         record = line.last.measured
-        verdict = Text(record.claim.verdict, _STYLES.get(record.claim.verdict, "yellow"))
+        verdict = Text(line.verdict, _STYLES.get(line.verdict, "yellow"))
         figures = f"{record.figures}, n {record.claim.n}" if record.was_measured else ""
         told_of = [figures, machines.on(record), str(record.when.date())]
         below = [", ".join(filter(None, told_of)), line.why]
@@ -151,6 +151,7 @@ class Part:
         profile: the profile's name.
         claims: the number of claims; a name with ``*`` counts once if no record has a claim that it matches.
         measured: the number of them that were measured.
+        judged: the number of those that were judged, on hardware that their figures are of.
         on: what they were measured on, with the verdicts: ``domu pv (lab xen), emulated: 2 holds, 1 refuted``.
         missing: why others were not measured: ``no test names it: 12``.
     """
@@ -159,6 +160,7 @@ class Part:
     profile: str
     claims: int
     measured: int
+    judged: int
     on: tuple[str, ...]
     missing: tuple[str, ...]
 
@@ -184,13 +186,15 @@ def parts(rows: Sequence[Row], lines: Iterable[Line]) -> list[Part]:
 def _part(row: Row, profile: str, lines: Sequence[Line], machines: Machines) -> Part:
     verdicts: dict[str, Counter[str]] = {}
     missing: Counter[str] = Counter()
-    measured = set()
+    measured, judged = set(), set()
     for line in lines:
         if line.last is not None and line.last.measured.was_measured:
             record = line.last.measured
             on = machines.on(record) or "-"
-            verdicts.setdefault(on, Counter())[record.claim.verdict] += 1
+            verdicts.setdefault(on, Counter())[line.verdict] += 1
             measured.add(line.name)
+            if line.is_judged:
+                judged.add(line.name)
     for line in {line.name: line for line in lines if line.name not in measured}.values():
         if line.last is not None:
             missing[line.last.measured.reason] += 1
@@ -201,6 +205,7 @@ def _part(row: Row, profile: str, lines: Sequence[Line], machines: Machines) -> 
         profile,
         claims=len({line.name for line in lines}),
         measured=len(measured),
+        judged=len(judged),
         on=tuple(f"{on}: {_counts(counter)}" for on, counter in verdicts.items()),
         missing=tuple(f"{reason}: {number}" for reason, number in missing.most_common()),
     )
@@ -223,8 +228,9 @@ _COLUMNS = (
 _MEANING = (
     "*Limit* is what the threshold file says, *source* the document and section it is from. The *test* of a measured "
     "claim is the one that ran; of others it is the one whose text has this form of a name. *On* is what was "
-    "measured, with the lab and `emulated` where times say nothing about the hardware. *Why* says what stands "
-    "against a verdict: a reason of the run, another machine than the profile's, another limit then."
+    "measured, with the lab. On hardware that a figure is not of, a machine of another profile or an emulated one, a "
+    "verdict is *not comparable*. *Why* says what stands against a verdict: a reason of the run, the hardware, "
+    "another limit then."
 )
 
 
@@ -272,7 +278,7 @@ def _cells(line: Line, machines: Machines) -> list[str]:
     record = line.last.measured
     return [
         *(name, limit, source, tests),
-        record.claim.verdict,
+        line.verdict,
         _text(record.figures),
         str(record.claim.n),
         _text(machines.on(record)) or "-",
@@ -284,7 +290,7 @@ def _cells(line: Line, machines: Machines) -> list[str]:
 def _matrix(parts: Sequence[Part]) -> list[str]:
     profiles = sorted({part.profile for part in parts}, key=lambda name: (name == ANY, name))
     rows: dict[str, Row] = {part.row.name: part.row for part in parts}
-    cells = {(part.row.name, part.profile): f"{part.measured} of {part.claims}" for part in parts}
+    cells = {(part.row.name, part.profile): f"{part.judged} of {part.claims}" for part in parts}
     table = _table(
         ("row", "claim", *map(_text, profiles)),
         (
@@ -292,7 +298,7 @@ def _matrix(parts: Sequence[Part]) -> list[str]:
             for name, row in rows.items()
         ),
     )
-    return ["How many claims were measured, of how many:", "", *table]
+    return ["How many claims were judged on hardware that fits, of how many:", "", *table]
 
 
 def _parts(parts: Sequence[Part]) -> list[str]:
@@ -388,8 +394,9 @@ def _last(line: Line) -> dict[str, Any] | None:
     if line.last is None:
         return None
     record, claim = line.last.measured, line.last.measured.claim
-    keys = ("verdict", "estimate", "interval", "unit", "n", "target", "started_at")
+    keys = ("estimate", "interval", "unit", "n", "target", "started_at")
     return {
+        "verdict": line.verdict,
         **{key: getattr(claim, key) for key in keys},
         "places": list(record.places),
         "machine": record.machine.name,

@@ -53,7 +53,7 @@ def _gallery(arguments: argparse.Namespace) -> int:
     if arguments.output is not None and not arguments.markdown:
         arguments.fail("--output goes with --markdown")
     from pytest_vperf.commands.claims.tests import ProjectError, ask
-    from pytest_vperf.thresholds.consistency import GALLERY
+    from pytest_vperf.thresholds.match import GALLERY
     from pytest_vperf.thresholds.profile import load_profiles
     from pytest_vperf.thresholds.text_file import ThresholdError
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_vperf.commands.claims.lines import lines
 from pytest_vperf.machine.preflight import find_program
 from pytest_vperf.targets.container import runtimes
-from pytest_vperf.thresholds.consistency import GALLERY
+from pytest_vperf.thresholds.match import GALLERY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -62,17 +62,12 @@ class Exhibit:
     @property
     def verdicts(self) -> tuple[str, ...]:
         """Its distinct verdicts."""
-        return tuple(dict.fromkeys(_verdict(line) for line in self.lines))
+        return tuple(dict.fromkeys(line.verdict for line in self.lines))
 
     @property
     def measured(self) -> bool:
         """Whether a record has a measurement."""
         return any(line.last and line.last.measured.was_measured for line in self.lines)
-
-
-def _verdict(line: Line) -> str:
-    assert line.last is not None
-    return line.last.measured.claim.verdict
 
 
 def exhibits(profile: HardwareProfile, records: Iterable[Measured]) -> list[Exhibit]:

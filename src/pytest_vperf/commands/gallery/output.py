@@ -54,7 +54,7 @@ def _row(each: Exhibit, machines: Machines) -> tuple[Text, Text]:
         told.append(f"\ncontested: {one_line(each.source.contested_by)}")
     for line in each.lines:
         assert line.last is not None
-        verdict = line.last.measured.claim.verdict
+        verdict = line.verdict
         told.append("\n")
         told.append(verdict, _STYLES.get(verdict, "yellow"))
         told.append(f" {one_line(_figures(line, machines))}")
@@ -168,7 +168,7 @@ def _groups(every: Sequence[Exhibit]) -> Iterable[tuple[str, list[Exhibit]]]:
 
 def _cells(each: Exhibit, machines: Machines) -> list[str]:
     told = [
-        f"{_text(_verdict(line))} {_text(_figures(line, machines))}".strip() for line in each.lines
+        f"{_text(line.verdict)} {_text(_figures(line, machines))}".strip() for line in each.lines
     ]
     return [
         _text(each.threshold.summary or each.threshold.name),
@@ -176,11 +176,6 @@ def _cells(each: Exhibit, machines: Machines) -> list[str]:
         _text(limit(each.threshold)),
         "<br>".join(told) or "-",
     ]
-
-
-def _verdict(line: Line) -> str:
-    assert line.last is not None
-    return line.last.measured.claim.verdict
 
 
 def _details(each: Exhibit) -> list[str]:
