@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_vperf.commands.claims.page import WIDEST
 from pytest_vperf.commands.claims.rows import misplaced, read_rows
 from pytest_vperf.commands.claims.tests import naming_tests
 from pytest_vperf.thresholds.match import GALLERY
@@ -57,6 +58,23 @@ def test_the_page_is_not_stale(tmp_path: Path) -> None:
         pytest.fail(
             f"docs/claims.md is stale; this makes it anew: {command[1]}\n{told}", pytrace=False
         )
+
+
+def test_no_cell_is_wide_and_each_footnote_is_there() -> None:
+    text = PAGE.read_text("utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    cells = [cell for row in rows for cell in re.split(r" (?<!\\)\| ", row.strip("| "))]
+    assert len(cells) > 3000
+    assert [cell for cell in cells if len(cell) > WIDEST] == []
+    marks = set(re.findall(r"\[\^[0-9]+\](?!:)", text))
+    assert marks == set(re.findall(r"^(\[\^[0-9]+\]): \S", text, re.MULTILINE))
+
+
+def test_it_begins_with_what_was_judged_on_hardware_that_fits() -> None:
+    first = PAGE.read_text("utf-8").partition("## Row by row")[0]
+    verdicts = re.findall(r"^\| (\w[a-z ]+) \| `", first, re.MULTILINE)
+    assert set(verdicts) <= {"refuted", "inconclusive", "holds"}
+    assert len(verdicts) > 10
 
 
 def test_each_test_of_a_claim_that_is_named_is_there() -> None:

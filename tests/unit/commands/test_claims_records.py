@@ -15,7 +15,8 @@ from markdown_it import MarkdownIt
 
 from pytest_vperf.commands.claims.lines import Line, lines
 from pytest_vperf.commands.claims.measured import measured
-from pytest_vperf.commands.claims.output import markdown_page, print_lines
+from pytest_vperf.commands.claims.output import kept, print_lines
+from pytest_vperf.commands.claims.page import WIDEST, markdown_page
 from pytest_vperf.commands.claims.records import NoRecord, RecordError, read, read_all
 from pytest_vperf.commands.claims.tests import NamingTest
 from pytest_vperf.foreign_text import line, markdown, markdown_code
@@ -147,6 +148,91 @@ def test_a_run_that_could_not_measure_takes_no_verdict_away(of: Any) -> None:
     assert first.why == "no KVM"
 
 
+def parametrisation(name: str, verdict: str, at: str, **more: Any) -> dict[str, Any]:
+    nodeid = f"test_it.py::test_it[{name}]"
+    return claim(verdict=verdict, nodeid=nodeid, started_at=f"2026-11-{at}:00:00+00:00", **more)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "worst"),
+    [
+        (("refuted", "inconclusive", "holds"), "refuted"),
+        (("holds", "inconclusive", "holds"), "inconclusive"),
+        (("holds", "holds", "not comparable"), "not comparable"),
+    ],
+)
+def test_of_the_parametrisations_of_a_test_the_worst_counts(
+    of: Any, verdicts: tuple[str, str, str], worst: str
+) -> None:
+    made = [parametrisation(f"p{at}", each, f"20T1{at}") for at, each in enumerate(verdicts)]
+    together, _ = of(run(*made))
+    apart, _ = of(*(run(each) for each in made))
+    assert together.last.measured.claim.verdict == apart.last.measured.claim.verdict == worst
+    assert apart.last.note == ""
+
+
+def test_a_later_run_of_the_same_parametrisation_replaces_its_verdict(
+    of: Any, tmp_path: Path
+) -> None:
+    runs = (
+        run(parametrisation("kvm", "refuted", "20T10"), parametrisation("tcg", "holds", "20T11")),
+        run(parametrisation("kvm", "holds", "21T10")),
+    )
+    first, other = of(*runs)
+    assert first.last.measured.claim.verdict == "holds"
+    # What is kept has both, so that a third run finds them.
+    (tmp_path / "kept.json").write_text(kept([first, other]))
+    records = [each for found in read(tmp_path / "kept.json").runs for each in measured(found)]
+    assert {each.claim.nodeid[-5:] for each in records} == {"[kvm]", "[tcg]"}
+
+
+def test_a_test_that_the_newest_run_does_not_have_does_not_count(of: Any) -> None:
+    renamed = claim(verdict="refuted", nodeid="test_it.py::test_old[kvm]")
+    first, _ = of(run(renamed), run(parametrisation("kvm", "holds", "21T10")))
+    assert first.last.measured.claim.verdict == "holds"
+
+
+def test_a_parametrisation_that_could_not_be_measured_is_named_beside_those_that_hold(
+    of: Any,
+) -> None:
+    nothing: dict[str, Any] = {"estimate": None, "interval": None, "n": 0, "reason": "no Xen"}
+    first, _ = of(
+        run(
+            parametrisation("xen", "not measured", "20T10", **nothing),
+            parametrisation("kvm", "holds", "20T11"),
+        )
+    )
+    assert first.last.measured.claim.verdict == "holds"
+    assert first.why == "not measured on 2026-11-20: no Xen"
+
+
+def test_a_verdict_without_a_figure_is_not_counted_as_judged(of: Any) -> None:
+    ended = claim(verdict="inconclusive", estimate=None, interval=None, n=0, samples=[])
+    first, _ = of(run(ended))
+    assert (first.verdict, first.is_judged) == ("inconclusive", False)
+
+
+def test_what_is_too_wide_for_a_cell_is_a_footnote(of: Any, tmp_path: Path) -> None:
+    box = tmp_path / "box.yaml"
+    box.write_text(
+        box.read_text().replace(
+            "{at_most: 9 s}",
+            f"{{at_most: 9 s, source: {{document: {'d' * 150}, deviations: by us}}}}",
+        )
+    )
+    many = [
+        NamingTest(f"test_it.py::test_{number}{'x' * 40}", "start.other") for number in range(4)
+    ]
+    page = markdown_page(of(tests=many), [], {}, "vperf claims")
+    (row,) = (line for line in page.splitlines() if "`start.other`" in line)
+    cells = row.strip("| ").split(" | ")
+    assert max(map(len, cells)) <= WIDEST
+    assert len([cell for cell in cells if cell.startswith("[^")]) == 3
+    assert "d" * 150 in page
+    assert "test_3xxxx" in page
+    assert ": the test differs: by us\n" in page
+
+
 def test_a_limit_that_has_changed_since_and_a_claim_that_no_file_has_are_said(of: Any) -> None:
     nowhere = claim("gone.claim", hardware={"profile": "old", "matches": True, "mismatches": []})
     first, _, last = of(run(claim(criterion="≤ 500 ms"), nowhere))
@@ -254,7 +340,8 @@ def test_texts_of_records_stay_texts_in_markdown(hostile: list[Line]) -> None:
     html = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).render(text)
     rows = [row for row in html.split("<tr>") if "<td>" in row]
     assert len(rows) == 3
-    assert [row.count("<td>") for row in rows] == [10, 10, 10]
+    # What was judged has its profile beside it.
+    assert sorted(row.count("<td>") for row in rows) == [10, 11, 11]
     assert "<script" not in html
     assert "<em>x" not in html
     assert "<a " not in html

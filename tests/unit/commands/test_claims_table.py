@@ -111,7 +111,7 @@ def vperf(project: Path) -> Run:
 
 
 def table(vperf: Run, *arguments: str) -> dict[tuple[str, str], dict[str, Any]]:
-    done = vperf("--json", *arguments)
+    done = vperf("--json", "--all", *arguments)
     assert done.returncode == 0, done.stderr
     return {(line["profile"], line["claim"]): line for line in json.loads(done.stdout)["table"]}
 
@@ -161,7 +161,7 @@ def test_without_a_record_tests_are_known_by_the_form_of_the_name(
 
 
 def test_the_terminal_has_all_of_it_and_a_conftest_does_not_write_into_it(vperf: Run) -> None:
-    done = vperf("--hw=box")
+    done = vperf("--hw=box", "--all")
     assert done.returncode == 0
     assert "hello" not in done.stdout
     assert done.stderr == HELLO
@@ -172,6 +172,25 @@ def test_the_terminal_has_all_of_it_and_a_conftest_does_not_write_into_it(vperf:
     assert "never measured nobody.tests.this ≥ 3 MB/s no test names it" in words
     assert "paper.txt §1.1" in words
     assert lines[-1] == "claims: 3, of which 1 were measured: 1 not comparable"
+
+
+def test_claims_that_no_test_here_names_are_shown_when_asked_for(vperf: Run) -> None:
+    shown = vperf().stdout
+    assert "start.pod.kvm" in shown
+    assert "nobody.tests.this" not in shown
+    *_, counted, left = shown.splitlines()
+    # Its own five claims, of 432 shipped ones.
+    assert counted.startswith("claims: 5, of which 4 were measured: ")
+    pytest.LineMatcher([left]).re_match_lines(
+        [r"not shown: [0-9]{1,3} that no test here names; --all shows them"]
+    )
+    assert "nobody.tests.this" in vperf("--all").stdout
+    named = vperf("-k", "nobody.*").stdout
+    assert "nobody.tests.this" in named
+    assert "not shown" not in named
+    own = json.loads(vperf("--json").stdout)["table"]
+    assert {line["profile"] for line in own} == {"box", "any"}
+    assert all(line["tests"] for line in own)
 
 
 def test_a_claim_and_a_profile_can_be_chosen(vperf: Run) -> None:
@@ -243,10 +262,15 @@ def test_a_row_says_why_a_claim_has_no_verdict(vperf: Run, project: Path, tmp_pa
     rows, empty = tmp_path / "rows.yaml", tmp_path / "empty.json"
     rows.write_text("A: {claim: starts, names: [start.*]}\nB: {claim: others, names: [nobody.*]}\n")
     empty.write_text(json.dumps({**json.loads((project / "run.json").read_text()), "claims": []}))
-    page = vperf(f"--rows={rows}", "--markdown", str(empty)).stdout
-    reasons = "no record of what its \\* stands for: 1<br>no record has it: 1"
-    assert f"| A | any | 0 of 2 | - | {reasons} |" in page
-    assert "| B | box | 0 of 1 | - | no test names it: 1 |" in page
+    shown = vperf(f"--rows={rows}", "--all", str(empty)).stdout
+    words = " ".join(shown.split())
+    assert "any 0 of 2 - no record of" in words
+    assert "B others box 0 of 1 - no test names it: 1" in words
+    page = vperf(f"--rows={rows}", "--all", "--markdown", str(empty)).stdout
+    assert "\n### A: starts\n" in page
+    untested = page.partition("### B: others")[2]
+    assert "| never measured | `nobody.tests.this` | box | ≥ 3 MB/s |" in untested
+    assert "| none names it | - |" in untested
 
 
 def test_kept_verdicts_are_a_record_and_stay_as_they_are(
@@ -275,7 +299,7 @@ claims:
                    next_runs: 20, vperf: "0.1.0", machine: {logical_cpus: "2"}}
 """)
     done = vperf("--markdown", f"--thresholds={tmp_path}", "--hw=desk")
-    assert "| `start.pod.kvm` | ≤ 400 ms | calibrated 2026-11-22 |" in done.stdout
+    assert "| `start.pod.kvm` | ≤ 400 ms | - | - | - | - | calibrated 2026-11-22 |" in done.stdout
 
 
 def test_a_page_of_markdown(vperf: Run, tmp_path: Path) -> None:
@@ -283,13 +307,24 @@ def test_a_page_of_markdown(vperf: Run, tmp_path: Path) -> None:
     assert vperf("--markdown", f"--output={page}", "--hw=box").returncode == 0
     text = page.read_text("utf-8")
     assert f"Made by `vperf claims --markdown --output={page} --hw=box`" in text
-    assert "\n## box\n\nFor a box.\n\n| claim | limit | source | test |" in text
-    row = next(line for line in text.splitlines() if line.startswith("| `start.pod.kvm` |"))
+    assert "\n## box\n\nFor a box.\n\n| last verdict | claim | limit | measured |" in text
+    row = next(line for line in text.splitlines() if "`start.pod.kvm`" in line)
     cells = [cell.strip() for cell in row.strip("|").split(" | ")]
-    assert cells[1:5] == [
-        "≤ 400 ms", "paper.txt §1.1", "`tests/claims/test_it.py::TestPods::test_start`",
-        "not comparable",
+    assert cells[0] == "not comparable"
+    assert cells[2] == "≤ 400 ms"
+    assert cells[7:] == [
+        "paper.txt §1.1", "`tests/claims/test_it.py::TestPods::test_start`", "[^1]",
     ]  # fmt: skip
+    assert "[^1]: the machine is not box" in text.splitlines()
+
+
+def test_a_page_begins_with_what_was_judged_on_hardware_that_fits(vperf: Run) -> None:
+    text = vperf("--markdown").stdout
+    first, _, rest = text.partition("## any")
+    assert "## Judged on hardware that fits" in first
+    assert "| refuted | `start.order` | any | ratio ≤ 1 |" in first
+    assert "`start.order`" not in rest
+    assert "| not comparable | `start.container.runc` |" in rest
 
 
 def test_half_of_the_evidence_is_shown_and_not_written(
@@ -389,7 +424,7 @@ def test_only_what_is_shown_is_said_to_be_hidden(folders: Path) -> None:
 
 
 def test_a_file_of_a_shipped_name_adds_to_the_shipped_one(project: Path) -> None:
-    done = _run(project, "pytest_vperf", "claims", "--json", "--hw=any")
+    done = _run(project, "pytest_vperf", "claims", "--json", "--all", "--hw=any")
     names = {line["claim"] for line in json.loads(done.stdout)["table"]}
     assert {"start.order", "startup.order.kvm.qboot_before_seabios"} <= names
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_vperf.reporting.console import say
+from pytest_vperf.reporting.console import say, tell
 
 if TYPE_CHECKING:
     import argparse
@@ -26,10 +26,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add the command."""
     parser = commands.add_parser(
         "claims",
-        help="show every claim with its test, its threshold and its last verdict",
-        description="Shows every claim of the project's threshold files and of those shipped with pytest-vperf, "
-        "with the test that proves it, and its last verdict in RECORDs of earlier runs. Nothing is measured, "
-        "and no test is run.",
+        help="show claims with their tests, their thresholds and their last verdicts",
+        description="Shows each claim that a test here names or a RECORD has, with its limit in the project's "
+        "threshold files or those shipped with pytest-vperf, and its last verdict in RECORDs of earlier runs. "
+        "Nothing is measured, and no test is run.",
         epilog="Exit status: 0; 1 if a file in a folder is a damaged record, a file could not be written, or "
         "rows and claims do not fit, and neither --keep nor --output then writes; 2 if a RECORD, a threshold file, "
         "a name or an option is wrong.",
@@ -47,7 +47,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "-k",
         dest="pattern",
         metavar="CLAIM",
-        help="show this claim, or those like 'startup.*', only",
+        help="show this claim, or those like 'startup.*', only; whether or not a test here names them",
+    )
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="also show claims that no test here names, such as those shipped with pytest-vperf",
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--markdown", action="store_true", help="write a page of Markdown")
@@ -57,7 +62,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--rows",
         type=Path,
         metavar="FILE",
-        help="a YAML file that groups claims into rows; adds a table of rows and profiles at the top",
+        help="a YAML file that groups claims into rows; adds a table of rows and profiles",
     )
     parser.add_argument(
         "--keep",
@@ -164,14 +169,17 @@ def _show(
 
     from pytest_vperf.commands.claims import output
     from pytest_vperf.commands.claims.output import parts
+    from pytest_vperf.commands.claims.page import markdown_page
     from pytest_vperf.thresholds.hardware import hidden_in
 
-    shown = [
+    chosen = [
         line
         for line in every
         if (arguments.hw is None or line.profile == arguments.hw)
         and (arguments.pattern is None or fnmatchcase(line.name, arguments.pattern))
     ]
+    whole = arguments.all or arguments.pattern is not None
+    shown = chosen if whole else [line for line in chosen if line.is_own]
     hidden = [
         each
         for each in hidden_in(profiles)
@@ -183,12 +191,16 @@ def _show(
             output.print_parts(parts(rows, shown))
         output.print_lines(shown)
         output.print_hidden(hidden)
+        if left := {(line.profile, line.name) for line in chosen} - {
+            (line.profile, line.name) for line in shown
+        }:
+            tell(f"not shown: {len(left)} that no test here names; --all shows them")
         return True
     if arguments.json:
         text = output.document(shown, hidden)
     else:
         command = shlex.join(["vperf", *arguments.words])
-        text = output.markdown_page(shown, parts(rows, shown), profiles, command)
+        text = markdown_page(shown, parts(rows, shown), profiles, command)
     if arguments.output is not None:
         return _write(arguments.output, text)
     sys.stdout.write(text)

@@ -23,15 +23,18 @@ class Last:
 
     Attributes:
         measured: the record.
-        later: the newest later run that could not measure the claim there; ``None`` if there is none.
+        later: the newest attempt there that could not measure the claim, though this one or another parametrisation
+            did; ``None`` if there is none.
+        beside: the last verdicts of other parametrisations of its test, none of which is worse.
     """
 
     measured: Measured
     later: Measured | None = None
+    beside: tuple[Measured, ...] = ()
 
     @property
     def note(self) -> str:
-        """Why a later run could not measure it; empty without such a run."""
+        """Why that attempt could not measure it; empty if there is none."""
         if self.later is None:
             return ""
         return f"not measured on {self.later.when.date()}: {self.later.reason}"
@@ -42,7 +45,8 @@ def last_verdicts(records: Iterable[Measured], profile: str) -> list[Last]:
 
     A machine and an emulated one inside it are two places, since a verdict in one says nothing about the other. In
     each place a verdict by this profile has precedence over one by no profile, and a measurement over a failed
-    attempt; among equals the latest counts. A later failed attempt adds its reason.
+    attempt; among equals the latest counts. A later failed attempt adds its reason. If a test has several
+    parametrisations that judge this claim, each has a last verdict, and the worst of these counts.
     """
     by_machine = sorted(records, key=lambda each: each.machine.identity)
     found: list[Last] = []
@@ -58,16 +62,39 @@ def _of_machine(records: list[Measured], profile: str) -> list[Last]:
         return [Last(max(not_measured, key=lambda each: each.when))]
     last = []
     for places in dict.fromkeys(each.places for each in ran):
-        best = max(
-            (each for each in ran if each.places == places),
-            key=lambda each: (each.profile == profile, each.when),
-        )
+        newest, *others = _latest([each for each in ran if each.places == places], profile)
+        worst = max((newest, *others), key=lambda each: _FROM_BEST.index(each.claim.verdict))
+        since = {each.claim.nodeid: each.when for each in (newest, *others)}
         # A target that could not start may not know its place.
         later = [
-            each for each in not_measured if each.when > best.when and each.places in (places, ())
+            each
+            for each in not_measured
+            if each.places in (places, ())
+            and (
+                each.when > since.get(each.claim.nodeid, newest.when)
+                or (each.run is newest.run and each.claim.nodeid not in since)
+            )
         ]
-        last.append(Last(best, max(later, key=lambda each: each.when, default=None)))
+        beside = tuple(each for each in (newest, *others) if each is not worst)
+        last.append(Last(worst, max(later, key=lambda each: each.when, default=None), beside))
     return last
+
+
+_FROM_BEST = ("holds", "not comparable", "inconclusive", "refuted")
+
+
+def _latest(ran: Iterable[Measured], profile: str) -> list[Measured]:
+    """The last verdict of each parametrisation, the newest first; of tests that ran in the newest run, since another
+    one may be gone or renamed."""
+    own = [each for each in ran if each.profile == profile]
+    # The sort is stable: of equal records the one that was read first counts.
+    ordered = sorted(own or ran, key=lambda each: each.when, reverse=True)
+    tests = {each.test for each in ordered if each.run is ordered[0].run}
+    found: dict[str, Measured] = {}
+    for each in ordered:
+        if each.test in tests:
+            found.setdefault(each.claim.nodeid, each)
+    return list(found.values())
 
 
 @dataclass(frozen=True)
@@ -118,9 +145,20 @@ class Line:
         return "not comparable"
 
     @property
+    def deviations(self) -> str:
+        """In what the test differs from the document's procedure; empty if the file says nothing about it."""
+        return self.threshold.source.deviations if self.threshold and self.threshold.source else ""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether a test here names the claim, or a record has it."""
+        return bool(self.tests)
+
+    @property
     def is_judged(self) -> bool:
         """Whether it was judged on hardware that the figure is of."""
-        return self.verdict in ("holds", "refuted", "inconclusive")
+        anything = self.last is not None and self.last.measured.claim.n > 0
+        return anything and self.verdict in ("holds", "refuted", "inconclusive")
 
     def _foreign(self, record: Measured) -> str:
         """Why the figure is not of the hardware that was measured; empty if it is."""
@@ -135,8 +173,13 @@ class Line:
     @property
     def why(self) -> str:
         """Why there is no verdict, or none about this limit; empty if there is one."""
+        return "; ".join(self.reasons)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The same, each reason by itself."""
         if self.last is None:
-            return "never measured" if self.tests else "never measured: no test names it"
+            return ("never measured" if self.tests else "never measured: no test names it",)
         record = self.last.measured
         said = [record.reason]
         if (
@@ -147,7 +190,7 @@ class Line:
             said.append(f"the limit was {record.criterion} then")
         if not record.claim.verdict.startswith("not "):
             said.append(self._foreign(record))
-        return "; ".join(filter(None, [*said, self.last.note]))
+        return tuple(filter(None, [*said, self.last.note]))
 
 
 def limit(threshold: Threshold) -> str:

@@ -1,4 +1,4 @@
-"""The table on a terminal, as Markdown and as JSON. Texts of records are foreign, and are shown literally.
+"""The table on a terminal and as JSON. Texts of records are foreign, and are shown literally.
 
 On a terminal nothing is cut, however narrow it is. With rows, there is also a table by row and profile: what was
 measured, on what and with which verdicts, and why the rest was not. The last verdicts can be kept in a small file.
@@ -15,32 +15,19 @@ from rich.text import Text
 from pytest_vperf import __version__
 from pytest_vperf.commands.claims.lines import limit
 from pytest_vperf.commands.claims.records import Kept
-from pytest_vperf.foreign_text import (
-    line as one_line,
-)
-from pytest_vperf.foreign_text import (
-    markdown as _text,
-)
-from pytest_vperf.foreign_text import (
-    markdown_code as _code,
-)
-from pytest_vperf.foreign_text import (
-    printable_json,
-    short,
-    to_json,
-)
+from pytest_vperf.foreign_text import line as one_line
+from pytest_vperf.foreign_text import short, to_json
 from pytest_vperf.reporting.console import print_table, tell
 from pytest_vperf.results.run import FORMAT
-from pytest_vperf.thresholds.match import ANY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from pytest_vperf.commands.claims.lines import Line
     from pytest_vperf.commands.claims.measured import Machine, Measured
     from pytest_vperf.commands.claims.records import RunPart
     from pytest_vperf.commands.claims.rows import Row
-    from pytest_vperf.thresholds.profile import HardwareProfile, Hidden, Threshold
+    from pytest_vperf.thresholds.profile import Hidden, Threshold
 
 
 class Machines:
@@ -134,6 +121,7 @@ def _row(line: Line, machines: Machines) -> tuple[Text, Text]:
         told_of = [figures, machines.on(record), str(record.when.date())]
         below = [", ".join(filter(None, told_of)), line.why]
     below += [*line.tests, line.source]
+    below += [f"the test differs: {line.deviations}"] if line.deviations else []
     for text in filter(None, below):
         told.append(f"\n{one_line(text)}")
     return verdict, told
@@ -151,7 +139,7 @@ class Part:
         profile: the profile's name.
         claims: the number of claims; a name with ``*`` counts once if no record has a claim that it matches.
         measured: the number of them that were measured.
-        judged: the number of those that were judged, on hardware that their figures are of.
+        judged: the number of those that were judged, on hardware that fits their figures.
         on: what they were measured on, with the verdicts: ``domu pv (lab xen), emulated: 2 holds, 1 refuted``.
         missing: why others were not measured: ``no test names it: 12``.
     """
@@ -222,105 +210,6 @@ def _counts(counter: Counter[str]) -> str:
     return ", ".join(f"{counter[verdict]} {verdict}" for verdict in _ORDER if counter[verdict])
 
 
-_COLUMNS = (
-    *("claim", "limit", "source", "test", "last verdict", "measured", "n", "on", "date", "why"),
-)
-_MEANING = (
-    "*Limit* is what the threshold file says, *source* the document and section it is from. The *test* of a measured "
-    "claim is the one that ran; of others it is the one whose text has this form of a name. *On* is what was "
-    "measured, with the lab. On hardware that a figure is not of, a machine of another profile or an emulated one, a "
-    "verdict is *not comparable*. *Why* says what stands against a verdict: a reason of the run, the hardware, "
-    "another limit then."
-)
-
-
-def markdown_page(
-    lines: Sequence[Line],
-    parts: Sequence[Part],
-    profiles: Mapping[str, HardwareProfile],
-    command: str,
-) -> str:
-    """The Markdown page.
-
-    Args:
-        lines: of the table.
-        parts: by row and profile; if empty, their table is left out.
-        profiles: the profiles by name.
-        command: the command that makes the page, quoted for a shell.
-    """
-    machines = Machines(lines)
-    text = ["# Claims, tests, thresholds, last verdicts", ""]
-    text += [f"Made by {_code(command)}; a change by hand is lost.", "", _MEANING, ""]
-    text += [f"{_text(counts(lines))}.", ""]
-    if described := machines.described():
-        text += ["Measured on:", "", *(f"- machine {_text(each)}" for each in described), ""]
-    if parts:
-        text += ["## Row by row", "", *_matrix(parts), "", *_parts(parts), ""]
-    for profile in dict.fromkeys(line.profile for line in lines):
-        text += [f"## {_text(profile or 'no profile')}", ""]
-        if summary := profiles[profile].summary if profile in profiles else "":
-            text += [f"For {_text(summary)}.", ""]
-        own = [line for line in lines if line.profile == profile]
-        text += [*_table(_COLUMNS, (_cells(line, machines) for line in own)), ""]
-    return "\n".join(text)
-
-
-def _cells(line: Line, machines: Machines) -> list[str]:
-    name = _code(line.name)
-    if line.entry and line.entry != line.name:
-        name += f" of {_code(line.entry)}"
-    tests = "<br>".join(_code(each) for each in line.tests) or "-"
-    limit, source = _text(line.limit), _text(line.source) or "-"
-    if line.threshold and (unknown := line.threshold.criterion.reason):
-        limit += f": {_text(short(unknown))}"
-    if line.last is None:
-        return [name, limit, source, tests, "-", "-", "-", "-", "-", _text(line.why)]
-    record = line.last.measured
-    return [
-        *(name, limit, source, tests),
-        line.verdict,
-        _text(record.figures),
-        str(record.claim.n),
-        _text(machines.on(record)) or "-",
-        str(record.when.date()),
-        _text(line.why) or "-",
-    ]
-
-
-def _matrix(parts: Sequence[Part]) -> list[str]:
-    profiles = sorted({part.profile for part in parts}, key=lambda name: (name == ANY, name))
-    rows: dict[str, Row] = {part.row.name: part.row for part in parts}
-    cells = {(part.row.name, part.profile): f"{part.judged} of {part.claims}" for part in parts}
-    table = _table(
-        ("row", "claim", *map(_text, profiles)),
-        (
-            [_text(name), _text(row.claim), *(cells.get((name, each), "") for each in profiles)]
-            for name, row in rows.items()
-        ),
-    )
-    return ["How many claims were judged on hardware that fits, of how many:", "", *table]
-
-
-def _parts(parts: Sequence[Part]) -> list[str]:
-    table = _table(
-        ("row", "profile", "measured", "on, and verdicts", "not measured"),
-        (
-            [
-                *(_text(part.row.name), _text(part.profile), f"{part.measured} of {part.claims}"),
-                "<br>".join(map(_text, part.on)) or "-",
-                "<br>".join(map(_text, part.missing)) or "-",
-            ]
-            for part in parts
-        ),
-    )
-    return ["On what, with which verdicts, and why the others were not:", "", *table]
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    lines = [columns, ["---"] * len(columns), *rows]
-    return [f"| {' | '.join(cells)} |" for cells in lines]
-
-
 def print_hidden(hidden: Iterable[Hidden]) -> None:
     """Print a line for each threshold that another one keeps from counting."""
     for each in hidden:
@@ -352,25 +241,43 @@ def document(lines: Iterable[Line], hidden: Iterable[Hidden]) -> str:
 
 
 def kept(lines: Iterable[Line]) -> str:
-    """The runs of the last verdicts, with only these; readable as a record."""
+    """The runs of the last verdicts, with only these; readable as a record. A claim is a line, so that a run that is
+    added changes few of them."""
     claims: dict[int, tuple[RunPart, list[Measured]]] = {}
     for line in lines:
-        for each in (line.last.measured, line.last.later) if line.last else ():
+        last = line.last
+        for each in (last.measured, last.later, *last.beside) if last else ():
             if each is not None:
                 own = claims.setdefault(id(each.run), (each.run, []))[1]
                 if each not in own:
                     own.append(each)
-    runs = [run.model_copy(update={"claims": _shortened(own)}) for run, own in claims.values()]
-    runs.sort(key=lambda run: run.started)
-    return printable_json(Kept(vperf=__version__, runs=runs).model_dump_json(indent=1)) + "\n"
+    runs = sorted(claims.values(), key=lambda of: of[0].started)
+    head = to_json(Kept(vperf=__version__, runs=[]).model_dump(exclude={"runs"}))
+    return f"{_with_lines(head, 'runs', (_run(*each) for each in runs))}\n"
 
 
-def _shortened(records: Sequence[Measured]) -> list[Any]:
-    """The claims in order of time; errors are cut to their first line, since the rest is one run's console output."""
-    return [
-        each.claim.model_copy(update={"reason": short(each.claim.reason.partition("\n")[0])})
-        for each in sorted(records, key=lambda each: each.when)
-    ]
+def _run(run: RunPart, records: Sequence[Measured]) -> str:
+    """A run with these claims, in order of time."""
+    head = to_json(run.model_dump(exclude={"claims"}))
+    claims = [_shortened(each) for each in sorted(records, key=lambda each: each.when)]
+    return _with_lines(head, "claims", claims)
+
+
+def _with_lines(head: str, key: str, values: Iterable[str]) -> str:
+    """A JSON object with one more key, whose values are lines of JSON."""
+    listed = ",\n".join(values)
+    return f'{head[:-1]}, "{key}": [\n{listed}\n]}}'
+
+
+def _shortened(record: Measured) -> str:
+    """A claim; of an error its first line, since the rest is one run's console output; of equal targets one."""
+    claim = record.claim
+    targets = {each.model_dump_json(): each for each in claim.targets}
+    changed = {
+        "reason": short(claim.reason.partition("\n")[0]),
+        "targets": list(targets.values()),
+    }
+    return to_json(claim.model_copy(update=changed).model_dump(exclude_defaults=True))
 
 
 def _line(line: Line) -> dict[str, Any]:
@@ -387,6 +294,7 @@ def _line(line: Line) -> dict[str, Any]:
         "tests": list(line.tests),
         "last": _last(line),
         "why": line.why,
+        "deviations": line.deviations,
     }
 
 

@@ -46,11 +46,10 @@ class TargetPart(Part):
 
 
 class HardwarePart(Part):
-    """The profile that judged the claim, and whether the machine fits the profile named for the run."""
+    """The profile that judged the claim, and whether the machine fits it."""
 
     profile: Words
     matches: bool
-    mismatches: Annotated[list[Words], Field(max_length=MOST_TARGETS)]
 
 
 class ClaimPart(Part):
@@ -61,11 +60,11 @@ class ClaimPart(Part):
     reason: Words
     criterion: Words
     statistic: Words
-    unit: Annotated[str, Field(max_length=40)]
-    estimate: float | None
-    interval: tuple[float | None, float | None] | None
+    unit: Annotated[str, Field(max_length=40)] = ""
+    estimate: float | None = None
+    interval: tuple[float | None, float | None] | None = None
     n: Annotated[int, Field(ge=0, le=10**9)]
-    samples: list[float]
+    samples: list[float] = Field(default_factory=list)
     target: Words
     targets: Annotated[list[TargetPart], Field(max_length=MOST_TARGETS)]
     hardware: HardwarePart
@@ -147,7 +146,7 @@ def read(path: Path) -> Read:
     def claim(number: int, text: bytes) -> ClaimPart:
         nonlocal targets
         part = checked(ClaimPart, text, f"claims.{number}.", most=_PROBLEMS_SHOWN)
-        targets += len(part.targets) + len(part.hardware.mismatches)
+        targets += len(part.targets)
         if targets > _MOST_TARGETS:
             raise RecordError(f"{path}: has more than {_MOST_TARGETS} targets, as no record does")
         return part
