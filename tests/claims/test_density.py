@@ -59,6 +59,20 @@ def test_memory_of_a_machines_process(claim, guests, density, procmem, figure):
     proven.holds(lambda: OF_A_PROCESS[figure](procmem.of(filling.another().process)))
 
 
+@pytest.mark.parametrize("figure", OF_A_PROCESS)
+@pytest.mark.parametrize("pods", ["kvm"], indirect=True)
+def test_memory_of_nine_of_ten_pods_processes(claim, pods, density, procmem, figure):
+    proven = claim(f"density.procmem.{figure}.pod.{pods.accelerator}.p90")
+    filling = density(pods)
+    proven.holds(lambda: OF_A_PROCESS[figure](procmem.of(filling.another().process)))
+
+
+def test_memory_of_nine_of_ten_machines_processes(claim, guests_on, density, procmem):
+    proven = claim("density.procmem.rss.guest.kvm.p90")
+    filling = density(guests_on("kvm"))
+    proven.holds(lambda: procmem.of(filling.another().process).rss)
+
+
 @PODS
 @pytest.mark.parametrize("figure", OF_A_MACHINE)
 def test_memory_inside_a_pod(claim, pods, density, guestmem, figure):
@@ -72,6 +86,12 @@ def test_memory_inside_a_machine(claim, guests, density, guestmem, figure):
     proven = claim(f"density.guestmem.{figure}.guest.{guests.accelerator}")
     filling = density(guests)
     proven.holds(lambda: OF_A_MACHINE[figure](guestmem.free(filling.another())))
+
+
+def test_memory_free_inside_nine_of_ten_machines(claim, guests_on, density, guestmem):
+    proven = claim("density.guestmem.free.guest.kvm.p10")
+    filling = density(guests_on("kvm"))
+    proven.holds(lambda: guestmem.free(filling.another()).free)
 
 
 @pytest.mark.vperf(budget="60 min")

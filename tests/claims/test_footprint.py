@@ -25,6 +25,16 @@ def test_process_memory_of_the_smallest_pod(claim, native, pods, footprint, proc
     proven.holds(lambda: getattr(procmem.of(least.start().pid, on=native), figure))
 
 
+@pytest.mark.parametrize("figure", ["rss", "size"])
+@pytest.mark.parametrize("pods", ["kvm"], indirect=True)
+def test_process_memory_of_nine_of_ten_smallest_pods(
+    claim, native, pods, footprint, procmem, figure
+):
+    proven = claim(f"footprint.procmem.{figure}.pod.{pods.accelerator}.p90")
+    least = footprint.minimum_memory(pods)
+    proven.holds(lambda: getattr(procmem.of(least.start().pid, on=native), figure))
+
+
 @pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
 def test_proportional_memory_of_the_smallest_pod(claim, native, pods, footprint, procmem):
     proven = claim(f"footprint.procmem.pss.pod.{pods.accelerator}")

@@ -17,6 +17,13 @@ def test_container_is_replaced_in_time(claim, pods, rootfs, firmware):
     proven.holds(lambda: pod.replace(rootfs()))
 
 
+@pytest.mark.parametrize("pods", ["kvm"], indirect=True)
+def test_nine_of_ten_containers_are_replaced_in_time(claim, pods, rootfs):
+    proven = claim(f"replace.pod.{pods.accelerator}.qboot.p90")
+    pod = pods.start(firmware="qboot", replaceable=True)
+    proven.holds(lambda: pod.replace(rootfs()))
+
+
 @pytest.mark.parametrize("pods", ["kvm", "tcg"], indirect=True)
 def test_replacing_is_faster_than_starting(claim, pods, rootfs):
     proven = claim(f"replace.order.{pods.accelerator}.replace_before_start")

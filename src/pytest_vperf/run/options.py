@@ -97,7 +97,7 @@ _TABLE = (
     Option("--claims-advisory", "flag", help="the same as --claims-level=advisory"),
     Option("--claims-tolerance=PERCENT", default="2 %", help=
         "how much worse counts as no worse, and how far as near, such as '2 %' or 0.02; between the sides of a gate "
-        "it is 5 % where nobody says; published limits and ratios are widened by nothing. Of these five settings "
+        "it is 5 % where nobody says; limits and ratios are taken as they are written. Of these five settings "
         "the more specific wins: judge in the threshold file, then the marker vperf, then the option, then the ini "
         "file; --claims-budget comes before all"),
     Option("--claims-alpha=CHANCE", default="0.01", help=

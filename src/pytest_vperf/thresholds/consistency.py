@@ -90,7 +90,7 @@ def _criteria(path: DataPath, claim: dict[str, Any]) -> Iterator[Problem]:
         yield Problem(path, message, at_key=True)
 
 
-#: A limit is widened by nothing; its tolerance is how much worse than base counts as no worse in a gate.
+#: A limit is taken as it is written; its tolerance is how much worse than base counts as no worse in a gate.
 _WITH_TOLERANCE = frozenset({"near", "saturates", "no_worse", "at_most", "at_least"})
 
 

@@ -575,7 +575,7 @@ class FilePart(Part):
     rule: Text | None = Field(
         None,
         description="How at_most and at_least follow from published figures, unless a claim says otherwise.",
-        examples=["the worst published observation, widened by nothing"],
+        examples=["the published mean and half of its range"],
     )
     claims: dict[ClaimName, ClaimPart] = Field(
         description="The claims by name; one word of a name may be *, which stands for any word.",

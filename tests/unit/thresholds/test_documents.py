@@ -7,7 +7,6 @@ the project: ``VPERF_DOCUMENTS=FOLDER`` names a folder that has them, and the le
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ from pytest_vperf.thresholds.match import GALLERY
 from pytest_vperf.thresholds.profile import Source, Threshold, load_profiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 ROOT = Path(__file__).parents[3]
 LEDGERS = {
@@ -40,44 +39,34 @@ LEDGERS = {
 }
 PROFILES = load_profiles([ROOT / "thresholds"])
 #: What a limit is where its claim does not say it: the rule that each file with such limits has once.
-RULE = "the worst published observation, widened by nothing"
+RULE = "the published mean and a quarter of its range, at least 1 % and at most 10 %; without a range 5 %"
+#: What the slow ones are held against.
+SLOW = "the worst published observation and a quarter of the range, at least 1 % and at most 10 %"
 #: Limits that are claimed in words instead, and why; the published figures keep to them.
 IN_WORDS = {
     "type1 startup.pod.kvm.qboot": (
         "≤ 400 ms",
         "400 ms is the claim of the project, no figure of the document",
     ),
-    **{
-        f"any cpu.sysbench.threads_{threads}.guest_over_host.kvm": (
-            f"overhead ≤ {limit}",
-            "no overhead to speak of, as the text says",
-        )
-        for threads, limit in ((1, "1 %"), (2, "1 %"), (4, "1.3 %"))
-    },
 }
 #: How far from a published value still counts as near; no document publishes that.
 TOLERANCES = {
     **{
         f"any priority.{when}.{target}": tolerance
         for target in ("container.runc", "pod.kvm", "guest.kvm")
-        for when, tolerance in (("contended", 0.03), ("uncontended", 0.02))
+        for when, tolerance in (("contended", 0.05), ("uncontended", 0.05))
     },
     "any priority.contended.domu": 0.06,
-    "any priority.uncontended.domu": 0.04,
-    "any disk.cap.iops.container.runc": 0.02,
-    "any disk.cap.bandwidth.container.runc": 0.02,
-    "any saturation.vhost.mirrored.guest.kvm": None,  # the usual one
-    "kilo-node saturation.packets.mirrored.guest.kvm": None,
+    "any priority.uncontended.domu": 0.05,
+    "any disk.cap.iops.container.runc": 0.05,
+    "any disk.cap.bandwidth.container.runc": 0.05,
+    "any saturation.vhost.mirrored.guest.kvm": 0.05,
+    "kilo-node saturation.packets.mirrored.guest.kvm": 0.1,  # "about"
 }
-#: What the words of a claim's own rule do with the worst published ratio.
-ROUNDED: dict[str, Callable[[float], float]] = {
-    "rounded down to a whole per cent": lambda ratio: math.floor(100 * ratio) / 100,
-    "rounded down to four places": lambda ratio: math.floor(10_000 * ratio) / 10_000,
-    "rounded up to a whole per cent": lambda ratio: math.ceil(100 * ratio) / 100,
-    "rounded up to a tenth of a per cent": lambda ratio: math.ceil(1000 * ratio) / 1000,
-    "the order": lambda ratio: 1,
-    "the machine's mean is above the instance's": lambda ratio: 1,
-}
+#: A machine that the document calls almost identical with its host.
+ALMOST = 0.08
+#: How far a ratio is widened: an experiment of two single figures is not repeated more exactly.
+RATIO_MARGIN = 0.03
 
 
 @dataclass(frozen=True)
@@ -208,20 +197,48 @@ LIMITS = [case for case in CASES if isinstance(case[1].criterion, Limit)]
 
 
 @pytest.mark.parametrize(("name", "threshold", "source"), LIMITS, ids=[case[0] for case in LIMITS])
-def test_a_limit_is_the_worst_published_observation(
+def test_a_limit_has_the_margin_of_its_rule(
     name: str, threshold: Threshold, source: Source
 ) -> None:
     criterion = threshold.criterion
     assert isinstance(criterion, Limit)
-    unit = criterion.threshold.unit
-    values = [each.to(unit).value for each in source.published.values()]
+    unit, at_most = criterion.threshold.unit, criterion.side == "at_most"
+    figures = {key: each.to(unit).value for key, each in source.published.items()}
     if name in IN_WORDS:
         assert str(criterion) == IN_WORDS[name][0]
-        assert max(values) <= criterion.threshold.value
-        assert source.rule != RULE
+        assert max(figures.values()) <= criterion.threshold.value
+        assert source.rule not in (RULE, SLOW)
         return
-    assert source.rule == RULE
-    assert criterion.threshold.value == (max if criterion.side == "at_most" else min)(values)
+    low, high = min(figures.values()), max(figures.values())
+    worst = high if at_most else low
+    mean = figures.get("mean", worst)
+    quarter = (high - low) / 4
+    if criterion.statistic == "median":
+        assert source.rule == RULE
+        start = mean
+        margin = mean / 20 if worst == mean else min(max(quarter, mean / 100), mean / 10)
+    else:
+        assert (criterion.statistic, source.rule) == ("p90" if at_most else "p10", SLOW)
+        start, margin = worst, min(max(quarter, worst / 100), worst / 10)
+    exact = start + margin if at_most else start - margin
+    limit = criterion.threshold.value
+    # Rounded outward, counts to whole ones and the rest to four places.
+    assert limit >= exact - 1e-9 if at_most else limit <= exact + 1e-9
+    assert limit == pytest.approx(exact, rel=1e-3, abs=1 if unit == "count" else 0)
+
+
+def test_where_a_mean_and_a_worst_are_published_both_are_claimed() -> None:
+    for name, threshold, source in LIMITS:
+        figures, criterion = source.published, threshold.criterion
+        assert isinstance(criterion, Limit)
+        worst = figures.get("max" if criterion.side == "at_most" else "min")
+        if criterion.statistic == "median" and worst and worst != figures["mean"]:
+            profile, claim = name.split()
+            slow = PROFILES[profile].claims[
+                f"{claim}.{'p90' if criterion.side == 'at_most' else 'p10'}"
+            ]
+            assert slow.source is not None
+            assert slow.source.written == source.written
 
 
 def ratios(name: str, source: Source) -> list[float]:
@@ -257,17 +274,19 @@ def test_a_ratio_follows_from_the_published_ones(
     at_most = criterion.side == "at_most"
     found = ratios(threshold.name, source)
     worst = max(found) if at_most else min(found)
-    if source.rule.endswith("rounded up to a whole per cent"):
-        worst = 1 / worst  # rates, and an overhead is one of time
-    assert worst <= criterion.threshold if at_most else worst >= criterion.threshold
-    if name in IN_WORDS:
-        assert str(criterion) == IN_WORDS[name][0]
+    if "order" in source.rule:
+        assert criterion.threshold == 1
+        # Far enough from each other for the order to be found again.
+        assert worst < 1 - RATIO_MARGIN if at_most else worst > 1 + RATIO_MARGIN
         return
-    (rounded,) = (rule for words, rule in ROUNDED.items() if words in source.rule)
-    assert criterion.threshold == pytest.approx(rounded(worst), abs=1e-9)
-    for number in re.findall(r"\d\.\d{3,}", source.rule):
-        places = len(number.partition(".")[2])
-        assert float(number) == pytest.approx(worst, abs=10**-places), "the rule's own figure"
+    if threshold.name == "cpu.sysbench.container_over_host.runc":
+        worst = 1 / min(found)  # rates, and an overhead is one of time
+    exact = worst * (1 + RATIO_MARGIN if at_most else 1 - RATIO_MARGIN)
+    assert criterion.threshold >= exact - 1e-9 if at_most else criterion.threshold <= exact + 1e-9
+    assert criterion.threshold == pytest.approx(exact, abs=1e-3)
+    assert source.rule.endswith("and 3 %" if at_most else "less 3 %")
+    (written,) = re.findall(r"\d\.\d{3,}", source.rule)
+    assert float(written) == pytest.approx(worst, abs=1.001e-4), "the rule's own figure"
 
 
 NEARS = [case for case in CASES if isinstance(case[1].criterion, (Near, NearLimit, Saturates))]
@@ -279,7 +298,8 @@ def test_near_criteria_are_near_published_figures(
 ) -> None:
     criterion, figure = threshold.criterion, list(source.published.values())
     assert isinstance(criterion, (Near, NearLimit, Saturates))
-    assert criterion.tolerance == TOLERANCES[name]
+    assert criterion.tolerance == TOLERANCES.get(name, ALMOST)
+    assert (name in TOLERANCES) != name.endswith(".domu_over_host"), "no tolerance is chosen twice"
     assert "tolerance" not in threshold.judge
     if isinstance(criterion, (NearLimit, Saturates)):
         assert [each.to(criterion.value.unit).value for each in figure] == [criterion.value.value]
@@ -294,6 +314,7 @@ def test_near_criteria_are_near_published_figures(
 def test_each_rule_is_written_once_in_a_file() -> None:
     for path in sorted((ROOT / "thresholds").glob("*.yaml")):
         assert path.read_text().count(RULE) <= 1, path.name
+    assert sum(path.read_text().count(RULE) for path in (ROOT / "thresholds").glob("*.yaml")) == 6
     assert {name for name, _, source in CASES if name in IN_WORDS} == set(IN_WORDS)
 
 
