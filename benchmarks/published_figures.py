@@ -2,7 +2,8 @@
 
 For each of them the samples of two machines are simulated and judged by the rule that judges a run: the document's
 own, on which the claim has to hold, and one that is 20 % worse, on which it has to be refuted. A table by document
-has the least share of right verdicts of its claims. An order of two targets is reversed by 20 % instead.
+has the least share of right verdicts of its claims. Of two published ratios the worse machine is 20 % worse than the
+worse one. An order of two targets is reversed by 20 % instead.
 
     python benchmarks/published_figures.py [--runs 200] [--seed 1] [--each]
 
@@ -26,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from pytest_vperf.stats.limit import LimitRule
 from pytest_vperf.stats.pair import PairRule
-from pytest_vperf.thresholds.criterion import Limit, Near, NearLimit, Ratio
+from pytest_vperf.thresholds.criterion import Between, Limit, Near, NearLimit, Ratio
 from pytest_vperf.thresholds.judge import DEFAULTS
 from pytest_vperf.thresholds.match import GALLERY
 from pytest_vperf.thresholds.profile import load_profiles
@@ -82,8 +83,12 @@ class Case:
             while not rule.decided:
                 rule.add(factor * self.metrics[0](draw))
             return rule.state.decision
-        both = PairRule.at_most if criterion.rule == "ratio" else PairRule.near
-        pairs = both(**criterion.arguments, max_pairs=self.samples, seed=seed)
+        both: Mapping[str, Callable[..., PairRule]] = {
+            "ratio": PairRule.at_most,
+            "ratio near": PairRule.near,
+            "ratio between": PairRule.between,
+        }
+        pairs = both[criterion.rule](**criterion.arguments, max_pairs=self.samples, seed=seed)
         while not pairs.decided:
             first = pairs.next() == "a"
             pairs.add(factor * self.metrics[0](draw) if first else self.metrics[1](draw))
@@ -110,6 +115,8 @@ def cases() -> Iterator[Case]:
                     yield _single(name, threshold)
                 elif isinstance(threshold.criterion, (Ratio, Near)):
                     yield from _pairs(name, threshold)
+                elif isinstance(threshold.criterion, Between):
+                    yield from _ends(name, threshold)
 
 
 def _single(name: str, threshold: Threshold) -> Case:
@@ -134,13 +141,15 @@ def _pairs(name: str, threshold: Threshold) -> Iterator[Case]:
     """A case for each published pair of figures."""
     assert threshold.source is not None
     criterion = threshold.criterion
-    for ratio in published_ratios(threshold.name, threshold.source.published):
+    every = published_ratios(threshold.name, threshold.source.published)
+    worst = (min if criterion.side == "at_least" else max)(every)
+    for ratio in every:
         is_rate = isinstance(criterion, Ratio) and criterion.overhead and ratio < 1
         true = 1 / ratio if is_rate else ratio
         at_least = criterion.side == "at_least"
-        worse = 1 / WORSE if at_least else WORSE
+        worse = (1 / WORSE if at_least else WORSE) * (worst / ratio if criterion.side else 1)
         if isinstance(criterion, Ratio) and criterion.threshold == 1 and not criterion.overhead:
-            worse /= true  # reversed
+            worse = (1 / WORSE if at_least else WORSE) / true  # reversed
         yield Case(
             threshold.source.document,
             name,
@@ -149,6 +158,15 @@ def _pairs(name: str, threshold: Threshold) -> Iterator[Case]:
             worse,
             MOST_SAMPLES,
         )
+
+
+def _ends(name: str, threshold: Threshold) -> Iterator[Case]:
+    """A case for each end of a published range of overheads: a machine on it, and one that is beyond."""
+    assert threshold.source is not None
+    for end, worse in (("low", 1 / WORSE), ("high", WORSE)):
+        true = 1 + threshold.source.published[end].value / 100
+        metrics = (about(true), about(1.0))
+        yield Case(threshold.source.document, name, threshold, metrics, worse, MOST_SAMPLES)
 
 
 def published_ratios(claim: str, published: Mapping[str, Quantity]) -> list[float]:

@@ -20,6 +20,8 @@ PUBLISHED_WORK = {"max_prime": 50_000, "events": 10_000}
 #: samples tell more in the same time than few long ones: noise is slower than a sample.
 LITTLE_WORK = {"max_prime": 20_000, "events": 200}
 THREADS = [1, 2, 4, 6]
+#: Of a container in the tables of Dhrystone and Whetstone: "1 virtual CPU and 2048 MB".
+SIZE = {"cpus": 1, "memory": "2048 MiB"}
 
 
 def test_dhrystone_on_the_host(claim, native, dhrystone):
@@ -28,7 +30,7 @@ def test_dhrystone_on_the_host(claim, native, dhrystone):
 
 def test_dhrystone_in_a_container(claim, containers, dhrystone):
     proven = claim(f"cpu.dhrystone.container.{containers.runtime}")
-    container = containers.start()
+    container = containers.start(**SIZE)
     proven.holds(lambda: dhrystone.run(container, **SHORT).dmips)
 
 
@@ -41,7 +43,7 @@ def test_dhrystone_in_a_pod(claim, pods, dhrystone):
 
 def test_a_container_costs_no_dhrystones(claim, native, containers, dhrystone):
     proven = claim(f"cpu.dhrystone.container_over_host.{containers.runtime}")
-    container = containers.start()
+    container = containers.start(**SIZE)
     proven.compares(
         lambda: dhrystone.run(container, **SHORT).dmips,
         to=lambda: dhrystone.run(native, **SHORT).dmips,
@@ -64,7 +66,7 @@ def test_whetstone_on_the_host(claim, native, whetstone):
 
 def test_whetstone_in_a_container(claim, containers, whetstone):
     proven = claim(f"cpu.whetstone.container.{containers.runtime}")
-    container = containers.start()
+    container = containers.start(**SIZE)
     proven.holds(lambda: whetstone.run(container, **SHORT).mflops)
 
 
@@ -77,7 +79,7 @@ def test_whetstone_in_a_pod(claim, pods, whetstone):
 
 def test_a_container_costs_no_whetstones(claim, native, containers, whetstone):
     proven = claim(f"cpu.whetstone.container_over_host.{containers.runtime}")
-    container = containers.start()
+    container = containers.start(**SIZE)
     proven.compares(
         lambda: whetstone.run(container, **SHORT).mwips,
         to=lambda: whetstone.run(native, **SHORT).mwips,

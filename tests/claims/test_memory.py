@@ -9,6 +9,8 @@ KERNELS = ["add", "copy", "scale", "triad"]
 PUBLISHED_WORK = {"total_size": "150 GiB", "scope": "local"}
 LITTLE_WORK = {"total_size": "1 GiB", "block_size": "64 KiB"}
 THREADS = [1, 4, 12]
+#: Of a container in the table of STREAM: "1 virtual CPU and 4096 MB".
+SIZE = {"cpus": 1, "memory": "4096 MiB"}
 #: Turns of STREAM; the best one counts, as in the original, which has ten.
 TURNS = {"repetitions": 5}
 
@@ -23,7 +25,7 @@ def test_stream_on_the_host(claim, native, stream, kernel):
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_stream_in_a_container(claim, containers, stream, kernel):
     proven = claim(f"memory.stream.{kernel}.container.{containers.runtime}")
-    container = containers.start()
+    container = containers.start(**SIZE)
     proven.holds(lambda: getattr(stream.run(container, **TURNS), kernel))
 
 
@@ -38,7 +40,7 @@ def test_stream_in_a_pod(claim, pods, stream, kernel):
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_container_costs_no_bandwidth(claim, native, containers, stream, kernel):
     proven = claim(f"memory.stream.{kernel}.container_over_host.{containers.runtime}")
-    container = containers.start()
+    container = containers.start(**SIZE)
     proven.compares(
         lambda: getattr(stream.run(container, **TURNS), kernel),
         to=lambda: getattr(stream.run(native, **TURNS), kernel),
@@ -86,6 +88,21 @@ def test_blocks_in_a_machine(claim, guests, sysbench, operation, threads):
                 guest, operation=operation, threads=threads, **PUBLISHED_WORK
             ).throughput
         )
+    )
+
+
+@pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("operation", ["read", "write"])
+def test_memory_overhead_of_a_machine(claim, guests, sysbench, operation, threads):
+    pair = f"threads_{threads}.guest_over_host.{guests.accelerator}"
+    proven = claim(f"memory.sysbench.{operation}.{pair}")
+    host = guests.host
+    guest = guests.start(vcpus=1 if threads == 1 else min(4, int(host.run(["nproc"]).text)))
+    # The document's blocks are sysbench's own, and each thread has its own.
+    work = {"total_size": f"{threads} GiB", "scope": "local", "threads": threads}
+    proven.compares(
+        lambda: sysbench.memory(guest, operation=operation, **work).throughput,
+        to=lambda: sysbench.memory(host, operation=operation, **work).throughput,
     )
 
 

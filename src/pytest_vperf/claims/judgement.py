@@ -71,6 +71,7 @@ _RULES: Mapping[str, Callable[..., Rule]] = {
     "limit near": LimitRule.near,
     "ratio": PairRule.at_most,
     "ratio near": PairRule.near,
+    "ratio between": PairRule.between,
 }
 
 

@@ -300,6 +300,16 @@ class PairRule(Ending):
         return cls(None, log, **options)
 
     @classmethod
+    def between(cls, low: float, high: float, **options: Any) -> PairRule:
+        """The rule for "a/b is at least ``low`` and at most ``high``".
+
+        Raises:
+            ValueError: an end is not a positive number, or they are not in this order.
+        """
+        ends = [math.log(check_positive("the end", end)) for end in (low, high)]
+        return cls(ends[0], ends[1], **options)
+
+    @classmethod
     def near(cls, value: float, tolerance: float, **options: Any) -> PairRule:
         """The rule for "a/b lies within ``tolerance``, a share of ``value``, of it".
 

@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from pytest_vperf.quantity import dimension
 from pytest_vperf.thresholds.match import ANY, EVERYWHERE
-from pytest_vperf.thresholds.scalars import Written, parse_unit, parse_written
+from pytest_vperf.thresholds.scalars import Written, is_number, parse_unit, parse_written
 from pytest_vperf.thresholds.schema import CRITERIA, PUBLISHED, ClaimPart
 from pytest_vperf.thresholds.text_file import Problem, nearest, shown
 
@@ -77,8 +77,10 @@ def _criteria(path: DataPath, claim: dict[str, Any]) -> Iterator[Problem]:
         yield Problem(path, f"needs one of {_list(list(CRITERIA), 'or')}", at_key=True)
     for key in ("ratio", "overhead"):
         sides = claim.get(key)
-        if isinstance(sides, dict) and set(sides) in (set(), {"at_most", "at_least"}):
-            yield Problem((*path, key), "needs one of at_most and at_least", at_key=True)
+        if isinstance(sides, dict) and not sides:
+            yield Problem((*path, key), "needs at_most, at_least or both", at_key=True)
+        elif isinstance(sides, dict):
+            yield from _order((*path, key), sides)
     if "statistic" in claim and given and not {"at_most", "at_least"} & set(given):
         message = f"belongs to at_most and at_least, not to {given[0]}"
         yield Problem((*path, "statistic"), message, at_key=True)
@@ -92,6 +94,19 @@ def _criteria(path: DataPath, claim: dict[str, Any]) -> Iterator[Problem]:
 
 #: A limit is taken as it is written; its tolerance is how much worse than base counts as no worse in a gate.
 _WITH_TOLERANCE = frozenset({"near", "saturates", "no_worse", "at_most", "at_least"})
+
+
+def _order(path: DataPath, sides: dict[str, Any]) -> Iterator[Problem]:
+    """The ends of a range differ, and the smaller one is ``at_least``."""
+    ends = [sides.get(key) for key in ("at_least", "at_most")]
+    values = [
+        each.quantity.value if (each := _written(end)) else end if is_number(end) else None
+        for end in ends
+    ]
+    low, high = values
+    if low is not None and high is not None and low >= high:
+        message = f"is {shown(ends[0])}, and at_most is {shown(ends[1])}: the range is empty"
+        yield Problem((*path, "at_least"), message)
 
 
 def _tolerance(path: DataPath, claim: dict[str, Any]) -> Iterator[Problem]:

@@ -176,6 +176,36 @@ class Ratio(_OneSided):
 
 
 @dataclass(frozen=True)
+class Between(Criterion):
+    """The ratio of one target's metric over another's lies in a published range, whose two ends are both limits.
+
+    Attributes:
+        low: the smallest ratio, a positive number.
+        high: the greatest.
+        overhead: whether it was written as overheads, and is shown as ones.
+    """
+
+    low: float
+    high: float
+    overhead: bool = False
+
+    method = "compares"
+    rule = "ratio between"
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The two ends."""
+        return {"low": self.low, "high": self.high}
+
+    def __str__(self) -> str:
+        if self.overhead:
+            ends = [Quantity((each - 1) * 100, "%") for each in (self.low, self.high)]
+        else:
+            ends = [Quantity(self.low), Quantity(self.high)]
+        return f"{'overhead' if self.overhead else 'ratio'} {ends[0]} .. {ends[1]}"
+
+
+@dataclass(frozen=True)
 class _TwoSided(Criterion):
     value: Quantity | float
     tolerance: float | None = None

@@ -37,7 +37,7 @@ from pytest_vperf.thresholds.text_file import DataPath, Problem, nearest, shown
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pytest_vperf.thresholds.criterion import Criterion, Side
+    from pytest_vperf.thresholds.criterion import Criterion
 
 
 _DIRECTIONS = ("lower_is_better", "higher_is_better")
@@ -128,9 +128,9 @@ class Part(BaseModel):
 
 
 class RatioPart(Part):
-    """The ratio of two targets' metrics; one of the two keys."""
+    """The ratio of two targets' metrics; one of the two keys, or both, which make a range."""
 
-    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
     at_most: Ratio | None = Field(
         None, description="The greatest ratio; 1 says that the first is no greater than the second."
@@ -139,9 +139,9 @@ class RatioPart(Part):
 
 
 class OverheadPart(Part):
-    """How much more one target's metric is than another's; one of the two keys."""
+    """How much more one target's metric is than another's; one of the two keys, or both, which make a range."""
 
-    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
     at_most: Overhead | None = Field(None, description="The greatest overhead.")
     at_least: Overhead | None = Field(None, description="The smallest overhead.")
@@ -364,8 +364,8 @@ class SourcePart(Part):
 CRITERIA: Mapping[str, Callable[[Any, ClaimPart], Criterion]] = {
     "at_most": lambda limit, claim: criteria.Limit("at_most", limit.quantity, claim.statistic),
     "at_least": lambda limit, claim: criteria.Limit("at_least", limit.quantity, claim.statistic),
-    "ratio": lambda ratio, _: criteria.Ratio(*_side(ratio)),
-    "overhead": lambda overhead, _: _overhead(*_side(overhead)),
+    "ratio": lambda ratio, _: _ratio(ratio.at_least, ratio.at_most),
+    "overhead": lambda overhead, _: _overhead(overhead.at_least, overhead.at_most),
     "near": lambda near, _: _near(near.value, near.tolerance),
     "saturates": lambda level, _: criteria.Saturates(level.near.quantity, level.tolerance),
     "no_worse": lambda better, _: criteria.NoWorse(better.removesuffix("_is_better")),
@@ -373,12 +373,18 @@ CRITERIA: Mapping[str, Callable[[Any, ClaimPart], Criterion]] = {
 }
 
 
-def _side(part: Any) -> tuple[Side, Any]:
-    return ("at_least", part.at_least) if part.at_most is None else ("at_most", part.at_most)
+def _ratio(low: float | None, high: float | None, *, overhead: bool = False) -> Criterion:
+    if low is not None and high is not None:
+        return criteria.Between(low, high, overhead=overhead)
+    if low is not None:
+        return criteria.Ratio("at_least", low, overhead=overhead)
+    assert high is not None
+    return criteria.Ratio("at_most", high, overhead=overhead)
 
 
-def _overhead(side: Side, written: Written) -> Criterion:
-    return criteria.Ratio(side, 1 + written.quantity.value / 100, overhead=True)
+def _overhead(low: Written | None, high: Written | None) -> Criterion:
+    ends = [None if each is None else 1 + each.quantity.value / 100 for each in (low, high)]
+    return _ratio(ends[0], ends[1], overhead=True)
 
 
 def _near(value: float | Written, tolerance: float | None) -> Criterion:

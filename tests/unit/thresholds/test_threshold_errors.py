@@ -205,13 +205,18 @@ CRITERIA = {
         "type9.yaml:8:5: claims.startup.pod.kvm.at_least: "
         "a claim has one criterion, and this has at_most and at_least",
     ),
-    "ratio of both sides": (
-        claim("ratio: {at_most: 1, at_least: 0.5}"),
-        "type9.yaml:7:5: claims.startup.pod.kvm.ratio: needs one of at_most and at_least",
+    "empty range of ratios": (
+        claim("ratio: {at_most: 1, at_least: 1.5}"),
+        "type9.yaml:7:35: claims.startup.pod.kvm.ratio.at_least: is 1.5, and at_most is 1: the range is empty",
+    ),
+    "empty range of overheads": (
+        claim("overhead: {at_least: 7 %, at_most: 7 %}"),
+        "type9.yaml:7:26: claims.startup.pod.kvm.overhead.at_least: is '7 %', and at_most is '7 %': "
+        "the range is empty",
     ),
     "ratio of no side": (
         claim("ratio: {}"),
-        "type9.yaml:7:5: claims.startup.pod.kvm.ratio: needs one of at_most and at_least",
+        "type9.yaml:7:5: claims.startup.pod.kvm.ratio: needs at_most, at_least or both",
     ),
     "ratio zero": (
         claim("ratio: {at_most: 0}"),

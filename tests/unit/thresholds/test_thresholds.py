@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pytest_vperf.quantity import Quantity
 from pytest_vperf.thresholds.criterion import (
+    Between,
     Limit,
     Near,
     NearLimit,
@@ -164,6 +165,12 @@ def write(folder: Path, name: str, claims: str, match: str = "{cpu_model: x}") -
         ("at_least: 252 count", Limit("at_least", Quantity(252, "count")), "≥ 252 count"),
         ("ratio: {at_most: 1}", Ratio("at_most", 1), "ratio ≤ 1"),
         ("ratio: {at_least: 0.75}", Ratio("at_least", 0.75), "ratio ≥ 0.75"),
+        ("ratio: {at_least: 0.5, at_most: 2}", Between(0.5, 2), "ratio 0.5 .. 2"),
+        (
+            "overhead: {at_least: 700 %, at_most: 3000 %}",
+            Between(8, 31, overhead=True),
+            "overhead 700 % .. 3000 %",
+        ),
         ("overhead: {at_most: 2 %}", Ratio("at_most", 1.02, overhead=True), "overhead ≤ 2 %"),
         ("overhead: {at_most: 0%}", Ratio("at_most", 1, overhead=True), "overhead ≤ 0 %"),
         ("overhead: {at_least: -5 %}", Ratio("at_least", 0.95, overhead=True), "overhead ≥ -5 %"),
