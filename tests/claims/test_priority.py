@@ -12,7 +12,10 @@ from pytest_vperf import Race, SysbenchCpu
 pytestmark = pytest.mark.priority
 
 #: About 2 s of work on a processor of this century.
-WORK = SysbenchCpu(max_prime=20_000, events=1500)
+EVENTS = 1500
+WORK = SysbenchCpu(max_prime=20_000, events=EVENTS)
+#: The document's machines have 4, as its node.
+VCPUS = 4
 #: The weights of the document, 100 and 50, in Linux' terms (cgroups(7), cpu.shares).
 HEAVY, LIGHT = 1024, 512
 PLACES = {"contended": ("0", "0"), "uncontended": ("0", "1")}
@@ -51,6 +54,17 @@ def test_weights_of_machines(claim, guests, bench, how):
     heavy = guests.start(cpuset=first, cpu_shares=HEAVY)
     light = guests.start(cpuset=second, cpu_shares=LIGHT)
     race = Race(bench, WORK, heavy, light, figure=total_time)
+    proven.near(race.first, to=race.second)
+
+
+@pytest.mark.parametrize("threads", [1, 4, 6])
+def test_weights_of_machines_as_large_as_their_host(claim, guests, bench, threads):
+    proven = claim(f"priority.threads_{threads}.guest.{guests.accelerator}")
+    vcpus = min(VCPUS, guests.cpus)
+    heavy = guests.start(vcpus=vcpus, cpuset=f"0-{vcpus - 1}", cpu_shares=HEAVY)
+    light = guests.start(vcpus=vcpus, cpuset=f"0-{vcpus - 1}", cpu_shares=LIGHT)
+    work = SysbenchCpu(WORK.max_prime, threads, EVENTS * threads)
+    race = Race(bench, work, heavy, light, figure=total_time)
     proven.near(race.first, to=race.second)
 
 

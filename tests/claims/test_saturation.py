@@ -81,6 +81,18 @@ def test_packets_without_a_mirror(claim, guests, iperf):
 
 
 @pytest.mark.parametrize("by", ["tc", "ovs"])
+def test_a_mirror_costs_packets(claim, guests, iperf, by):
+    proven = claim("saturation.packets.mirrored_over_plain.guest.kvm")
+    two = TwoGuests(guests, iperf, by)
+
+    def with_a_mirror():
+        with mirrored(two.receiver, host=guests.host, by=by) as mirror:
+            return two.copied_packets(mirror)(min(SIZES)).carried
+
+    proven.compares(with_a_mirror, to=lambda: two.packets(min(SIZES)).carried)
+
+
+@pytest.mark.parametrize("by", ["tc", "ovs"])
 def test_the_senders_vhost_thread_has_no_time_left(claim, guests, iperf, by):
     proven = claim("saturation.vhost.mirrored.guest.kvm")
     two = TwoGuests(guests, iperf, by)

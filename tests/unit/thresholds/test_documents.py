@@ -59,8 +59,12 @@ TOLERANCES = {
     },
     "any priority.contended.domu": 0.06,
     "any priority.uncontended.domu": 0.05,
-    "any disk.cap.iops.container.runc": 0.05,
-    "any disk.cap.bandwidth.container.runc": 0.05,
+    **{f"any priority.threads_{threads}.guest.kvm": 0.05 for threads in (1, 4, 6)},
+    **{
+        f"any disk.cap.{case}{figure}.container.runc": 0.05
+        for case in ("", "case_2.")
+        for figure in ("iops", "bandwidth", "write_iops", "write_bandwidth")
+    },
     "any saturation.vhost.mirrored.guest.kvm": 0.05,
     "kilo-node saturation.packets.mirrored.guest.kvm": 0.1,  # "about"
 }
@@ -267,7 +271,7 @@ def test_a_ratio_follows_from_the_published_ones(
     if not source.published:
         # Without a figure a document can only name an order.
         assert (criterion.threshold, criterion.overhead) == (1, False)
-        assert source.rule.startswith("the order that the document's summary names")
+        assert source.rule.startswith("the order that the document's ")
         return
     at_most = criterion.side == "at_most"
     found = ratios(threshold.name, source)
