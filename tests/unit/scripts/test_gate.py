@@ -163,6 +163,21 @@ def test_a_file_that_skips_itself_is_red(of: Callable[..., Result], n: str) -> N
         ("tests/claims/gallery/test_a.py::test_b[c]: refuted (advisory): after 17 pairs", True),
         ("tests/claims/test_startup.py::test_b[c]: refuted (advisory): after 17 pairs", False),
         ("tests/claims/gallery/test_a.py::test_b: inconclusive: needs about 23 pairs, 20 s", True),
+        (
+            "tests/claims/test_startup.py::test_pods_start_in_time[kvm]: refuted (advisory): after 9 samples"
+            " the median is shown above the threshold",
+            True,
+        ),
+        (
+            "tests/claims/test_startup.py::test_pods_start_in_time: refuted (advisory): after 9 samples the"
+            " p90 is shown above the threshold",
+            True,
+        ),
+        (
+            "tests/claims/test_density.py::test_pods_start_in_time: refuted (advisory): after 9 samples the"
+            " median is shown above the threshold",
+            False,
+        ),
     ],
 )
 def test_of_what_is_not_measured_only_missing_hardware_is_expected(

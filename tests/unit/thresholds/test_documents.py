@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from published_figures import published_ratios
 
 from pytest_vperf.thresholds.criterion import (
     Between,
@@ -248,13 +249,7 @@ def test_where_a_mean_and_a_worst_are_published_both_are_claimed() -> None:
 
 def ratios(name: str, source: Source) -> list[float]:
     """The published ratios that a name is about: of container_over_host the figures of the two."""
-    word = next(each for each in name.split(".") if "_over_" in each or "_before_" in each)
-    first, second = re.split("_over_|_before_", word)
-    found = []
-    for figure, quantity in source.published.items():
-        *group, who = figure.split(".")
-        if who == first:
-            found.append(quantity.value / source.published[".".join([*group, second])].value)
+    found = published_ratios(name, source.published)
     assert 2 * len(found) == len(source.published)
     return found
 
