@@ -1,4 +1,4 @@
-"""The machine of a libvirt daemon, reached by SSH: an image's disk and disks of the run on it, and their end.
+"""The machine of a libvirt daemon, reached by SSH: an image's programs and disks of the run on it, and their end.
 
 The machine is this one, by a real ``sshd`` on the loopback.
 """
@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -18,9 +19,9 @@ from attacks import STRANGER, as_stranger
 
 from pytest_vperf.machine import leftovers, mounts
 from pytest_vperf.machine.preflight import Readiness
+from pytest_vperf.targets.base import Completed, Unavailable
 from pytest_vperf.targets.disks import Disks, There
 from pytest_vperf.targets.image import rootfs
-from pytest_vperf.targets.libvirt.root_disk import build_root_disk
 from pytest_vperf.targets.remote.ssh import ImageHost
 from pytest_vperf.targets.scope import Scope
 
@@ -38,7 +39,7 @@ from pytest_vperf.targets.scope import Scope
 from pytest_vperf.targets.disks import Disks, There
 
 host = ImageHost(
-    sys.argv[1], Run.begin(), rootfs=image.default_rootfs, disk=lambda _: sys.argv[3], config=Path(sys.argv[2])
+    sys.argv[1], Run.begin(), rootfs=image.default_rootfs, config=Path(sys.argv[2])
 )
 host.program("busybox")
 disk = Disks(There(host, f"{host.folder}/disks"), Scope()).make("2 MiB", format="ext4")
@@ -56,18 +57,12 @@ def sshd(short_folder, require):
         yield server
 
 
-@pytest.fixture(scope="module")
-def disk():
-    return str(build_root_disk(rootfs.default_rootfs())[0])
-
-
 @pytest.fixture
-def host(sshd, disk, session_run):
+def host(sshd, session_run):
     with ImageHost(
         f"ssh://loopback:{sshd.port}",
         session_run,
         rootfs=rootfs.default_rootfs,
-        disk=lambda _: disk,
         config=sshd.config,
     ) as host:
         yield host
@@ -99,17 +94,59 @@ def mounted_below(folder: str) -> list[tuple[str, set[str]]]:
 def test_an_image_gives_the_users_of_the_machine_no_privilege(host):
     program = host.program("busybox")
     assert host.run([program.argv[0], "echo", "it runs"]).text == "it runs\n"
-    ((point, options),) = mounted_below(host.folder)
-    assert {"ro", "nosuid", "nodev"} <= options
+    brought = [each for each in Path(host.folder).rglob("*") if each.is_file()]
+    assert brought
+    assert {each.stat().st_mode & 0o7777 for each in brought} == {0o755}
 
     def look() -> None:
         with pytest.raises(PermissionError):
-            next(Path(point).iterdir())
+            next(Path(host.folder).iterdir())
         with pytest.raises(PermissionError):
             os.open(program.argv[0], os.O_RDONLY)
         assert os.geteuid() == STRANGER
 
     as_stranger(look)
+
+
+def test_each_file_is_brought_once(host, monkeypatch):
+    sent = []
+    run = host.run
+
+    def watched(argv: list[str], **how: Any) -> Completed:
+        sent.append(how.get("input", b""))
+        done: Completed = run(argv, **how)
+        return done
+
+    monkeypatch.setattr(host, "run", watched)
+    first = host.program("busybox")
+    assert host.program("busybox") == first
+    assert len([each for each in sent if each]) == 1
+
+
+def test_where_nothing_may_be_executed_it_says_so(sshd, session_run, short_folder):
+    noexec = short_folder / "noexec"
+    noexec.mkdir()
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "noexec,size=8m", "none", str(noexec)], check=True
+    )
+    try:
+        with (
+            ImageHost(
+                f"ssh://loopback:{sshd.port}",
+                session_run,
+                rootfs=rootfs.default_rootfs,
+                config=sshd.config,
+                folder=str(noexec),
+            ) as host,
+            pytest.raises(
+                Unavailable,
+                match=r"^host: busybox of the image busybox \S+ cannot be brought there: nothing in \S+ may be"
+                r" executed: its file system is mounted noexec \(to mend it: --vperf-host-tools",
+            ),
+        ):
+            host.program("busybox")
+    finally:
+        subprocess.run(["umount", str(noexec)], check=True)
 
 
 def test_a_disk_gives_the_users_of_the_machine_no_privilege(host):
@@ -125,19 +162,19 @@ def test_an_end_leaves_nothing(host):
     Disks(There(host, f"{host.folder}/disks"), scope).make("2 MiB", format="ext4").mounted()
     host.program("busybox")
     folder = host.folder
-    assert len(ours(folder)) == 4, "a folder, two mounts, and a loop device that losetup made"
+    assert len(ours(folder)) == 3, "a folder, a mount, and its loop device"
     scope.close_since()
     host.close()
     assert ours(folder) == []
 
 
-def test_a_kill_leaves_nothing(sshd, disk, runs_dir):
-    words = [f"ssh://loopback:{sshd.port}", str(sshd.config), disk]
+def test_a_kill_leaves_nothing(sshd, runs_dir):
+    words = [f"ssh://loopback:{sshd.port}", str(sshd.config)]
     run = subprocess.Popen([sys.executable, "-c", RUN, *words], stdout=subprocess.PIPE, text=True)
     assert run.stdout is not None
     folder = run.stdout.readline().strip()
     children = psutil.Process(run.pid).children(recursive=True)
-    assert len(ours(folder)) == 4
+    assert len(ours(folder)) == 3
     run.kill()
     run.wait()
     deadline = time.monotonic() + LONG

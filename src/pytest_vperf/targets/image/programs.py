@@ -10,6 +10,7 @@ from __future__ import annotations
 import fnmatch
 import functools
 import hashlib
+import os
 import posixpath
 import subprocess
 from dataclasses import replace
@@ -21,7 +22,7 @@ from pytest_vperf.targets.image.elf import read_elf
 from pytest_vperf.targets.image.tar import Tree, unpacked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pytest_vperf.targets.image.rootfs import Rootfs
 
@@ -80,6 +81,7 @@ class ImagePrograms:
         self.rootfs = rootfs
         self._found: dict[str, Program] = {}
         self._in_place: dict[str, Program] = {}
+        self._files: dict[str, tuple[Path, ...]] = {}
 
     @functools.cached_property
     def tree(self) -> Tree:
@@ -130,7 +132,7 @@ class ImagePrograms:
         """
         if name not in self._in_place:
             found = self.find(name)
-            argv = self._host_argv(found)
+            argv, self._files[name] = self._host_argv(found)
             self._in_place[name] = Program(name, argv, found.path, found.sha256, "image")
         here = self._in_place[name]
         if not root:
@@ -139,7 +141,32 @@ class ImagePrograms:
         unpacked_here = str(unpacked(self.tree, self.rootfs.sha256))
         return replace(here, argv=tuple(word.replace(unpacked_here, root) for word in here.argv))
 
-    def _host_argv(self, found: Program) -> tuple[str, ...]:
+    def files(self, name: str) -> Mapping[str, Path]:
+        """The files that a program needs to run in place: itself, its loader, and the libraries that it loads.
+
+        Args:
+            name: as for `in_place`.
+
+        Returns:
+            The files of the unpacked image, by their paths below its root: with those alone, below any folder, the
+            command of `in_place` is complete.
+
+        Raises:
+            Unavailable: as `in_place`, or one of them is a link that leads out of the image.
+            CannotStart: the image is damaged.
+        """
+        self.in_place(name)
+        root = unpacked(self.tree, self.rootfs.sha256)
+        found = {}
+        for file in self._files[name]:
+            path = os.path.normpath(file)
+            if not (path.startswith(f"{root}/") and file.resolve().is_relative_to(root.resolve())):
+                raise self._refusal(self.find(name), f"{file.name} leads out of the image")
+            found[path.removeprefix(f"{root}/")] = file
+        return found
+
+    def _host_argv(self, found: Program) -> tuple[tuple[str, ...], tuple[Path, ...]]:
+        """The command, and the files that it needs."""
         elf = read_elf(self.tree.read(found.path))
         if elf is None:
             raise self._refusal(found, "it is a script, whose interpreter has another path here")
@@ -148,25 +175,30 @@ class ImagePrograms:
         root = unpacked(self.tree, self.rootfs.sha256)
         program = root / found.path.lstrip("/")
         if not elf.interpreter:
-            return (str(program),)
+            return (str(program),), (program,)
         real = self.tree.resolve(elf.interpreter)
         if real is None:
             raise self._refusal(found, f"its loader {elf.interpreter} is not in the image")
         return self._through_loader(root, root / real, found)
 
-    def _through_loader(self, root: Path, loader: Path, found: Program) -> tuple[str, ...]:
+    def _through_loader(
+        self, root: Path, loader: Path, found: Program
+    ) -> tuple[tuple[str, ...], tuple[Path, ...]]:
         words = [str(loader)]
         content = loader.read_bytes()
         # Without this, glibc's loader would find missing libraries in the host's cache. musl has no cache.
         words += ["--inhibit-cache"] if b"inhibit-cache" in content else []
         program = str(root / (self.tree.resolve(found.path) or ""))
-        words += ["--library-path", self._libraries(words, root, program, found)]
+        path, loaded = self._libraries(words, root, program, found)
+        words += ["--library-path", path]
         # glibc has it since 2.33, musl since 1.2.
         words += ["--argv0", found.path] if b"argv0" in content else []
-        return (*words, program)
+        return (*words, program), (loader, Path(program), *loaded)
 
-    def _libraries(self, loader: list[str], root: Path, program: str, found: Program) -> str:
-        """The library path with which the program loads only the image's libraries.
+    def _libraries(
+        self, loader: list[str], root: Path, program: str, found: Program
+    ) -> tuple[str, list[Path]]:
+        """The library path with which the program loads only the image's libraries, and these.
 
         A library may name folders itself (DT_RUNPATH), which on the host are the host's: the image's are put into the
         library path, which is searched first.
@@ -185,7 +217,7 @@ class ImagePrograms:
             if not more:
                 if problem:
                     raise self._refusal(found, problem)
-                return path
+                return path, loaded
             folders = [*folders, *dict.fromkeys(more)]
         raise self._refusal(found, "its libraries name further folders endlessly")
 

@@ -359,7 +359,6 @@ class Daemon:
             url,
             self.run,
             rootfs=rootfs,
-            disk=self.root_disk,
             name=f"host{self.mark}",
             details=self._details,
             config=config,

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from pytest_vperf.machine import cache, fingerprint
 from pytest_vperf.targets.base import ON, CannotConnect, TargetError, Unavailable
-from pytest_vperf.targets.pod.disk import build_disk
 from pytest_vperf.targets.remote.connection import Hold, SshConnection
 from pytest_vperf.targets.remote.ssh import ImageHost, SshHost
 
@@ -157,6 +156,7 @@ class RemoteMachine:
         address: how it is reached.
         ssh: the machine as a target.
         sent: files that are sent there.
+        brought: the image's files in that folder, see `ImageHost`.
         lines: connections for long sessions.
         folder: the run's, there; removed with the run, however that ends.
         fingerprint: the machine's.
@@ -171,6 +171,7 @@ class RemoteMachine:
     def __init__(self, address: Address, run: Run, *, say: Callable[[str], None]) -> None:
         self.address = address
         self._numbers = itertools.count(1)
+        self.brought: set[str] = set()
 
         def connect() -> SshConnection:
             # Sessions keep it open; once none is left, it ends by itself.
@@ -309,15 +310,11 @@ def host_of(machine: RemoteMachine, run: Run, rootfs: Callable[[], Rootfs] | Non
         return SshHost(
             machine.address.url, run, name=name, connection=shared, details=machine.details
         )
-
-    def disk(image: Rootfs) -> str:
-        return machine.sent.keep(build_disk(image.path, image.sha256), "image")
-
     return ImageHost(
         machine.address.url,
         run,
         rootfs=rootfs,
-        disk=disk,
+        brought=machine.brought,
         name=name,
         details=machine.details,
         connection=shared,

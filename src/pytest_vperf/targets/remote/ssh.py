@@ -2,18 +2,18 @@
 machines.
 
 Claims compare a machine with its host. If libvirt's daemon is on another machine, that one is the host and has to run
-the same programs: the image's root disk is there already, so it is mounted read-only, and its programs are run in
-place. The image may come from a stranger, so its set-user-ID bits and device files are disabled for the users of that
-machine.
+the same programs: each is brought there when it is first needed, with its loader and libraries, and run in place.
+That needs no root there, nothing to mount, and nothing installed but a shell and ``tar``, so a container will do.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
+import io
 import os
 import re
 import secrets
+import tarfile
 from typing import TYPE_CHECKING, BinaryIO
 
 from pytest_vperf.targets.base import (
@@ -223,12 +223,13 @@ def _absolute(path: str, target: str) -> None:
         raise TargetError(f"{path} is not an absolute path", target=target)
 
 
-#: Arguments: disk, mount point. Prints the user ID on failure.
-_MOUNT = """
-mkdir -m 700 "$2" && mount -o loop,ro,nosuid,nodev "$1" "$2" && exit
-rmdir "$2"; id -u; exit 1
+#: Seconds to bring a program: a few MB, over whatever line it is.
+_TIMEOUT = 600.0
+#: Arguments: the folder, a program of it. Where a file system forbids its execution, -x is false for root, too.
+_UNPACK = """
+mkdir -p -m 700 "$1" && tar -x -o -f - -C "$1" || exit 1
+[ -x "$2" ] || { echo "nothing in $1 may be executed: its file system is mounted noexec" >&2; exit 1; }
 """
-_numbers = itertools.count(1)
 
 
 class ImageHost(SshHost):
@@ -237,10 +238,10 @@ class ImageHost(SshHost):
     Args:
         url: as for `SshHost`, like ``run``, ``config`` and ``connection``.
         rootfs: returns the machines' image.
-        disk: returns the path there of its root disk.
         name: in reports.
         details: as for `SshHost`.
         folder: the run's own folder there; empty to create one when it is first needed.
+        brought: the files that are in that folder already, which this adds to.
     """
 
     def __init__(
@@ -249,20 +250,19 @@ class ImageHost(SshHost):
         run: Run,
         *,
         rootfs: Callable[[], Rootfs],
-        disk: Callable[[Rootfs], str],
         name: str = "host",
         details: Mapping[str, str] | None = None,
         config: Path | None = None,
         connection: SshConnection | None = None,
         folder: str = "",
+        brought: set[str] | None = None,
     ) -> None:
         super().__init__(url, run, config=config, name=name, connection=connection, details=details)
         self._rootfs = rootfs
-        self._disk = disk
         self._used: list[Rootfs] = []
+        self._brought = set() if brought is None else brought
         self._folder = folder
         self._hold: Hold | None = None
-        self._point = ""
         self.network_link: Link | None = None
 
     @property
@@ -281,33 +281,37 @@ class ImageHost(SshHost):
         """A program of the image, run in place; see `pytest_vperf.targets.base.Target.program`.
 
         Raises:
-            Unavailable: the image does not have it, or its disk cannot be mounted there.
+            Unavailable: the image does not have it, or it cannot be run there.
         """
         rootfs = self._rootfs()
-        if not self._used:
-            self._mount(self._disk(rootfs))
-            self._used.append(rootfs)
+        programs = programs_of(rootfs)
+        place = f"{self.folder}/image-{rootfs.sha256[:16]}"
         try:
-            return programs_of(rootfs).in_place(name, self._point)
+            found = programs.in_place(name, place)
+            files = programs.files(name)
         except Unavailable as error:
             error.target = self.name
             raise
+        new = {path: file for path, file in files.items() if f"{place}/{path}" not in self._brought}
+        if new:
+            self._bring(new, place, found)
+        if not self._used:
+            self._used.append(rootfs)
+        return found
 
-    def _mount(self, disk: str) -> None:
-        point = f"{self.folder}/image{next(_numbers)}"
+    def _bring(self, files: Mapping[str, Path], place: str, program: Program) -> None:
+        words = ["sh", place, program.argv[0]]
         try:
-            self.run(["sh", "-c", _MOUNT, "sh", disk, point])
+            self.run(["sh", "-c", _UNPACK, *words], input=packed(files), timeout=_TIMEOUT)
         except CommandFailed as error:
             said = error.completed.stderr.decode("utf-8", "replace").strip()
-            is_root = error.completed.text.strip() == "0"
             raise Unavailable(
-                f"{self.name}: the image's disk cannot be mounted there: {said}",
-                remedy="--vperf-host-tools, to use the machine's own programs"
-                if is_root
-                else "log in as root: ssh://root@HOST",
+                f"{self.name}: {program.name} of the image {self._rootfs().name} cannot be brought there:"
+                f" {said}",
+                remedy="--vperf-host-tools, to use the machine's own programs",
                 target=self.name,
             ) from None
-        self._point = point
+        self._brought.update(f"{place}/{path}" for path in files)
 
     def facts(self) -> Facts:
         """Those of `SshHost`, and the image once one of its programs was used."""
@@ -322,20 +326,28 @@ class ImageHost(SshHost):
         return replace(found, details={**found.details, **image})
 
     def close(self) -> None:
-        """Unmount the image and close the connection. Safe to repeat; no error if it is gone."""
-        if self._used and self.connection.is_open:
-            self._used.clear()
-            script = 'umount -l "$1" && rmdir "$1"'
-            self._quietly(["sh", "-c", script, "sh", self._point])
+        """Close the connection; its own folder goes with it. Safe to repeat; no error if it is gone."""
         if self._hold is not None:
             self._hold.close()
             self._hold, self._folder = None, ""
+            self._brought.clear()
         super().close()
 
-    def _quietly(self, argv: list[str]) -> None:
-        from contextlib import suppress
 
-        from pytest_vperf.targets.base import TargetError
+def packed(files: Mapping[str, Path]) -> bytes:
+    """Files as a tar archive: regular ones that everybody may run, and nothing else of theirs.
 
-        with suppress(TargetError):
-            self.run(argv, timeout=20.0, check=False)
+    An image may come from a stranger: a set-user-ID bit would be one for the users of the other machine, too.
+
+    Args:
+        files: by their paths in the archive; links are followed.
+    """
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        for path, file in files.items():
+            member = tarfile.TarInfo(path)
+            member.mode = 0o755
+            member.size = file.stat().st_size
+            with file.open("rb") as source:
+                archive.addfile(member, source)
+    return stream.getvalue()

@@ -17,6 +17,7 @@ from pytest_vperf.machine import compiler
 from pytest_vperf.machine.cache import file_sha256
 from pytest_vperf.targets.base import Unavailable
 from pytest_vperf.targets.host import Host
+from pytest_vperf.targets.image import busybox
 from pytest_vperf.targets.image.elf import read_elf
 from pytest_vperf.targets.image.programs import ImagePrograms, library_folders
 from pytest_vperf.targets.image.rootfs import Rootfs
@@ -189,6 +190,56 @@ def test_libraries_may_name_further_library_folders(
     assert caught.value.target == "host"
 
 
+#: Where the loader of an image finds the libraries that `libraries` puts there.
+CONFIGURED = {"etc/ld.so.conf": b"/opt/libs\n"}
+
+
+def copied(programs: ImagePrograms, name: str, folder: Path) -> list[str]:
+    """The command of a program whose files, and nothing else of the image, were copied to a folder."""
+    for path, file in programs.files(name).items():
+        place = folder / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(file.read_bytes())
+        place.chmod(0o755)
+    return list(programs.in_place(name, str(folder)).argv)
+
+
+def test_the_files_of_a_program_are_all_that_it_needs(
+    image: Callable[..., Rootfs], tmp_path: Path
+) -> None:
+    cat = Path(shutil.which("cat") or "").resolve()
+    rootfs = image({"bin/cat": cat.read_bytes(), "bin/more": b"", **CONFIGURED, **libraries(cat)})
+    command = copied(ImagePrograms(rootfs), "cat", tmp_path / "far")
+    assert {each.name for each in (tmp_path / "far").rglob("*") if each.is_file()} >= {"cat"}
+    assert not (tmp_path / "far/bin/more").exists()
+    done = subprocess.run(command, input=b"a\n", capture_output=True, check=True)
+    assert done.stdout == b"a\n"
+    assert all(word.startswith(("-", "/bin/", str(tmp_path))) for word in command)
+
+
+def test_a_link_is_brought_as_what_it_names(image: Callable[..., Rootfs], tmp_path: Path) -> None:
+    found = [path for path in (Path("/bin/busybox"), Path("/usr/bin/busybox")) if path.is_file()]
+    if not found or not busybox.is_static(found[0]):
+        pytest.skip("no static busybox is installed (to mend it: apt-get install busybox-static)")
+    rootfs = image({"bin/own": found[0].read_bytes(), "bin/echo": "->/bin/own"})
+    command = copied(ImagePrograms(rootfs), "echo", tmp_path / "far")
+    assert subprocess.run([*command, "a"], capture_output=True, check=True).stdout == b"a\n"
+
+
+def test_a_library_outside_the_image_is_not_brought(
+    image: Callable[..., Rootfs], tmp_path: Path
+) -> None:
+    """A link in an image of a stranger's would be a file of this machine on the other one."""
+    cat = Path(shutil.which("cat") or "").resolve()
+    programs = ImagePrograms(image({"bin/cat": cat.read_bytes(), **CONFIGURED, **libraries(cat)}))
+    programs.in_place("cat")
+    (stolen,) = [file for path, file in programs.files("cat").items() if "libc.so" in path]
+    stolen.rename(tmp_path / "outside")
+    stolen.symlink_to(tmp_path / "outside")
+    with pytest.raises(Unavailable, match=r"libc\.so\S* leads out of the image"):
+        programs.files("cat")
+
+
 def test_programs_that_the_host_cannot_run(image: Callable[..., Rootfs]) -> None:
     cat = Path(shutil.which("cat") or "").resolve().read_bytes()
     foreign = bytearray(cat)
@@ -209,8 +260,6 @@ def test_programs_that_the_host_cannot_run(image: Callable[..., Rootfs]) -> None
 def test_a_static_program_is_run_from_the_unpacked_image(
     image: Callable[..., Rootfs],
 ) -> None:
-    from pytest_vperf.targets.image import busybox
-
     found = [path for path in (Path("/bin/busybox"), Path("/usr/bin/busybox")) if path.is_file()]
     if not found or not busybox.is_static(found[0]):
         pytest.skip("no static busybox is installed (to mend it: apt-get install busybox-static)")
