@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vperf.fixtures import core, machines, network, pods, tools
+from pytest_vperf.fixtures import core, machines, named, network, pods, tools
 from pytest_vperf.run import options
 from pytest_vperf.run.result import REPORTS, Reports
 from pytest_vperf.run.stash import RUNNING, STORAGE, WORKERS, begun_session, claims_session
@@ -31,6 +31,7 @@ _FIXTURES = (
     tools,
     network,
     machines,
+    named,
     pods,
 )
 

@@ -9,6 +9,9 @@ that answers is loaded, too.
 A rate is sampled where a figure is published for a machine, and the time of a request, which is one over it, where
 targets are compared. In a comparison both ends of each arm are on the same machine, the loaders are the same for both
 arms, and the load of a target is there only while that target answers.
+
+Systems that cannot be started here (ESXi, XenServer, Hyper-V, OpenVZ) are measured in machines that --vperf-machine
+names (docs/machines.md).
 """
 
 import re
@@ -228,6 +231,40 @@ def test_a_container_answers_before_a_xen_machine(
         answers,
         loaded(condition, by=lambda vcpus: containers.start(memory=MEMORY), on=native),
     )
+
+
+def test_a_machine_answers(claim, machine, netperf, answers, loaded, condition):
+    proven = claim(f"response.{condition}.machine.{machine.name}")
+    target = machine.reach()
+    client = machine.other_host(target)
+    under = loaded(condition, machines=machine.loaders, on=None)
+    with netperf.serve(target) as server:
+        proven.holds(under.during(target, lambda: answers(client, server).transactions))
+
+
+def test_response_overhead_of_a_machine(claim, machine, netperf, answers, loaded, condition):
+    proven = claim(f"response.{condition}.machine_over_host.{machine.name}")
+    target, host = machine.reach(), machine.host()
+    client = machine.other_host(target)
+    under = loaded(condition, machines=machine.loaders, on=host)
+    compared(proven, (target, client), (host, client), netperf, answers, under)
+
+
+@pytest.mark.parametrize("other", ["esxi", "xenserver", "hyperv"])
+def test_a_container_of_openvz_answers_before_a_machine(
+    claim, systems, netperf, answers, loaded, condition, other
+):
+    proven = claim(f"response.{condition}.machine_over_machine.openvz.{other}")
+    openvz, theirs = systems("openvz"), systems(other)
+    first, second = openvz.reach(), theirs.reach()
+    first.check_alike(second)
+    client = openvz.other_host(first)
+
+    def loaders():
+        return [*openvz.loaders(), *theirs.loaders()]
+
+    under = loaded(condition, machines=loaders, on=None)
+    compared(proven, (first, client), (second, client), netperf, answers, under)
 
 
 def compared(proven, one, other, netperf, answers, under):

@@ -510,8 +510,8 @@ class Judgement:
         if self.criterion and self.criterion.reason:
             reason = f"{self.criterion}: {self.criterion.reason}"
             return self.record(Verdict.NOT_COMPARABLE, reason)
-        if emulated := self._emulated():
-            return self.record(Verdict.NOT_COMPARABLE, emulated)
+        if other := self._emulated() or self._of_other_hardware():
+            return self.record(Verdict.NOT_COMPARABLE, other)
         return self.judged()
 
     def judged(self) -> ClaimRecord:
@@ -566,6 +566,21 @@ class Judgement:
         if self.context.selection.emulated or labs:
             return f"the {where} is emulated: its speed says nothing about hardware"
         return ""
+
+    def _of_other_hardware(self) -> str:
+        """Which machine was measured that is known by SSH alone, where the figure is of a profile's hardware, which
+        was held against the machine of the run; empty if there is none.
+        """
+        if self.threshold is None or self.threshold.profile in EVERYWHERE:
+            return ""
+        seen = (*self.sampling.facts, *self.context.scope.facts)
+        named = next((each.name for each in seen if each.kind == "machine"), "")
+        if not named:
+            return ""
+        return (
+            f"{named} is known by SSH alone, and its hardware is not held against profile {self.threshold.profile}: a"
+            f" figure of it belongs into the profile {ANY}"
+        )
 
     def _no_threshold(self) -> str:
         selection = self.context.selection

@@ -22,7 +22,7 @@ from pytest_vperf.stats.rule import count
 from pytest_vperf.targets.base import ON, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pytest_vperf.results.record import LoadFacts
     from pytest_vperf.stats.rule import Arm, Rule, State
@@ -147,17 +147,30 @@ def check_programs(claim: str, tools: Mapping[Arm, Sequence[ToolUse]]) -> None:
                 )
 
 
-def check_machines(claim: str, targets: Iterable[Facts]) -> None:
+def check_machines(
+    claim: str, targets: Sequence[Facts], tools: Mapping[Arm, Sequence[ToolUse]], arms: int
+) -> None:
     """Refuse to compare targets on different machines: the difference might be that of the machines.
+
+    Machines that the user named (``--vperf-machine``) are themselves what is compared, with each other. They are told
+    by their tools: those that ran for both arms are the far end's.
 
     Args:
         claim: its name.
         targets: the test's targets.
+        tools: the tools that ran for the samples of each arm.
+        arms: how many of the two were sampled.
 
     Raises:
         Unavailable: the targets are on several machines; the message names a target on each.
     """
     __tracebackhide__ = True
+    named = {facts.name for facts in targets if facts.kind == "machine"}
+    if named:
+        first, second = ({use.target for use in tools.get(arm, ())} for arm in ("a", "b"))
+        own = first ^ second
+        if arms < 2 or (own and own <= named):
+            return
     places: dict[str, str] = {}
     for facts in targets:
         places.setdefault(facts.details.get(ON, "this machine"), facts.name)
@@ -633,7 +646,8 @@ class Sampling:
             if not self._any_programs:
                 check_programs(self.claim, self.tools)
             if self.paired:
-                check_machines(self.claim, scope.facts)
+                sampled = len({*self.targets, arm})
+                check_machines(self.claim, scope.facts, self.tools, sampled)
             self.discrete[arm] = value.discrete and self.discrete.get(arm, True)
             self.rule.discrete = all(self.discrete.values())
             if self.rule.warming_up or not cold:

@@ -175,6 +175,10 @@ _TABLE = (
     Option("--vperf-on=URL", otherwise="this machine", help=
         "machine that every target is started on: ssh://[user@]host[:port], with its own Docker engine, QEMU and "
         "libvirt, or lab:KIND, a host inside QEMU, see 'vperf lab'"),
+    Option("--vperf-machine=NAME=URL", "texts", otherwise="none", help=
+        "a virtual machine or container of any system that is known by SSH alone, such as "
+        "esxi=ssh://root@guest; may be repeated: of the same name, the first one answers and the others load their "
+        "host; the name 'host' is their hardware without the system"),
     Option("--load-host=URL", default="embedded", help=
         "the other host of network tests: 'embedded', a network namespace of this machine, or "
         "ssh://[user@]host[:port], a machine where the tools are installed"),

@@ -54,6 +54,7 @@ class Settings:
         image: a container image's reference, or the absolute path of a ``.tar``; ``None`` builds one.
         host_tools: whether the host runs its own tools, and not the image's.
         on: the machine that targets are started on, ``ssh://…`` or ``lab:KIND``; empty: this one.
+        machines: addresses of machines that are known by SSH alone, by the names that the user gave them.
         load_host: ``ssh://…`` of the other host of network tests; empty: a network namespace of this machine.
         libvirt_uris: of the daemons that whole machines are started through, by driver, ``qemu`` or ``xen``; one
             that is not named is this machine's, or of the run.
@@ -85,6 +86,7 @@ class Settings:
     image: str | None
     host_tools: bool
     on: str
+    machines: Mapping[str, tuple[str, ...]]
     load_host: str
     libvirt_uris: Mapping[str, str]
     labs: tuple[str, ...]
@@ -148,6 +150,7 @@ def read_settings(config: pytest.Config) -> Settings:
         host_tools=bool(config.getoption("vperf_host_tools"))
         or _ini_flag(config, "vperf_host_tools"),
         on=read("vperf_on", _on),
+        machines=read("vperf_machine", _machines),
         load_host=read("load_host", _load_host),
         libvirt_uris=read("libvirt_uri", _libvirt_uris),
         labs=read("vperf_lab", _labs),
@@ -410,13 +413,42 @@ def _on(config: pytest.Config, name: str) -> str:
     text = _text(config, name)
     if text is None:
         return ""
+    _refuse_workers(config)
+    from pytest_vperf.targets.remote import address
+
+    return address.check(text, LABS)
+
+
+def _refuse_workers(config: pytest.Config) -> None:
     if any(config.getoption(each, None) for each in ("numprocesses", "tx")):
         raise ValueError(
             "one run at a time measures on another machine: run without pytest-xdist's -n"
         )
-    from pytest_vperf.targets.remote import address
 
-    return address.check(text, LABS)
+
+def _machines(config: pytest.Config, name: str) -> Mapping[str, tuple[str, ...]]:
+    """Addresses by names, in the order given."""
+    given = config.getoption(name) or config.getini(name)
+    if not given:
+        return {}
+    _refuse_workers(config)
+    from pytest_vperf.targets.remote import address, systems
+
+    found: dict[str, tuple[str, ...]] = {}
+    for text in given:
+        machine, equals, place = text.partition("=")
+        if not equals or not systems.NAME.fullmatch(machine):
+            raise ValueError(f"{text!r} is not NAME=ssh://[user@]host[:port], such as {_SUCH_AS}")
+        address.check(place, LABS)
+        if place in found.get(machine, ()):
+            raise ValueError(f"{machine}: {place} is given twice")
+        if machine == systems.HOST and machine in found:
+            raise ValueError(f"two for {machine}: {found[machine][0]} and {place}")
+        found[machine] = (*found.get(machine, ()), place)
+    return found
+
+
+_SUCH_AS = "esxi=ssh://root@guest: a name has lower-case letters, digits and _"
 
 
 def _load_host(config: pytest.Config, name: str) -> str:

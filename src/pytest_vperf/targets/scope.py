@@ -39,6 +39,10 @@ class ToolUse:
     version: str
 
 
+#: Kinds of targets that run an image's programs in place.
+_IN_PLACE = ("host", "machine")
+
+
 class Closes(Protocol):
     """An object that can be closed."""
 
@@ -63,7 +67,7 @@ class Scope:
     def _look_again(self, name: str) -> None:
         """Read the host's facts again: its image is known only once one of its programs is used."""
         for place, (target, before) in enumerate(self._open):
-            if before is None or (before.kind, before.name) != ("host", name):
+            if before is None or before.kind not in _IN_PLACE or before.name != name:
                 continue
             now = target.facts()  # type: ignore[attr-defined]
             if now != before:

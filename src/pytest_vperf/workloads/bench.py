@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.scope import Scope
 
 
-#: Kinds of targets with their own clock; containers use the host's.
-CLOCK_KINDS = frozenset({"pod", "guest", "domu"})
+#: Kinds of targets with their own clock; containers use the host's. A machine known by SSH alone may be either.
+CLOCK_KINDS = frozenset({"pod", "guest", "domu", "machine"})
 #: How far a machine's clock may be off: the smallest tolerance that claims are judged with.
 TOLERANCE = 0.02
 #: Seconds between two readings. A reading is uncertain by its duration, some 20 ms in an emulated machine.

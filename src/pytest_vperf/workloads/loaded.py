@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_vperf.quantity import Quantity
-from pytest_vperf.targets.base import ON, Facts, TargetError
+from pytest_vperf.targets.base import ON, Facts, TargetError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -125,9 +125,9 @@ class Under:
                     self._share(loader, then, len(own))
                     for loader, then in zip(every, before, strict=True)
                 ]
-            system = sum(shares[: len(self._loaders)]) / self._cpus
+            system = sum(shares[: len(self._loaders)])
             return value.with_extra(
-                system_load=Quantity(100 * system, "%") if self._loaders else None,
+                system_load=Quantity(100 * system / self._cpus, "%") if self._loaders else None,
                 target_load=Quantity(100 * shares[-1], "%") if own else None,
             )
 
@@ -195,39 +195,71 @@ class Loaded:
         self,
         condition: str,
         *,
-        on: Target,
+        on: Target | None,
         by: Callable[[int], Target] | None = None,
+        machines: Callable[[], Sequence[Target]] | None = None,
         cpus: int | None = None,
     ) -> Under:
         """Load the system, if the condition says so.
 
         Args:
             condition: one of `CONDITIONS`.
-            on: the host whose processors to load.
+            on: the host whose processors to load; ``None``, with ``machines``, where it is not known.
             by: starts a loader with a given number of virtual CPUs; ``None`` to load it by the host's own processes.
+            machines: returns loaders that are there already, each of which gets a busy loop for every processor that
+                it has; called if the condition loads the system.
             cpus: the number of processors, if loaders may use others than the host's kernel does, as on Xen
                 (`pytest_vperf.targets.libvirt.daemon.Machines.cpus`); ``None`` asks that kernel.
 
         Raises:
             ValueError: there is no such condition.
             CannotStart: a loader does not load.
-            Unavailable: one is unavailable.
+            Unavailable: one is unavailable, or all together have fewer processors than the host.
         """
         if condition not in CONDITIONS:
             raise ValueError(f"condition is {condition!r}, not one of {', '.join(CONDITIONS)}")
         if cpus is None:
-            cpus = _cpus_of(on)
+            cpus = _cpus_of(on) if on is not None else 0
         with contextlib.ExitStack() as stack:
             loaders: list[_Loader] = []
             if CONDITIONS[condition][0]:
-                for vcpus in loaders_for(cpus):
-                    target = on if by is None else by(vcpus)
+                there = [(each, _cpus_of(each)) for each in machines()] if machines else []
+                for target, vcpus in there or _started(cpus, on, by):
                     load = stack.enter_context(self._cpuhog.load(target, workers=vcpus))
-                    loaders.append(_Loader(load, target, vcpus, by_host=by is not None))
+                    # Of a machine that was not started here, no host tells us anything.
+                    by_host = by is not None and not there
+                    loaders.append(_Loader(load, target, vcpus, by_host=by_host))
+                cpus = _loaded_cpus(loaders, cpus)
                 self._scope.note_facts(_facts(condition, cpus, loaders))
             under = Under(condition, self._cpuhog, cpus, loaders, stack.pop_all())
         self._scope.keep(under)
         return under
+
+
+def _started(
+    cpus: int, on: Target | None, by: Callable[[int], Target] | None
+) -> Iterator[tuple[Target, int]]:
+    """Loaders as the published run has them, each with its number of virtual CPUs."""
+    if on is None:
+        raise ValueError("name the host whose processors to load: on=host")
+    for vcpus in loaders_for(cpus):
+        yield (on if by is None else by(vcpus)), vcpus
+
+
+def _loaded_cpus(loaders: Sequence[_Loader], cpus: int) -> int:
+    """The processors that loaders load: the host's, or, where it is not known (0), as many as they have themselves.
+
+    Raises:
+        Unavailable: they are too few for the host.
+    """
+    busy = sum(loader.workers for loader in loaders)
+    if busy < cpus:
+        raise Unavailable(
+            f"the loaders have {busy} processors together, and their host has {cpus}: it would not be loaded",
+            remedy="name more of them, or larger ones",
+            target=loaders[0].target.name,
+        )
+    return cpus or busy
 
 
 def _cpus_of(host: Target) -> int:

@@ -58,6 +58,7 @@ VALUES = {
     "density_floor": "1 GiB",
     "scale_count": "3",
     "vperf_on": "lab:kvm",
+    "vperf_machine": "esxi=ssh://guest",
     "load_host": "ssh://there",
     "libvirt_uri": "qemu:///system",
     "vperf_lab": "xen",
@@ -79,6 +80,7 @@ FIELDS = {
     "density_floor": "density",
     "libvirt_uri": "libvirt_uris",
     "vperf_lab": "labs",
+    "vperf_machine": "machines",
 }  # fmt: skip
 #: What has to be given along with an option.
 ALONG = {

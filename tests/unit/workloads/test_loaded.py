@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from passing_time import Clock
 
 from pytest_vperf.quantity import Quantity
-from pytest_vperf.targets.base import Facts
+from pytest_vperf.targets.base import Facts, Unavailable
 from pytest_vperf.targets.host import Host
 from pytest_vperf.targets.scope import Scope
 from pytest_vperf.workloads import loaded
@@ -119,3 +119,62 @@ def test_the_processors_that_the_host_s_own_kernel_does_not_see_are_loaded_too(
     found = under.during(Host(), sample)()
     assert dict(found.extra)["system_load"].values[0] == pytest.approx(100)
     scope.close_since()
+
+
+def there(name: str, cpus: int) -> Any:
+    """A machine that was not started here, and whose usage nobody tells."""
+    return SimpleNamespace(
+        name=name,
+        run=lambda *_, **__: SimpleNamespace(text=f"{cpus}\n"),
+        facts=lambda: Facts("machine", name),
+    )
+
+
+def test_machines_that_are_there_are_loaded_with_all_their_processors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hog, scope, clock = Hog(), Scope(), Clock()
+    monkeypatch.setattr(loaded, "time", clock)
+    machines = [there("machine esxi, loader 1", 4), there("machine esxi, loader 2", 2)]
+    under = Loaded(hog, scope)("loaded_system", machines=lambda: machines, on=None)  # type: ignore[arg-type]
+    assert hog.workers == [4, 2]
+    (facts,) = scope.facts
+    assert (facts.details["loaders"], facts.details["host_cpus"]) == ("2", "6")
+
+    def sample() -> Quantity:
+        clock.sleep(0.2)
+        return Quantity(1, "s")
+
+    # The loads' own time: no host says what the machines use.
+    monkeypatch.setattr(time, "monotonic", lambda: clock.now)
+    found = under.during(machines[0], sample)()
+    assert dict(found.extra)["system_load"].values[0] == pytest.approx(100)
+    scope.close_since()
+
+
+def test_machines_that_cannot_load_their_host_are_refused() -> None:
+    scope = Scope()
+    with pytest.raises(
+        Unavailable,
+        match=r"^the loaders have 2 processors together, and their host has 8: it would not be loaded"
+        r" \(to mend it: name more of them, or larger ones\)$",
+    ):
+        Loaded(Hog(), scope)(  # type: ignore[arg-type]
+            "loaded_system", machines=lambda: [there("loader", 2)], on=there("host", 8)
+        )
+    assert scope.facts == ()
+
+
+def test_no_machine_is_asked_for_where_the_system_is_idle() -> None:
+    def machines() -> list[Any]:
+        raise AssertionError
+
+    scope = Scope()
+    under = Loaded(Hog(), scope)("idle", machines=machines, on=None)  # type: ignore[arg-type]
+    value = Quantity(1, "s")
+    assert under.during(there("machine", 1), lambda: value)() == value
+
+
+def test_a_load_needs_a_host_or_machines() -> None:
+    with pytest.raises(ValueError, match=r"^name the host whose processors to load: on=host$"):
+        Loaded(Hog(), Scope())("loaded_system", on=None)  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ from pytest_vperf.targets.remote.connection import Hold, SshConnection
 from pytest_vperf.targets.remote.ssh import ImageHost, SshHost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.base import Target
@@ -151,6 +151,7 @@ class RemoteMachine:
         address: how it is reached.
         run: owns the targets started there.
         say: is told about long waits.
+        held: the `boot_id` of each machine whose lock the run has already.
 
     Attributes:
         address: how it is reached.
@@ -160,6 +161,7 @@ class RemoteMachine:
         lines: connections for long sessions.
         folder: the run's, there; removed with the run, however that ends.
         fingerprint: the machine's.
+        boot_id: differs from that of any other running kernel; LXC gives each container one of its own.
         details: for the record of every target on it.
 
     Raises:
@@ -168,7 +170,14 @@ class RemoteMachine:
         CannotStart: another measurement held it for an hour; or it has no space for files.
     """
 
-    def __init__(self, address: Address, run: Run, *, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        address: Address,
+        run: Run,
+        *,
+        say: Callable[[str], None],
+        held: Collection[str] = (),
+    ) -> None:
         self.address = address
         self._numbers = itertools.count(1)
         self.brought: set[str] = set()
@@ -188,8 +197,8 @@ class RemoteMachine:
             self._check_architecture()
             self.boot_id = self.read(_BOOT_ID).strip()
             # Each claim takes this machine's lock: if the run held the same one, its claims would wait for itself.
-            same = self.boot_id == Path(_BOOT_ID).read_text().strip()
-            self._hold = Hold(self._connection, lock=not same, say=say)
+            taken = {Path(_BOOT_ID).read_text().strip(), *held}
+            self._hold = Hold(self._connection, lock=self.boot_id not in taken, say=say)
             self.folder = self._hold.folder
             self._connection.watch = self._hold.check
             round_trip = f"{self._round_trip() * 1e3:.1f} ms"
@@ -303,20 +312,15 @@ def host_of(machine: RemoteMachine, run: Run, rootfs: Callable[[], Rootfs] | Non
     Args:
         machine: the machine.
         run: owns the mounts there.
-        rootfs: returns the image; called when a program is first needed. ``None`` runs the machine's own programs.
+        rootfs: as for `ImageHost`.
     """
-    name, shared = f"host{machine.mark}", machine.ssh.connection
-    if rootfs is None:
-        return SshHost(
-            machine.address.url, run, name=name, connection=shared, details=machine.details
-        )
     return ImageHost(
         machine.address.url,
         run,
         rootfs=rootfs,
         brought=machine.brought,
-        name=name,
+        name=f"host{machine.mark}",
         details=machine.details,
-        connection=shared,
+        connection=machine.ssh.connection,
         folder=machine.folder,
     )

@@ -71,6 +71,9 @@ class SshHost(RunsCommands):
         CannotConnect: the login failed; with the message of ``ssh``.
     """
 
+    #: Of its facts.
+    kind = "host"
+
     def __init__(
         self,
         url: str,
@@ -202,7 +205,7 @@ class SshHost(RunsCommands):
     def facts(self) -> Facts:
         """Kernel and architecture there, and how it is reached."""
         found = {**self._details, **self.link.details(), "placement": "machine reached by SSH"}
-        return Facts("host", self.name, {**found, **self._more})
+        return Facts(self.kind, self.name, {**found, **self._more})
 
     def usage(self) -> Usage:
         """Unknown: it cannot be told apart from the usage of others on that machine.
@@ -237,7 +240,8 @@ class ImageHost(SshHost):
 
     Args:
         url: as for `SshHost`, like ``run``, ``config`` and ``connection``.
-        rootfs: returns the machines' image.
+        rootfs: returns the machines' image; called when a program is first needed. ``None`` runs the machine's own
+            programs.
         name: in reports.
         details: as for `SshHost`.
         folder: the run's own folder there; empty to create one when it is first needed.
@@ -249,7 +253,7 @@ class ImageHost(SshHost):
         url: str,
         run: Run,
         *,
-        rootfs: Callable[[], Rootfs],
+        rootfs: Callable[[], Rootfs] | None,
         name: str = "host",
         details: Mapping[str, str] | None = None,
         config: Path | None = None,
@@ -283,6 +287,8 @@ class ImageHost(SshHost):
         Raises:
             Unavailable: the image does not have it, or it cannot be run there.
         """
+        if self._rootfs is None:
+            return super().program(name)
         rootfs = self._rootfs()
         programs = programs_of(rootfs)
         place = f"{self.folder}/image-{rootfs.sha256[:16]}"
@@ -294,19 +300,21 @@ class ImageHost(SshHost):
             raise
         new = {path: file for path, file in files.items() if f"{place}/{path}" not in self._brought}
         if new:
-            self._bring(new, place, found)
+            self._bring(new, place, found, rootfs)
         if not self._used:
             self._used.append(rootfs)
         return found
 
-    def _bring(self, files: Mapping[str, Path], place: str, program: Program) -> None:
+    def _bring(
+        self, files: Mapping[str, Path], place: str, program: Program, rootfs: Rootfs
+    ) -> None:
         words = ["sh", place, program.argv[0]]
         try:
             self.run(["sh", "-c", _UNPACK, *words], input=packed(files), timeout=_TIMEOUT)
         except CommandFailed as error:
             said = error.completed.stderr.decode("utf-8", "replace").strip()
             raise Unavailable(
-                f"{self.name}: {program.name} of the image {self._rootfs().name} cannot be brought there:"
+                f"{self.name}: {program.name} of the image {rootfs.name} cannot be brought there:"
                 f" {said}",
                 remedy="--vperf-host-tools, to use the machine's own programs",
                 target=self.name,
