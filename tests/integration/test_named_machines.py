@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import lxc_here
 import pytest
+import ssh_login
 import sshd_here
-from ssh_login import Keys, Login, put_sshd, wrapper
+from named_here import Named, details
+from ssh_login import Keys, Login, put_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,47 +20,8 @@ if TYPE_CHECKING:
 
     from pytest_vperf.machine.preflight import Readiness
 
-ROOT = Path(__file__).parents[2]
 #: Each condition, of the shipped claims.
 CONDITIONS = ("idle", "loaded_system", "loaded_both")
-
-
-class Named:
-    """pytest as a user calls it, with machines that he names.
-
-    Args:
-        folder: for files.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.said = ""
-
-    def pytest(
-        self, words: list[str], logins: list[Login], *arguments: str
-    ) -> list[dict[str, Any]]:
-        """The records of the shipped claims about response times that a run makes."""
-        wrapper(self.folder, logins)
-        record = self.folder / "run.json"
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rs"),
-                str(ROOT / "tests/claims/test_response.py"),
-                *(f"--claims-json={record}", "--claims-budget=3 s", "--claims-sessions=1"),
-                *(f"--vperf-machine={word}" for word in words),
-                *arguments,
-            ],
-            env={**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}", "VPERF_REQUIRE": ""},
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=400,
-            check=False,
-        )
-        self.said = done.stdout + done.stderr
-        claims: list[dict[str, Any]] = json.loads(record.read_text())["claims"]
-        return claims
 
 
 @pytest.fixture(scope="module")
@@ -85,13 +45,6 @@ def lxc(
         lxc_here.container(short_folder / "lxc2", keys) as second,
     ):
         yield [first, second]
-
-
-def details(claim: dict[str, Any], name: str) -> dict[str, str]:
-    (found,) = [each for each in claim["targets"] if each["name"] == name]
-    assert found["kind"] == "machine"
-    told: dict[str, str] = found["details"]
-    return told
 
 
 def left() -> list[str]:
@@ -126,7 +79,8 @@ def test_a_container_of_lxc_answers_in_each_condition(named: Named, lxc: list[Lo
             text=True,
             check=True,
         ).stdout
-        assert "vperf" not in found
+        # The lock stays, as on each machine that is measured on.
+        assert "vperf" not in found.replace("vperf-measuring.lock", "")
         assert "stress-ng" not in found
         assert "netserver" not in found
     assert left() == before
@@ -159,12 +113,61 @@ def test_a_container_of_lxc_is_nothing_else(named: Named, lxc: list[Login]) -> N
     )
 
 
-def test_a_guest_answers_that_is_known_by_ssh_alone(
-    named: Named, guest_place: Place, keys: Keys, short_folder: Path
+def test_machines_that_were_named_are_compared_with_each_other(
+    named: Named, lxc: list[Login]
 ) -> None:
+    thresholds = named.folder / "thresholds"
+    thresholds.mkdir()
+    (thresholds / "any.yaml").write_text(
+        "hardware: {name: any, match: {}}\nclaims:\n  mine.one_over_two:\n    ratio: {at_most: 3}\n"
+        "    source: {document: ours, section: one}\n"
+    )
+    test = named.folder / "test_mine.py"
+    test.write_text(
+        """
+def test_one_is_as_good_as_the_other(claim, systems, netperf):
+    proven = claim("mine.one_over_two")
+    one, two = systems("one"), systems("two")
+    first, second = one.reach(), two.reach()
+    first.check_alike(second)
+    client = one.other_host(first)
+    with netperf.serve(first) as here, netperf.serve(second) as there:
+        proven.compares(
+            lambda: netperf.tcp_rr(client, to=here, time=1).time,
+            to=lambda: netperf.tcp_rr(client, to=there, time=1).time,
+        )
+
+
+def test_a_named_machine_is_not_compared_with_this_one(claim, systems, native, sysbench):
+    first = systems("one").reach()
+    claim("mine.one_over_two").compares(
+        lambda: sysbench.cpu(first, max_prime=1000, events=100).total_time,
+        to=lambda: sysbench.cpu(native, max_prime=1000, events=100).total_time,
+    )
+"""
+    )
+    words = [f"one={lxc[0].url}", f"two={lxc[1].url}"]
+    own = (f"--claims-thresholds={thresholds}", "--claims-budget=15 s")
+    claims = named.pytest(words, lxc, *own, test=test)
+    assert len(claims) == 2, named.said
+    compared, refused = claims
+    assert (compared["n"] >= 3, refused["verdict"]) == (True, "not measured"), named.said
+    assert refused["reason"].startswith(
+        "claim 'mine.one_over_two' would compare machines, not targets: "
+    )
+
+
+def test_a_guest_answers_that_is_known_by_ssh_alone(
+    named: Named,
+    guest_place: Place,
+    keys: Keys,
+    short_folder: Path,
+    require: Callable[[str, Readiness], None],
+) -> None:
+    require("host", ssh_login.check())
     guests = guest_place.guests()
     with guests.start(network=guests.network, memory="512 MiB", init="small") as guest:
-        put_sshd(guest, keys, short_folder)
+        put_server(guest, keys, short_folder)
         assert guest.link is not None
         login = Login(guest.link.address, 22, keys)  # type: ignore[attr-defined]
         login.await_answer(short_folder / "log")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 import subprocess
 import tarfile
@@ -10,22 +9,23 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_vperf.machine.preflight import find_program
+from pytest_vperf.machine.preflight import Readiness, find_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pytest_vperf.targets.base import Target
 
-#: Where an sshd is put on a machine that has none, with its files.
-_PLACE = "/opt/sshd"
+#: Where a server is put on a machine that has none, with its files.
+_PLACE = "/opt/dropbear"
 _START = f"""
 set -e
-mkdir -p /run/sshd /var/tmp
+mkdir -p -m 700 /root/.ssh
+mkdir -p /var/tmp
 chmod 1777 /var/tmp
-grep -q '^sshd:' /etc/passwd || echo 'sshd:x:100:65534::/run/sshd:/usr/sbin/nologin' >>/etc/passwd
-chmod 600 {_PLACE}/etc/*
-LD_LIBRARY_PATH={_PLACE}/lib {_PLACE}/sshd -E {_PLACE}/log -f {_PLACE}/etc/config
+cp {_PLACE}/authorized /root/.ssh/authorized_keys
+chmod 600 /root/.ssh/authorized_keys
+LD_LIBRARY_PATH={_PLACE}/lib {_PLACE}/dropbear -E -s -r {_PLACE}/host -p 22 >{_PLACE}/log 2>&1 </dev/null
 """
 
 
@@ -119,28 +119,34 @@ def wrapper(folder: Path, logins: Sequence[Login]) -> None:
     file.chmod(0o755)
 
 
-def put_sshd(target: Target, keys: Keys, folder: Path) -> None:
-    """Run this machine's sshd in a target that has none, on port 22: with the libraries that it needs."""
-    program = Path(find_program("sshd") or "")
+def check() -> Readiness:
+    """Whether `put_server` has what it puts there."""
+    there = all(find_program(name) for name in ("dropbear", "dropbearconvert", "ssh-keygen"))
+    return Readiness("dropbear", there, "it is not installed", "apt-get install dropbear-bin")
+
+
+def put_server(target: Target, keys: Keys, folder: Path) -> None:
+    """Run Dropbear, which is a tenth of sshd, in a target that has no server: with the libraries that it needs."""
+    program = Path(find_program("dropbear") or "")
     listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
     # The C library and its loader are the target's own.
     libraries = [
         Path(path)
         for path in re.findall(r"=> (/\S+)", listed)
-        if not re.match(r"(libc|libm|ld-linux\S*)\.so", Path(path).name)
+        if not Path(path).name.startswith(("libc.so", "libm.so", "ld-linux"))
     ]
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as archive:
-        archive.add(program.resolve(), "sshd")
+    host = folder / "dropbear-host"
+    words = ["dropbearconvert", "openssh", "dropbear", str(keys.folder / "host"), str(host)]
+    subprocess.run(words, check=True, capture_output=True)
+    bundle = folder / "dropbear.tar.gz"
+    with tarfile.open(bundle, "w:gz") as archive:
+        archive.add(program.resolve(), "dropbear")
+        archive.add(host, "host")
+        archive.add(keys.folder / "user.pub", "authorized")
         for library in libraries:
             archive.add(library.resolve(), f"lib/{library.name}")
-        for name, text in settings(keys, 22, f"{_PLACE}/etc").items():
-            member = tarfile.TarInfo(f"etc/{name}")
-            member.size, member.mode = len(text), 0o600
-            archive.addfile(member, io.BytesIO(text.encode()))
-    bundle = folder / "sshd.tar"
-    bundle.write_bytes(stream.getvalue())
     target.run(["mkdir", "-p", _PLACE])
-    target.put(bundle, f"{_PLACE}/all.tar")
-    target.run(["tar", "-x", "-f", f"{_PLACE}/all.tar", "-C", _PLACE, "--no-same-owner"])
-    target.run(["sh", "-c", _START])
+    target.put(bundle, f"{_PLACE}/all.tar.gz")
+    unpack = ["tar", "-x", "-z", "-f", f"{_PLACE}/all.tar.gz", "-C", _PLACE, "--no-same-owner"]
+    target.run(unpack, timeout=180.0)
+    target.run(["sh", "-c", _START], timeout=180.0)
