@@ -1,6 +1,7 @@
 """How fast disks are: claim S15, and of S18 the machine's disk against the instance's.
 
-The disk is one of the run, a loop device on a file, raw or with ext4 on it; fio reads and writes past the page cache.
+The disk is one of the run, a loop device on a file, raw or with ext4 on it, or a real one that --vperf-disk names.
+fio reads and writes past the page cache.
 The first seconds are left out: a throttle may be slow to act, and the document leaves them out too.
 """
 
@@ -23,8 +24,9 @@ def name(job, block_size, kind):
 
 @pytest.fixture(params=["raw", "ext4"])
 def disk(request, disks):
-    """A disk of the run; with it comes its kind."""
-    return disks.make("256 MiB", format="" if request.param == "raw" else "ext4"), request.param
+    """A disk of the run, or the one that --vperf-disk names; with it comes its kind."""
+    make = disks.use if disks.named else disks.make
+    return make(size="256 MiB", format="" if request.param == "raw" else "ext4"), request.param
 
 
 @pytest.mark.parametrize(("job", "block_size"), JOBS)

@@ -175,6 +175,9 @@ _TABLE = (
     Option("--vperf-on=URL", otherwise="this machine", help=
         "machine that every target is started on: ssh://[user@]host[:port], with its own Docker engine, QEMU and "
         "libvirt, or lab:KIND, a host inside QEMU, see 'vperf lab'"),
+    Option("--vperf-disk=DEVICE", "texts", otherwise="disks of the run, which are files", help=
+        "block device that claims about disks are measured on, such as /dev/sdb: ALL THAT IS ON IT IS LOST; what is "
+        "mounted or used otherwise is refused; may be repeated"),
     Option("--vperf-machine=NAME=URL", "texts", otherwise="none", help=
         "a virtual machine or container of any system that is known by SSH alone, such as "
         "esxi=ssh://root@guest; may be repeated: of the same name, the first one answers and the others load their "

@@ -54,6 +54,7 @@ class Settings:
         image: a container image's reference, or the absolute path of a ``.tar``; ``None`` builds one.
         host_tools: whether the host runs its own tools, and not the image's.
         on: the machine that targets are started on, ``ssh://…`` or ``lab:KIND``; empty: this one.
+        disks: block devices that may be overwritten.
         machines: addresses of machines that are known by SSH alone, by the names that the user gave them.
         load_host: ``ssh://…`` of the other host of network tests; empty: a network namespace of this machine.
         libvirt_uris: of the daemons that whole machines are started through, by driver, ``qemu`` or ``xen``; one
@@ -86,6 +87,7 @@ class Settings:
     image: str | None
     host_tools: bool
     on: str
+    disks: tuple[str, ...]
     machines: Mapping[str, tuple[str, ...]]
     load_host: str
     libvirt_uris: Mapping[str, str]
@@ -150,6 +152,7 @@ def read_settings(config: pytest.Config) -> Settings:
         host_tools=bool(config.getoption("vperf_host_tools"))
         or _ini_flag(config, "vperf_host_tools"),
         on=read("vperf_on", _on),
+        disks=read("vperf_disk", _disks),
         machines=read("vperf_machine", _machines),
         load_host=read("load_host", _load_host),
         libvirt_uris=read("libvirt_uri", _libvirt_uris),
@@ -417,6 +420,16 @@ def _on(config: pytest.Config, name: str) -> str:
     from pytest_vperf.targets.remote import address
 
     return address.check(text, LABS)
+
+
+def _disks(config: pytest.Config, name: str) -> tuple[str, ...]:
+    given = tuple(config.getoption(name) or config.getini(name))
+    for each in given:
+        if not each.startswith("/"):
+            raise ValueError(f"{each!r} is not the path of a block device, such as /dev/sdb")
+    if given and any(config.getoption(each, None) for each in ("numprocesses", "tx")):
+        raise ValueError("one test at a time may write to a disk: run without pytest-xdist's -n")
+    return given
 
 
 def _refuse_workers(config: pytest.Config) -> None:

@@ -5,7 +5,8 @@ that are only allocated are read as zeros without any access to the disk below. 
 file system below supports it (loop(4), LO_FLAGS_DIRECT_IO), which bypasses the page cache; the facts say whether it
 does. Caps belong to the target, not the disk: see `Disk.capped`.
 
-Disks are made on this machine, or by commands on the machine that targets run on.
+Disks are made on this machine, or by commands on the machine that targets run on. A block device that the user named
+(`pytest_vperf.targets.real_disk`) is one, too.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Literal
 from pytest_vperf.machine import mounts
 from pytest_vperf.machine.preflight import find_program
 from pytest_vperf.quantity import amount
+from pytest_vperf.targets import real_disk
 from pytest_vperf.targets.base import (
     CannotStart,
     CommandFailed,
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.base import Target
+    from pytest_vperf.targets.real_disk import BlockDevice
     from pytest_vperf.targets.scope import Scope
 
     Format = Literal["", "ext4"]
@@ -114,7 +117,8 @@ class Disk:
         place: the machine that it is on.
         folder: its file's, there.
         direct_io: whether the loop device uses direct I/O.
-        below: the type of file system that its file is in.
+        below: the type of file system that its file is in; ``device``: it is a block device of the machine's own.
+        span: the bytes at its beginning that are to be used; ``None``: all.
 
     Attributes:
         name: ``disk0``, the same on every target.
@@ -122,6 +126,7 @@ class Disk:
         number: its device number, e.g. ``7:3``.
         size: bytes.
         format: its file system, ``ext4``; empty for a raw disk.
+        span: as above.
         details: file, allocation, and whether the loop device uses direct I/O.
     """
 
@@ -137,12 +142,14 @@ class Disk:
         *,
         direct_io: bool,
         below: str,
+        span: int | None = None,
     ) -> None:
         self.name = name
         self.device = device
         self.number = number
         self.size = size
         self.format = format
+        self.span = span
         self._place = place
         self._folder = folder
         self._used_by_machine = ""
@@ -292,9 +299,14 @@ class Disks:
     Args:
         place: the machine that they are on.
         scope: owns them.
+        named: the block devices that the user named, which may be overwritten.
+
+    Attributes:
+        named: as above.
     """
 
-    def __init__(self, place: Here | There, scope: Scope) -> None:
+    def __init__(self, place: Here | There, scope: Scope, named: Sequence[str] = ()) -> None:
+        self.named = tuple(named)
         self._place = place
         self._scope = scope
 
@@ -319,19 +331,53 @@ class Disks:
             CannotStart: there is no room, or a program failed.
             ValueError: the size, format or ``below`` is invalid.
         """
-        if format not in ("", "ext4"):
-            raise ValueError(f"format is {format!r}, not 'ext4', or '' for a raw disk")
+        length = _length(size, format)
         if below not in ("disk", "memory"):
             raise ValueError(f"below is {below!r}, not 'disk' or 'memory'")
-        length = round(amount("size", size, "byte", such_as="256 MiB")) // 4096 * 4096
-        if length < 1 << 20:
-            raise CannotStart(f"a disk of {size} is too small: at least 1 MiB")
         try:
             disk = self._place.make(length, format, in_memory=below == "memory")
         except OSError as error:
             raise refusal(f"a disk of {size} cannot be made: {error.strerror or error}") from error
         self._scope.keep(disk)
         return disk
+
+    def use(self, device: str = "", *, size: str = "256 MiB", format: Format = "") -> Disk:
+        """Use a block device that the user named with ``--vperf-disk``. What is on it is overwritten, and stays so.
+
+        Args:
+            device: its path; empty for the first one that was named.
+            size: of the part at its beginning that is written, formatted and measured.
+            format: as for `make`.
+
+        Raises:
+            Unavailable: the user did not name it, may not write to it, or it would be on another machine.
+            CannotStart: it is mounted or used otherwise, is no block device, has partitions, or is too small.
+            ValueError: the size or format is invalid.
+        """
+        length = _length(size, format)
+        if not device and not self.named:
+            raise Unavailable(
+                "no disk was named that may be overwritten",
+                remedy=f"{real_disk.OPTION}=/dev/…, and all that is on it is lost",
+            )
+        device = device or self.named[0]
+        found = real_disk.find(device, self.named)
+        try:
+            disk = self._place.use(found, length, format)
+        except OSError as error:
+            raise refusal(f"{device} cannot be used: {error.strerror or error}") from error
+        self._scope.keep(disk)
+        return disk
+
+
+def _length(size: str, format: str) -> int:
+    """The bytes of a disk, in whole blocks."""
+    if format not in ("", "ext4"):
+        raise ValueError(f"format is {format!r}, not 'ext4', or '' for a raw disk")
+    length = round(amount("size", size, "byte", such_as="256 MiB")) // 4096 * 4096
+    if length < 1 << 20:
+        raise CannotStart(f"a disk of {size} is too small: at least 1 MiB")
+    return length
 
 
 #: Where a disk is mounted in its folder: for containers; and for the host, which follows no link in it.
@@ -375,6 +421,32 @@ class Here:
         except BaseException:
             if device:
                 mounts.detach_loop(device)
+            _remove(folder)
+            raise
+
+    def use(self, found: BlockDevice, length: int, format: Format) -> Disk:
+        """See `Disks.use`."""
+        if found.size < length:
+            raise CannotStart(f"{found.path} has {found.size} bytes, less than {length}")
+        folder = self._run.subfolder("disk")
+        try:
+            real_disk.fill(found.path, length)
+            if format:
+                check(formatted=True)
+                call(*_FORMAT, found.path, f"{length >> 10}k")
+            return Disk(
+                folder.name,
+                self,
+                str(folder),
+                found.path,
+                found.number,
+                length,
+                format,
+                direct_io=True,
+                below="device",
+                span=length,
+            )
+        except BaseException:
             _remove(folder)
             raise
 
@@ -509,6 +581,14 @@ class There:
         size, direct_io = mib << 20, direct == "1"
         return Disk(
             name, self, folder, device, number, size, format, direct_io=direct_io, below=below
+        )
+
+    def use(self, found: BlockDevice, length: int, format: Format) -> Disk:
+        """See `Disks.use`; never possible."""
+        raise Unavailable(
+            f"{found.path} is a disk of this machine, and targets are started on another one",
+            remedy="run pytest there",
+            target=self.host.name,
         )
 
     def is_mounted(self, folder: str) -> bool:

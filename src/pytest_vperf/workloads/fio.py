@@ -445,6 +445,9 @@ class Fio:
         folder = path.endswith("/") if isinstance(disk, str) else disk.formatted
         if folder and size is None:
             size = "64 MiB"
+        span = getattr(disk, "span", None)
+        if size is None and span is not None:
+            size = f"{span} byte"  # what is behind was never written
         workload = FioJob(
             rw=rw,
             filename="" if folder else path,

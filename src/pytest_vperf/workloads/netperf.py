@@ -59,7 +59,8 @@ _ROW = (
     r"[0-9]+ +[0-9]+ *$"
 )
 #: How far the mean latency may be from the inverse of the rate: a share of it, for what netperf itself does between
-#: two transactions; and µs, since each latency is truncated to a whole one.
+#: two transactions; and µs, since each latency is truncated to a whole one. The time of the test has one transaction
+#: more than is counted, which did not end in it.
 _APART, _TRUNCATED = 0.15, 1.5
 #: Printed by the omni tests for a statistic that was not kept.
 _NOT_KEPT = re.compile(r"-1(?:\.0+)?")
@@ -194,7 +195,9 @@ class TcpRr:
             found = reader.number(text, f"{name}_LATENCY", positive=name == "MEAN")
             return Quantity(found, "us", direction="lower", discrete=name != "MEAN")
 
-        self._check(reader, value("REQUEST_SIZE"), value("RESPONSE_SIZE"), value("ELAPSED_TIME"))
+        lasted = self._check(
+            reader, value("REQUEST_SIZE"), value("RESPONSE_SIZE"), value("ELAPSED_TIME")
+        )
         rate = reader.quantity(
             value("TRANSACTION_RATE"),
             "TRANSACTION_RATE",
@@ -207,7 +210,8 @@ class TcpRr:
         if known != sorted(known):
             raise reader.error(f"its percentiles fall: {', '.join(f'{each:g}' for each in known)}")
         single = 1e6 / rate.value
-        if mean is not None and abs(mean.value - single) > _APART * single + _TRUNCATED:
+        share = _APART + 1 / (rate.value * lasted)
+        if mean is not None and abs(mean.value - single) > share * single + _TRUNCATED:
             raise reader.error(
                 f"{rate.value:g} transactions a second, one at a time, do not take {mean.value:g} us each"
             )
@@ -224,7 +228,8 @@ class TcpRr:
         rate = reader.quantity(row[6], "Trans. Rate", "operation/s", "higher", positive=True)
         return RoundTrips(rate, None, None, None, None)
 
-    def _check(self, reader: Reader, request: str, response: str, seconds: str) -> None:
+    def _check(self, reader: Reader, request: str, response: str, seconds: str) -> float:
+        """Refuse another test; return the seconds that this one lasted."""
         sizes = reader.whole(request, "request size"), reader.whole(response, "response size")
         if sizes != (self.request, self.response):
             raise reader.error(
@@ -233,6 +238,7 @@ class TcpRr:
         lasted = reader.number(seconds, "elapsed time", positive=True)
         if lasted < self.time / 2:
             raise reader.error(f"it lasted {lasted:g} s of {self.time} s")
+        return lasted
 
     @classmethod
     def version_of(cls, output: Output) -> str:

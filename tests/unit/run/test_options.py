@@ -58,6 +58,7 @@ VALUES = {
     "density_floor": "1 GiB",
     "scale_count": "3",
     "vperf_on": "lab:kvm",
+    "vperf_disk": "/dev/sdb",
     "vperf_machine": "esxi=ssh://guest",
     "load_host": "ssh://there",
     "libvirt_uri": "qemu:///system",
@@ -81,6 +82,7 @@ FIELDS = {
     "libvirt_uri": "libvirt_uris",
     "vperf_lab": "labs",
     "vperf_machine": "machines",
+    "vperf_disk": "disks",
 }  # fmt: skip
 #: What has to be given along with an option.
 ALONG = {
