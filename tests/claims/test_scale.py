@@ -24,6 +24,8 @@ OPERATIONS = ["read", "write"]
 ACCESSES = ["seq", "rnd"]
 JOBS = [("randread", 128), ("randwrite", 128), ("randread", 4), ("randwrite", 4)]
 DISK = "16 MiB"
+#: The document's host had file systems ("host 100 fs IO test"): one for each file of the same size.
+WITH_FILES, FILE = "24 MiB", 16 << 20
 
 
 def total_time(result):
@@ -157,11 +159,13 @@ def test_many_xen_machines_move_blocks_as_containers_do(
 
 
 def on_disks(crowd, disks, job, kib):
-    """Takes a sample of a crowd whose every member has a disk."""
+    """Takes a sample of a crowd whose every member has a disk, or a file in the disk's file system."""
     works = [
         FioJob(
             job,
-            disk.where(member),
+            "" if disk.formatted else disk.where(member),
+            directory=disk.where(member) if disk.formatted else "",
+            size=FILE if disk.formatted else None,
             block_size=kib * 1024,
             runtime=2.0,
             ramp_time=1.0,
@@ -178,7 +182,7 @@ def on_disks(crowd, disks, job, kib):
 def test_many_disks_of_the_host(claim, native, crowds, disks, job, kib):
     proven = claim(f"scale.fio.{job}_{kib}k.host")
     judged_with(proven, crowds.count)
-    made = [disks.make(DISK) for _ in range(crowds.count)]
+    made = [disks.make(WITH_FILES, format="ext4") for _ in range(crowds.count)]
     proven.holds(on_disks(crowds.of([native] * len(made)), made, job, kib))
 
 
@@ -196,7 +200,7 @@ def test_disks_of_many_xen_machines_are_as_good(claim, domus, crowds, many_domus
     proven = claim(f"scale.fio.{job}_{kib}k.domu_over_host")
     judged_with(proven, crowds.count)
     machines = many_domus(proven, [domus.disks.make(DISK) for _ in range(crowds.count)])
-    made = [domus.disks.make(DISK) for _ in range(crowds.count)]
+    made = [domus.disks.make(WITH_FILES, format="ext4") for _ in range(crowds.count)]
     own = [member.disks[0] for member in machines.members]
     proven.near(
         on_disks(machines, own, job, kib),

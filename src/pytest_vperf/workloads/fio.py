@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, get_args
 
@@ -23,7 +24,7 @@ from pytest_vperf.quantity import Quantity, amount
 from pytest_vperf.workloads.base import Output, Reader, Unsupported, check_whole, release
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pytest_vperf.targets.base import Target
     from pytest_vperf.workloads.bench import Bench
@@ -363,6 +364,11 @@ class Disk(Protocol):
         ...
 
 
+#: Of `Fio.settle`: seconds that a throttle may take before it acts, and that may be waited at most; and the share by
+#: which a figure may fall from one sample to the next once it has.
+SLOW_TO_ACT, LONGEST, FALLS = 10.0, 60.0, 0.05
+
+
 class Fio:
     """fio for tests: ``fio.randread(container, disk, block_size="4 KiB").iops``.
 
@@ -403,6 +409,28 @@ class Fio:
         transfer = result.read if direction == "read" else result.write
         assert transfer is not None  # the parser rejects an output without it
         return transfer
+
+    @staticmethod
+    def settle(sample: Callable[[], Quantity]) -> Quantity:
+        """Take samples until a throttle has acted, and throw them away.
+
+        A cloud's throttle is slow to act, so that the beginning of a run is faster than the disk
+        (002_f14a195f77c6d8a3.txt, "Result Analysis", which leaves it out). It is waited for ten seconds, and until
+        two samples in a row are not lower by more than 5 % than the one before; at most a minute.
+
+        Args:
+            sample: takes one sample of a rate; for a time of its own, not for none.
+
+        Returns:
+            The last one.
+        """
+        began, steady = time.monotonic(), 0
+        before = sample()
+        while (taken := time.monotonic() - began) < LONGEST and (taken < SLOW_TO_ACT or steady < 2):
+            now = sample()
+            steady = steady + 1 if now.value >= (1 - FALLS) * before.to(now.unit).value else 0
+            before = now
+        return before
 
     def job(
         self,

@@ -6,7 +6,10 @@ import json
 from typing import Any
 
 import pytest
+from passing_time import Clock
 
+from pytest_vperf.quantity import Quantity
+from pytest_vperf.workloads import fio
 from pytest_vperf.workloads.base import Output, ParseError, Unsupported
 from pytest_vperf.workloads.fio import Fio, FioJob
 
@@ -106,3 +109,32 @@ def test_blocks_in_flight_as_the_ramp_ended_may_count_in_the_bandwidth_alone() -
 
 #: The percentiles that a job asks for, as fio prints their names.
 _LISTED = ("50.000000", "95.000000", "99.000000", "99.900000")
+
+
+@pytest.mark.parametrize(
+    ("figures", "taken", "last"),
+    [
+        # Steady from the start: for as long as a throttle may take to act.
+        ([100.0], 4, 100.0),
+        # It acts after nine seconds, and a sample that is lower begins the count again.
+        ([900.0, 900.0, 900.0, 100.0, 99.0, 98.0], 6, 98.0),
+        # Samples that go up and down within 5 % have settled.
+        ([100.0, 97.0, 102.0, 98.0], 4, 98.0),
+        # It falls for longer than anybody waits.
+        ([1000.0 * 0.9**each for each in range(40)], 20, 1000.0 * 0.9**19),
+    ],
+)
+def test_a_throttle_that_is_slow_to_act_is_waited_out(
+    monkeypatch: pytest.MonkeyPatch, figures: list[float], taken: int, last: float
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(fio, "time", clock)
+    asked: list[float] = []
+
+    def sample() -> Quantity:
+        clock.sleep(3)
+        asked.append(figures[min(len(asked), len(figures) - 1)])
+        return Quantity(asked[-1], "KiB/s", direction="higher")
+
+    assert Fio.settle(sample).value == last
+    assert len(asked) == taken
