@@ -32,6 +32,7 @@ def test_modules_imported_without_a_claim(tmp_path: Path) -> None:
         "pytest_vperf.fixtures",
         "pytest_vperf.fixtures.core",
         "pytest_vperf.fixtures.machines",
+        "pytest_vperf.fixtures.named",
         "pytest_vperf.fixtures.network",
         "pytest_vperf.fixtures.pods",
         "pytest_vperf.fixtures.tools",

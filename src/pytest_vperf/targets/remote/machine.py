@@ -311,7 +311,7 @@ def host_of(machine: RemoteMachine, run: Run, rootfs: Callable[[], Rootfs] | Non
 
     Args:
         machine: the machine.
-        run: owns the mounts there.
+        run: owns what is brought there.
         rootfs: as for `ImageHost`.
     """
     return ImageHost(
