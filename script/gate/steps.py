@@ -92,7 +92,7 @@ def steps(work: Path) -> Sequence[Step]:
             120,
         ),
         Step("types", (("-m", "mypy"),), 300),
-        _pytest("unit", "tests/unit", "tests/fuzz", "-n", "auto", limit=1500, offline=True),
+        _pytest("unit", "tests/unit", "tests/fuzz", "-n", "auto", limit=2400, offline=True),
         Step("prepare", (("-m", "gate.prepare", "kvm"),), 1500),
         _pytest(
             "integration",
