@@ -141,15 +141,7 @@ class System:
                 remedy=f"{OPTION}={self.name}=ssh://USER@OTHER, again for each of them, after the one that answers",
                 target=f"machine {self.name}",
             )
-        seen: dict[str, str] = {}
-        for address in self._named[self.name]:
-            identity = self._reach(address).identity
-            if identity in seen:
-                raise TargetError(
-                    f"machine {self.name}: {seen[identity]} and {address} are one machine: name each once",
-                    target=f"machine {self.name}",
-                )
-            seen[identity] = address
+        self._check_apart(self._named[self.name])
         return [
             self._target(self.name, place, f"machine {self.name}, loader {place}")
             for place in range(1, count)
@@ -160,13 +152,28 @@ class System:
 
         Raises:
             Unavailable: none was named ``host``.
-            as `reach` does.
+            TargetError: it is one of the machines; or as for `reach`.
         """
-        return self._target(HOST, 0, f"host of machine {self.name}")
+        host = self._target(HOST, 0, f"host of machine {self.name}")
+        found = self._named[HOST][0]
+        self._check_apart((found, *self._named.get(self.name, ())))
+        return host
 
     def other_host(self, machine: NamedMachine) -> Target:
         """Another host, for the far end of a test with a machine: the run's own, or that of ``--load-host``."""
         return self._client(machine)
+
+    def _check_apart(self, addresses: Sequence[str]) -> None:
+        """Refuse addresses of one machine."""
+        seen: dict[str, str] = {}
+        for address in addresses:
+            identity = self._reach(address).identity
+            if identity in seen:
+                raise TargetError(
+                    f"machine {self.name}: {seen[identity]} and {address} are one machine: name each once",
+                    target=f"machine {self.name}",
+                )
+            seen[identity] = address
 
     def _target(self, name: str, place: int, shown_as: str) -> NamedMachine:
         addresses = self._named.get(name, ())

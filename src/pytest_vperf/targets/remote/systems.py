@@ -49,9 +49,10 @@ _HYPERVISORS = {
 }
 #: The name of the container manager, if any. OpenVZ has /proc/bc on its host alone (systemd tests the same, in
 #: src/basic/virt.c). Others say it in the environment of the first process (systemd.io, "The Container Interface"),
-#: which systemd copies to a file that everybody may read. The first line tells two containers of one kernel apart.
+#: which systemd copies to a file that everybody may read. The first line tells two containers of one kernel apart: by
+#: the namespace, and by the root folder where the kernel shows no namespaces (before 3.8, such as OpenVZ's 2.6.32).
 LOOK = """
-readlink /proc/self/ns/pid || echo
+echo "$(readlink /proc/self/ns/pid) $(stat -c %d:%i /)"
 if [ -e /proc/vz ] && [ ! -e /proc/bc ]; then echo openvz
 elif [ -s /run/systemd/container ]; then head -c 100 /run/systemd/container
 elif [ -e /.dockerenv ]; then echo docker

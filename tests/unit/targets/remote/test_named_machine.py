@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -97,7 +98,7 @@ def test_containers_are_told_by_their_own_files(
     done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
     namespace, *said = done.stdout.splitlines()
     assert said == ([container] if container else [])
-    assert namespace.startswith("pid:[")
+    assert re.fullmatch(r"pid:\[\d+\] \d+:\d+", namespace)
 
 
 @pytest.fixture
@@ -194,6 +195,16 @@ def test_a_machine_does_not_load_itself(system: Callable[..., System]) -> None:
         match=r"^machine esxi: ssh://root@a and ssh://root@alias are one machine: name each once$",
     ):
         esxi.loaders()
+
+
+@pytest.mark.parametrize("host", ["ssh://root@alias", "ssh://root@a", "ssh://root@beta"])
+def test_a_machine_is_not_its_own_host(system: Callable[..., System], host: str) -> None:
+    """Nor is one that loads the host: what a system adds would be nothing."""
+    esxi = system("esxi", {"esxi": ("ssh://root@a", "ssh://root@b"), HOST: (host,)})
+    with pytest.raises(
+        TargetError, match=rf"^machine esxi: {host} and ssh://root@. are one machine"
+    ):
+        esxi.host()
 
 
 def test_one_that_cannot_be_reached_is_an_error_of_its_own(system: Callable[..., System]) -> None:
