@@ -48,6 +48,7 @@ def pytest_load_initial_conftests(
     """Refuse renamed options, once the conftest files have declared their own."""
     result = yield
     options.refuse_old_names(early_config, parser, args)
+    options.refuse_settings(early_config)
     return result
 
 

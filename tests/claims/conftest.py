@@ -23,6 +23,8 @@ def boot_mode():
     """
 
     def check(target, mode):
+        # A guest's agent may answer before the boot has reached its target.
+        target.run(["systemctl", "is-system-running", "--wait"], check=False, timeout=300)
         asked = target.run(["systemctl", "is-active", "rescue.target"], check=False, timeout=10)
         single = asked.text.strip() == "active"
         if single != (mode == "single_user"):

@@ -110,7 +110,8 @@ def test_primes_on_a_node(claim, native, boot_mode, sysbench, mode, threads):
 @pytest.mark.parametrize("mode", ["normal", "single_user"])
 def test_primes_in_a_machine(claim, guests, boot_mode, sysbench, mode, threads):
     proven = claim(f"cpu.sysbench.threads_{threads}.guest.{guests.accelerator}.{mode}")
-    guest = guests.start(vcpus=4, memory="8 GiB")
+    init = "rescue" if mode == "single_user" else "systemd"
+    guest = guests.start(vcpus=4, memory="8 GiB", init=init)
     boot_mode(guest, mode)
     proven.holds(lambda: sysbench.cpu(guest, threads=threads, **PUBLISHED_WORK).total_time)
 

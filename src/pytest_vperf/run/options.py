@@ -45,6 +45,7 @@ class Option(NamedTuple):
             left out is empty then.
         default: its value where nobody says otherwise; empty: there is none.
         otherwise: what happens then, in words.
+        typed: whether the command line alone may give it, since a file goes to other machines with its project.
         help: what ``--help`` says, without the default and the ini setting.
     """
 
@@ -53,6 +54,7 @@ class Option(NamedTuple):
     default: str = ""
     otherwise: str = ""
     help: str = ""
+    typed: bool = False
 
     @property
     def name(self) -> str:
@@ -67,7 +69,8 @@ class Option(NamedTuple):
     def declare(self, group: pytest.OptionGroup, parser: pytest.Parser) -> None:
         """Tell pytest of it; on the command line, what is not given is ``None``."""
         usual = self.default or self.otherwise
-        text = f"{self.help} ({f'default: {usual}; ' if usual else ''}ini: {self.ini})"
+        place = "no ini setting" if self.typed else f"ini: {self.ini}"
+        text = f"{self.help} ({f'default: {usual}; ' if usual else ''}{place})"
         action, type_, unset = _KINDS[self.kind]
         value = self.usage.partition("=")[2]
         more: dict[str, Any] = {} if self.kind == "flag" else {"metavar": value}
@@ -81,6 +84,8 @@ class Option(NamedTuple):
             default=None,
             help=text.replace("%", "%%"),
         )
+        if self.typed:
+            return
         seen = ", seen from the root folder" if self.kind in ("path", "paths") else ""
         parser.addini(self.ini, f"default of {self.name}{seen}", type_, unset)
 
@@ -156,7 +161,10 @@ _TABLE = (
         "run the tools that are installed on the host, instead of those of the image in place; what they measure is "
         "then compared with other builds only where a test says so"),
     Option("--guest-kernel=FILE", "path", otherwise="the distribution's cloud kernel", help=
-        "kernel that pods boot"),
+        "kernel that pods, guests and domUs boot"),
+    Option("--guest-image=FILE.qcow2", "path", otherwise="made from the container image", help=
+        "disk image of an installed system that guests boot, with its own boot loader for a BIOS, kernel and "
+        "qemu-guest-agent; nothing is written to it"),
     Option("--vperf-kernel=FILE", "path", help="the same as --claims-head=kernel=FILE"),
     Option("--baseline-kernel=FILE", "path", otherwise="what pods boot otherwise, see --guest-kernel", help=
         "the same as --claims-base=kernel=FILE"),
@@ -175,7 +183,7 @@ _TABLE = (
     Option("--vperf-on=URL", otherwise="this machine", help=
         "machine that every target is started on: ssh://[user@]host[:port], with its own Docker engine, QEMU and "
         "libvirt, or lab:KIND, a host inside QEMU, see 'vperf lab'"),
-    Option("--vperf-disk=DEVICE", "texts", otherwise="disks of the run, which are files", help=
+    Option("--vperf-disk=DEVICE", "texts", otherwise="disks of the run, which are files", typed=True, help=
         "block device that claims about disks are measured on, such as /dev/sdb: ALL THAT IS ON IT IS LOST; what is "
         "mounted or used otherwise is refused; may be repeated"),
     Option("--vperf-machine=NAME=URL", "texts", otherwise="none", help=
@@ -253,13 +261,34 @@ def refuse_old_names(config: pytest.Config, parser: pytest.Parser, args: Sequenc
         for word in parser.parse_known_and_unknown_args(args)[1]:
             if (name := word.partition("=")[0]) in old:
                 raise pytest.UsageError(f"{name} is called {old[name]} now")
-    # pytest has no public list of what is set: before pytest 9 it is `inicfg`, without what -o says.
-    given = {text.partition("=")[0] for text in config.known_args_namespace.override_ini or ()}
-    given.update(vars(config).get("_inicfg") or vars(config).get("inicfg", ()))
+    given = _given_settings(config)
     for name, ini in RENAMED.items():
         if ini in given and not _declared(config, ini):
             now = f"vperf_{name}".replace("-", "_")
             raise pytest.UsageError(f"the ini setting {ini} is called {now} now")
+
+
+def refuse_settings(config: pytest.Config) -> None:
+    """Refuse ini settings of options that the command line alone may give.
+
+    Raises:
+        pytest.UsageError: one is set.
+    """
+    given = _given_settings(config)
+    for option in OPTIONS.values():
+        if option.typed and option.ini in given:
+            raise pytest.UsageError(
+                f"{option.ini} is no ini setting, since a file goes to other machines with its project:"
+                f" give {option.name} on the command line"
+            )
+
+
+def _given_settings(config: pytest.Config) -> set[str]:
+    """The names of all settings of the ini file and of ``-o``, whoever declares them."""
+    # pytest has no public list of them: before pytest 9 it is `inicfg`, without what -o says.
+    given = {text.partition("=")[0] for text in config.known_args_namespace.override_ini or ()}
+    given.update(vars(config).get("_inicfg") or vars(config).get("inicfg", ()))
+    return given
 
 
 def _declared(config: pytest.Config, ini: str) -> bool:
@@ -279,6 +308,6 @@ def given_on_command_line(config: pytest.Config) -> bool:
 def given_in_ini(config: pytest.Config) -> bool:
     """Whether any setting of the plugin was given in the ini file, or with ``-o``."""
     try:
-        return any(config.getini(name) for name in OPTIONS)
+        return any(config.getini(name) for name, each in OPTIONS.items() if not each.typed)
     except (TypeError, ValueError, pytest.UsageError):
         return True  # one is not understood; reading the settings says which

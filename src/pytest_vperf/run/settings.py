@@ -10,6 +10,7 @@ import re
 import secrets
 import shlex
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 import pytest
@@ -61,6 +62,7 @@ class Settings:
             that is not named is this machine's, or of the run.
         labs: kinds of hosts that are started inside QEMU where this machine is none: ``kvm``, ``xen``.
         guest_kernel: the kernel of pods and guests; ``None`` takes the distribution's.
+        guest_image: the guests' own image; ``None`` makes their disk from the image with the tools.
         accelerators: of pods; empty is auto.
         start_timeout: seconds that one pod may take to start.
         density: how far a test may fill this host: so many targets, bytes that they may take, bytes that it keeps.
@@ -93,6 +95,7 @@ class Settings:
     libvirt_uris: Mapping[str, str]
     labs: tuple[str, ...]
     guest_kernel: Path | None
+    guest_image: Path | None
     accelerators: tuple[str, ...]
     start_timeout: float
     density: Mapping[str, int | None]
@@ -141,6 +144,7 @@ def read_settings(config: pytest.Config) -> Settings:
         store=read("claims_store", _store),
         baseline=baseline,
         guest_kernel=read("guest_kernel", _file),
+        guest_image=read("guest_image", _file),
         hardware=cast("str", read("claims_hw", _text)),
         level=_level(config, "measured" if sides or baseline else "refuted"),
         judge=judged,
@@ -179,7 +183,28 @@ def read_settings(config: pytest.Config) -> Settings:
             f"--claims-head: {of_this_machine[0]} is of this machine, and --vperf-on starts targets on another one: "
             "run pytest there"
         )
+    if settings.guest_image is not None:
+        _check_own_image(settings)
     return settings
+
+
+def _check_own_image(settings: Settings) -> None:
+    """Refuse what a guest's own image would leave without effect.
+
+    Raises:
+        pytest.UsageError: such an option is given.
+    """
+    if settings.guest_kernel is not None:
+        raise pytest.UsageError(
+            "--guest-image: a guest's own image has its own kernel: leave out --guest-kernel"
+        )
+    for side in settings.sides.all:
+        for key in ("image", "kernel"):
+            if key in side.settings:
+                raise pytest.UsageError(
+                    f"--guest-image: guests with their own image would be the same on all sides, whatever the {key}"
+                    f" of these: leave it out where sides have a setting {key}"
+                )
 
 
 # What several options are: a text, names, a path, a whole number, a size.
@@ -423,13 +448,26 @@ def _on(config: pytest.Config, name: str) -> str:
 
 
 def _disks(config: pytest.Config, name: str) -> tuple[str, ...]:
-    given = tuple(config.getoption(name) or config.getini(name))
+    given = tuple(config.getoption(name) or ())
+    typed = _typed(config, OPTIONS[name].name)
     for each in given:
         if not each.startswith("/"):
             raise ValueError(f"{each!r} is not the path of a block device, such as /dev/sdb")
+        if each not in typed:
+            raise ValueError(
+                f"{each} is named by addopts, PYTEST_ADDOPTS or a file of arguments, and may be another disk on this"
+                " machine than where that was written: name it on the command line"
+            )
     if given and any(config.getoption(each, None) for each in ("numprocesses", "tx")):
         raise ValueError("one test at a time may write to a disk: run without pytest-xdist's -n")
     return given
+
+
+def _typed(config: pytest.Config, option: str) -> set[str]:
+    """The values of an option that the command line gives itself: neither ``addopts`` nor what a file has."""
+    words = [str(word) for word in config.invocation_params.args]
+    values = {word.partition("=")[2] for word in words if word.startswith(f"{option}=")}
+    return values | {value for word, value in pairwise(words) if word == option}
 
 
 def _refuse_workers(config: pytest.Config) -> None:

@@ -60,6 +60,17 @@ def test_the_startup_time_is_the_sum_of_its_phases(guest_place: Place, init: str
     assert guest_place.traces() == before
 
 
+def test_single_user_mode_has_the_agent(guest_place: Place) -> None:
+    with guest_place.guests().start(init="rescue") as guest:
+        guest.run(["systemctl", "is-system-running", "--wait"], check=False, timeout=180)
+        for target, state in (("rescue", "active"), ("multi-user", "inactive")):
+            said = guest.run(["systemctl", "is-active", f"{target}.target"], check=False)
+            assert said.text == f"{state}\n"
+        assert guest.facts().details["init"] == "rescue"
+        work = ["cpu", "--threads=1", "--events=10", "--cpu-max-prime=1000", "run"]
+        assert "total number of events" in guest.run([*guest.program("sysbench").argv, *work]).text
+
+
 def test_a_command_runs_in_the_guest(guest: Guest) -> None:
     done = guest.run(
         ["sh", "-c", "echo out; echo err >&2; pwd; echo $A"], env={"A": "b c"}, cwd="/tmp"
@@ -243,7 +254,7 @@ def test_two_guests_at_once_see_nothing_of_each_other(guest_place: Place) -> Non
     ("asked", "words"),
     [
         ({"vcpus": 0}, "vcpus is 0, not a whole number of at least 1"),
-        ({"init": "upstart"}, "unknown init 'upstart': choose one of systemd, small"),
+        ({"init": "upstart"}, "unknown init 'upstart': choose one of systemd, rescue, small"),
         ({"cpu": "i4004"}, "guest tcg: libvirt could not start it: Unknown CPU model i4004"),
         ({"memory": "4000 GiB"}, "cannot set up guest memory"),
     ],

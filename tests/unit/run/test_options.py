@@ -49,6 +49,7 @@ VALUES = {
     "container_runtime": "runsc",
     "container_image": "debian:12",
     "guest_kernel": "vmlinuz",
+    "guest_image": "own.qcow2",
     "vperf_kernel": "vmlinuz",
     "baseline_kernel": "vmlinuz",
     "vperf_accelerator": "tcg",
@@ -113,6 +114,7 @@ def folder(pytester: pytest.Pytester) -> pytest.Pytester:
     head[0x1FE:0x206] = b"\x55\xaa\0\0HdrS"
     (pytester.path / "vmlinuz").write_bytes(head)
     (pytester.path / "other").write_bytes(head + b"more")
+    (pytester.path / "own.qcow2").write_bytes(b"QFI\xfb")
     return pytester
 
 
@@ -128,6 +130,11 @@ def test_each_option_is_one_setting(folder: pytest.Pytester, ini: str, where: st
     usual = settings(folder, *along)
     value = VALUES.get(ini, "")
     word = f"{option.name}={value}" if value else option.name
+    if where == "ini" and option.typed:
+        message = rf"^{ini} is no ini setting, .*: give {option.name} on the command line$"
+        with pytest.raises(pytest.UsageError, match=message):
+            settings(folder, *along, f"--override-ini={ini}={value}")
+        return
     if where == "ini":
         quoted = f'"{value}"' if option.kind in ("texts", "paths") else value
         word = f"--override-ini={ini}={quoted or 'true'}"
@@ -163,7 +170,8 @@ def test_help_shows_each_option_in_the_order_of_the_table(pytester: pytest.Pytes
     for option in OPTIONS.values():
         place = text.index(f" {option.usage} {option.help} (", place)
         shown = option.default or option.otherwise
-        end = f"(default: {shown}; ini: {option.ini})" if shown else f"(ini: {option.ini})"
+        setting = "no ini setting" if option.typed else f"ini: {option.ini}"
+        end = f"(default: {shown}; {setting})" if shown else f"({setting})"
         place = text.index(end, place)
 
 
@@ -236,3 +244,31 @@ def test_a_broken_conftest_is_reported_first(pytester: pytest.Pytester) -> None:
     pytester.makeconftest("import no_such_module")
     result = pytester.runpytest("--lab=kvm")
     result.stderr.fnmatch_lines(["*ModuleNotFoundError: No module named 'no_such_module'"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["--guest-kernel=vmlinuz"],
+            "--guest-image: a guest's own image has its own kernel: leave out --guest-kernel",
+        ),
+        (
+            ["--vperf-kernel=vmlinuz"],
+            "--guest-image: guests with their own image would be the same on all sides, whatever the kernel of these:"
+            " leave it out where sides have a setting kernel",
+        ),
+        (
+            ["--claims-head=image=debian:12"],
+            "--guest-image: guests with their own image would be the same on all sides, whatever the image of these:"
+            " leave it out where sides have a setting image",
+        ),
+    ],
+)
+def test_a_guest_s_own_image_is_what_it_boots(
+    folder: pytest.Pytester, words: list[str], message: str
+) -> None:
+    with pytest.raises(pytest.UsageError) as caught:
+        settings(folder, "--guest-image=own.qcow2", *words)
+    assert str(caught.value) == message
+    assert settings(folder, "--guest-image=own.qcow2", "--claims-head=env.A=1").guest_image

@@ -102,3 +102,44 @@ def test_a_mistake_says_what_is_right(
     result = pytester.runpytest(*options)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert f"ERROR: {message}" in result.stderr.str().splitlines()
+
+
+NOT_TYPED = (
+    "ERROR: --vperf-disk: /dev/sdb is named by addopts, PYTEST_ADDOPTS or a file of arguments, and may be another"
+    " disk on this machine than where that was written: name it on the command line"
+)
+
+
+@pytest.mark.parametrize("words", [["--vperf-disk=/dev/sdb"], ["--vperf-disk", "/dev/sdb"]])
+@pytest.mark.parametrize("place", ["addopts", "environment", "command line"])
+def test_the_command_line_alone_names_a_disk(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, words: list[str], place: str
+) -> None:
+    pytester.makepyfile("def test_it(claim): claim('a.b').measure(lambda: 1)")
+    if place == "addopts":
+        pytester.makeini(f"[pytest]\naddopts = {' '.join(words)}\n")
+    elif place == "environment":
+        monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(words))
+    # The same option with another disk does not make it typed.
+    typed = words if place == "command line" else ["--vperf-disk=/dev/sda"]
+    result = pytester.runpytest(*typed, "--collect-only")
+    assert (NOT_TYPED in result.errlines) == (place != "command line")
+    assert (result.ret == pytest.ExitCode.USAGE_ERROR) == (place != "command line")
+
+
+@pytest.mark.parametrize("place", ["ini", "toml", "-o"])
+def test_a_disk_is_no_ini_setting(pytester: pytest.Pytester, place: str) -> None:
+    pytester.makepyfile("def test_it(): pass")
+    words = []
+    if place == "ini":
+        pytester.makeini("[pytest]\nvperf_disk = /dev/sdb\n")
+    elif place == "toml":
+        pytester.makepyprojecttoml("[tool.pytest.ini_options]\nvperf_disk = ['/dev/sdb']\n")
+    else:
+        words = ["-o", "vperf_disk=/dev/sdb"]
+    result = pytester.runpytest(*words)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert [line for line in result.errlines if line] == [
+        "ERROR: vperf_disk is no ini setting, since a file goes to other machines with its project: give"
+        " --vperf-disk on the command line"
+    ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from pytest_vperf.targets.base import CannotConnect, CannotStart, TargetError, TimedOut
-from pytest_vperf.targets.guest.guest import PHASES, Guest, GuestAgent
+from pytest_vperf.targets.guest.guest import PHASES, GuestAgent
 from pytest_vperf.targets.kernel.guest_kernel import INIT_LINE, KERNEL_LINE
 from pytest_vperf.targets.libvirt.connection import failed
 from pytest_vperf.targets.libvirt.console import Console
@@ -22,7 +22,7 @@ from pytest_vperf.targets.limits import PERIOD
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pytest_vperf.targets.image.rootfs import Rootfs
+    from pytest_vperf.targets.guest.guest import Guest
     from pytest_vperf.targets.libvirt.connection import Connection
     from pytest_vperf.targets.limits import Limits
 
@@ -253,7 +253,7 @@ def boot(
     name: str,
     *,
     timeout: float,
-    rootfs: Rootfs,
+    make: Callable[..., Guest],
     details: Mapping[str, str],
     opened: Callable[[], None],
 ) -> Guest:
@@ -264,7 +264,7 @@ def boot(
         config: the guest.
         name: in messages and reports.
         timeout: seconds for the whole start.
-        rootfs: its image.
+        make: makes its target, given all but the last of `Guest`'s arguments.
         details: for the record.
         opened: called once the machine has opened its files, or its creation has failed.
 
@@ -293,7 +293,7 @@ def boot(
         _first_answer(agent)
         _add_console_marks(domain, marks)
         asked = {**_accelerator(domain, config), **_asked(domain, config)}
-        return Guest(domain, agent, began, marks, {**details, **asked}, rootfs)
+        return make(domain, agent, began, marks, {**details, **asked})
     except BaseException:
         domain.destroy()
         raise

@@ -35,12 +35,11 @@ from pytest_vperf.targets.libvirt.domain import WholeMachine
 from pytest_vperf.targets.process import Output, received, too_large
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from pytest_vperf.quantity import Quantity
     from pytest_vperf.targets.base import Command, Program, Usage
-    from pytest_vperf.targets.image.rootfs import Rootfs
     from pytest_vperf.targets.libvirt.connection import Connection
     from pytest_vperf.targets.libvirt.domain import Domain
 
@@ -317,7 +316,7 @@ class Guest(WholeMachine, RunsCommands):
         began: time of the request, on time.perf_counter()'s clock.
         marks: the end of each phase.
         details: for `facts`.
-        rootfs: its image.
+        find: looks up one of its programs.
     """
 
     def __init__(
@@ -327,7 +326,7 @@ class Guest(WholeMachine, RunsCommands):
         began: float,
         marks: Mapping[str, float],
         details: Mapping[str, str],
-        rootfs: Rootfs,
+        find: Callable[[str], Program],
     ) -> None:
         self.name = domain.name
         self._domain = domain
@@ -335,7 +334,7 @@ class Guest(WholeMachine, RunsCommands):
         self._began = began
         self._marks = dict(marks)
         self._details = dict(details)
-        self._rootfs = rootfs
+        self._find = find
 
     @property
     def identity(self) -> str:
@@ -429,11 +428,9 @@ class Guest(WholeMachine, RunsCommands):
         return self._agent.wait(pid, time.perf_counter() + _GRACE)
 
     def program(self, name: str) -> Program:
-        """A program of the image; see `pytest_vperf.targets.base.Target.program`."""
-        from pytest_vperf.targets.image.programs import programs_of
-
+        """One of its programs; see `pytest_vperf.targets.base.Target.program`."""
         with named(self.name):
-            return programs_of(self._rootfs).find(name)
+            return self._find(name)
 
     def put(self, source: Path, destination: str) -> None:
         """Copy a file into the guest; see `pytest_vperf.targets.base.Target.put`."""

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_vperf.targets.base import CannotStart, Once, Unavailable, named
 from pytest_vperf.targets.disks import attached
 from pytest_vperf.targets.guest.boot import Boot, CardConfig, DiskConfig, GuestConfig
 from pytest_vperf.targets.guest.boot import boot as start_guest
+from pytest_vperf.targets.guest.guest import Guest
+from pytest_vperf.targets.guest.own_image import OwnGuest
+from pytest_vperf.targets.image.programs import programs_of
 from pytest_vperf.targets.kernel.guest_kernel import VIRTIO, build_root_initramfs, from_file
-from pytest_vperf.targets.libvirt.daemon import Machines, size_and_image
+from pytest_vperf.targets.libvirt.daemon import Machines, kernel_and_image
 from pytest_vperf.targets.libvirt.domain import memory_mib_of, vcpus_of
 from pytest_vperf.targets.libvirt.network import MachineNetwork
 from pytest_vperf.targets.libvirt.root_disk import build_boot_disk, init_parameter
+from pytest_vperf.targets.libvirt.storage import RootDisk
 from pytest_vperf.targets.limits import Limits
 from pytest_vperf.targets.pod.disk import serial
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pytest_vperf.targets.control_group import MemoryGroup
     from pytest_vperf.targets.disks import CappedDisk, Disk
-    from pytest_vperf.targets.guest.guest import Guest
+    from pytest_vperf.targets.guest.own_image import OwnImage
     from pytest_vperf.targets.image.rootfs import Rootfs
     from pytest_vperf.targets.kernel.guest_kernel import GuestKernel
     from pytest_vperf.targets.libvirt.daemon import Daemon
@@ -49,6 +54,26 @@ PARAMETERS = (
 )
 
 
+#: The remedy where a guest's own image is in the way.
+_LEAVE_OUT = "leave out --guest-image"
+
+
+class _System(NamedTuple):
+    """What a guest boots.
+
+    Attributes:
+        disk: its root disk is an overlay of this one.
+        boot: how, but for that disk.
+        details: for the record.
+        make: makes the target of a guest that runs.
+    """
+
+    disk: RootDisk
+    boot: Boot
+    details: Mapping[str, str]
+    make: Callable[..., Guest]
+
+
 class Guests(Machines):
     """Starts guests with one accelerator.
 
@@ -62,6 +87,8 @@ class Guests(Machines):
         partition: the parent of their control groups; empty for libvirt's default.
         emulator: the QEMU program; empty for libvirt's choice.
         mark: the suffix of their names.
+        own: returns their own image; ``None`` makes their disk from ``rootfs``. Called like ``rootfs``.
+        own_tools: whether guests with their own image run its programs, and not those of ``rootfs``.
     """
 
     _network_kind = MachineNetwork
@@ -79,6 +106,8 @@ class Guests(Machines):
         partition: str = "",
         emulator: str = "",
         mark: str = "",
+        own: Callable[[], OwnImage] | None = None,
+        own_tools: bool = False,
     ) -> None:
         if accelerator not in TYPES:
             raise CannotStart(
@@ -87,6 +116,8 @@ class Guests(Machines):
         self.accelerator = accelerator
         self._partition = partition
         self._emulator = emulator
+        self._own = own
+        self._own_tools = own_tools
         super().__init__(
             daemon, rootfs, kernel, scope, kind=f"guest {accelerator}", timeout=timeout, mark=mark
         )
@@ -97,9 +128,14 @@ class Guests(Machines):
         Args:
             kernel: a bzImage, with its modules beside it as in its package; ``None`` for that of these guests.
             qemu: a program on the machine of the daemon; likewise.
+
+        Raises:
+            CannotStart: they have their own image, and so its kernel.
         """
         changes: dict[str, Any] = {}
         if kernel is not None:
+            if self._own is not None:
+                raise CannotStart(f"{self._kind}: its own image has its own kernel: {_LEAVE_OUT}")
             changes["_kernel"] = Once(lambda: from_file(Path(kernel).absolute()))
         if qemu is not None:
             changes["_emulator"] = str(qemu)
@@ -134,8 +170,8 @@ class Guests(Machines):
         *,
         vcpus: int = 1,
         memory: str = "512 MiB",
-        init: str = "systemd",
-        boot: str = "direct",
+        init: str | None = None,
+        boot: str | None = None,
         machine: str = "q35",
         cpu: str = "",
         cpus: float | None = None,
@@ -150,8 +186,10 @@ class Guests(Machines):
         Args:
             vcpus: virtual CPUs.
             memory: the machine's memory, e.g. ``512 MiB``.
-            init: ``systemd`` boots a full userspace, ``small`` a minimal one.
-            boot: ``direct``: QEMU loads the kernel; ``firmware``: SeaBIOS starts a boot loader from a disk.
+            init: ``systemd`` boots a full userspace, ``rescue`` it in single-user mode, ``small`` a minimal one;
+                ``None`` is systemd, or that of the guest's own image.
+            boot: ``direct``: QEMU loads the kernel; ``firmware``: SeaBIOS starts a boot loader from a disk; ``None``
+                is direct, or by firmware from the guest's own image.
             machine: QEMU's machine type.
             cpu: the CPU model; empty for the host's under KVM, and all emulated features otherwise.
             cpus: CPU time it may use, in host CPUs, e.g. 0.5.
@@ -171,8 +209,8 @@ class Guests(Machines):
         present, caps = attached(disks)
         limits = Limits(cpus, cpuset, cpu_shares)
         size, memory_mib = vcpus_of(vcpus), memory_mib_of(memory)
-        parameters = " ".join((*PARAMETERS, init_parameter(init)))
-        if boot not in BOOTS:
+        init_parameter("systemd" if init is None else init)
+        if boot not in (None, *BOOTS):
             raise CannotStart(f"unknown boot {boot!r}: choose one of {', '.join(BOOTS)}")
         kind, model = TYPES[self.accelerator]
         daemon = self.daemon
@@ -180,13 +218,17 @@ class Guests(Machines):
         with named(name):
             if size > 1 and kind == "kvm" and daemon.details.get("emulated") == "yes":
                 raise Unavailable(_ONE_PROCESSOR, remedy=_REAL_KVM)
-            rootfs, kernel = self._rootfs(), self._kernel()
-            base = daemon.root_disk(rootfs)
-            way = _way(daemon, kernel, parameters, boot)
+            system = (
+                self._of_image(daemon, init, boot)
+                if self._own is None
+                else self._of_own_image(daemon, self._own(), init, boot)
+            )
         details = {
             "machine_type": machine,
             "cpu_model": cpu or model,
-            **size_and_image(size, memory_mib, kernel, rootfs, init=init, boot=boot),
+            "vcpus": str(size),
+            "memory": f"{memory_mib} MiB",
+            **system.details,
             **daemon.details,
         }
 
@@ -194,7 +236,7 @@ class Guests(Machines):
             config = GuestConfig(
                 name=identity,
                 kind=kind,
-                boot=replace(way, disk=root.path),
+                boot=replace(system.boot, disk=root.path),
                 vcpus=size,
                 memory_mib=memory_mib,
                 machine=machine,
@@ -216,13 +258,49 @@ class Guests(Machines):
                     config,
                     name,
                     timeout=self._timeout,
-                    rootfs=rootfs,
+                    make=system.make,
                     details=details,
                     opened=root.unlink,
                 )
 
         card = "vhost-net moves the packets" if vhost else "QEMU moves the packets"
-        return self._equipped(daemon, name, base, present, network, card, start)
+        return self._equipped(daemon, name, system.disk, present, network, card, start)
+
+    def _of_image(self, daemon: Daemon, init: str | None, boot: str | None) -> _System:
+        """What is made from the image with the tools, and a kernel."""
+        init, boot = init or "systemd", boot or "direct"
+        parameters = " ".join((*PARAMETERS, init_parameter(init)))
+        rootfs, kernel = self._rootfs(), self._kernel()
+        disk = daemon.root_disk(rootfs)
+        return _System(
+            disk,
+            _way(daemon, kernel, parameters, boot),
+            {"init": init, "boot": boot, **kernel_and_image(kernel, rootfs)},
+            functools.partial(Guest, find=programs_of(rootfs).find),
+        )
+
+    def _of_own_image(
+        self, daemon: Daemon, image: OwnImage, init: str | None, boot: str | None
+    ) -> _System:
+        """What the user's own image is."""
+        for name, asked, other in (("init", init, ""), ("boot", boot, "firmware")):
+            if asked not in (None, other):
+                raise Unavailable(
+                    f"a guest with its own image boots as its image says, and cannot be asked for {name}={asked!r}",
+                    remedy=_LEAVE_OUT,
+                )
+        path = daemon.storage.cached(image.path, f"image-{image.sha256[:16]}")
+        return _System(
+            RootDisk(path, image.size, "qcow2"),
+            Boot(""),
+            {
+                "init": "of its own image",
+                "boot": "firmware",
+                "guest_image": image.name,
+                "guest_image_sha256": image.sha256,
+            },
+            functools.partial(OwnGuest, tools=None if self._own_tools else self._rootfs),
+        )
 
 
 def tune_of(disk: Disk, caps: Sequence[DiskCaps]) -> dict[str, int]:

@@ -12,7 +12,7 @@ from pytest_vperf.targets.disks import Disks, Here, There, lend, put_disks
 from pytest_vperf.targets.libvirt import address
 from pytest_vperf.targets.libvirt.network import MachineNetwork, VirtualNetwork, check_kind
 from pytest_vperf.targets.libvirt.root_disk import SIZE
-from pytest_vperf.targets.libvirt.storage import Storage
+from pytest_vperf.targets.libvirt.storage import RootDisk, Storage
 from pytest_vperf.targets.scope import Starter
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class Machines(Starter):
         self,
         daemon: Daemon,
         name: str,
-        base: str,
+        base: RootDisk,
         disks: Sequence[Disk],
         network: MachineNetwork | None,
         card: str,
@@ -204,7 +204,7 @@ class Machines(Starter):
         Args:
             daemon: starts it.
             name: in messages and reports.
-            base: path of the disk that its root disk is an overlay of.
+            base: what its root disk is an overlay of.
             disks: further disks of the machine.
             network: for its card; ``None`` for no card.
             card: its kind, for the record.
@@ -224,7 +224,7 @@ class Machines(Starter):
             lent = undo.enter_context(lend(disks, name))
             # By name, since a Ctrl-C may arrive after its creation, but before we hold it.
             undo.callback(daemon.storage.remove, f"{identity}.qcow2")
-            root = daemon.storage.overlay(f"{identity}.qcow2", base, SIZE)
+            root = daemon.storage.overlay(f"{identity}.qcow2", base)
             machine = start(identity, root, plug)
             undo.callback(machine.close)
             machine.disks, machine.on_close = tuple(disks), lent.close
@@ -253,14 +253,9 @@ def check_place(disks: Sequence[Disk], target: str, *, remote: bool) -> None:
             )
 
 
-def size_and_image(
-    vcpus: int, memory_mib: int, kernel: GuestKernel, rootfs: Rootfs, **how: str
-) -> dict[str, str]:
-    """The entries in every machine's record; ``how``: it boots."""
+def kernel_and_image(kernel: GuestKernel, rootfs: Rootfs) -> dict[str, str]:
+    """The entries in the record of every machine that is made from a kernel and an image."""
     return {
-        "vcpus": str(vcpus),
-        "memory": f"{memory_mib} MiB",
-        **how,
         "guest_kernel": kernel.release,
         "guest_kernel_sha256": kernel.sha256,
         "rootfs": rootfs.name,
@@ -447,8 +442,8 @@ class Daemon:
         """The path of a kernel there."""
         return self.storage.cached(kernel.image, f"kernel-{kernel.sha256[:16]}")
 
-    def root_disk(self, rootfs: Rootfs) -> str:
-        """The path of an image's root disk there."""
+    def root_disk(self, rootfs: Rootfs) -> RootDisk:
+        """An image's root disk there."""
 
         def make() -> tuple[Path, str]:
             from pytest_vperf.targets.libvirt.root_disk import build_root_disk
@@ -456,7 +451,7 @@ class Daemon:
             disk, key = build_root_disk(rootfs)
             return disk, f"root-{key}"
 
-        return self.file(("root", rootfs.sha256), make)
+        return RootDisk(self.file(("root", rootfs.sha256), make), SIZE)
 
     def initramfs(self, kernel: GuestKernel, drivers: tuple[str, ...]) -> str:
         """The path there of an initramfs for machines with a root disk."""

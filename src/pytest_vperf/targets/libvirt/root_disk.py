@@ -98,10 +98,15 @@ SIZE = 4 << 30
 _FIRST_PROGRAMS = ("/sbin/init", "/bin/sh")
 _MACHINE = "x86_64"
 #: Changed whenever the files added below change.
-_LAYOUT = "root disk 1"
+_LAYOUT = "root disk 2"
 SMALL_INIT = "usr/lib/vperf/init"
 #: Init a test can ask for → program that the kernel starts.
-INITS = {"systemd": "/sbin/init", "small": f"/{SMALL_INIT}"}
+INITS = {
+    "systemd": "/sbin/init",
+    # Single-user mode (systemd.special(7)), with the agent.
+    "rescue": "/sbin/init systemd.unit=rescue.target",
+    "small": f"/{SMALL_INIT}",
+}
 _AGENT = "usr/lib/vperf/agent"
 #: libvirt offers no agent channel on Xen, so our agent uses the console.
 _UNIT = f"""[Unit]
@@ -113,6 +118,8 @@ ExecStart=/{_AGENT} --machine
 StandardOutput=journal
 """
 _UNIT_NAME = "vperf-agent.service"
+#: QEMU's agent needs no such link: udev starts it with its device, whatever the target.
+_WANTED_BY = ("multi-user.target", "rescue.target")
 #: Services that would disturb a measurement: servers on the ports that tests use, timers, and a login prompt on the
 #: agent's console.
 _MASKED = (
@@ -169,8 +176,9 @@ def build_root_disk(rootfs: Rootfs) -> tuple[Path, str]:
             archive.file(_AGENT, agent, 0o755)
             archive.copy(rootfs.path)
             archive.file(f"etc/systemd/system/{_UNIT_NAME}", _UNIT.encode())
-            wanted = f"etc/systemd/system/multi-user.target.wants/{_UNIT_NAME}"
-            archive.link(wanted, f"../{_UNIT_NAME}")
+            for target in _WANTED_BY:
+                wanted = f"etc/systemd/system/{target}.wants/{_UNIT_NAME}"
+                archive.link(wanted, f"../{_UNIT_NAME}")
             for unit in _MASKED:
                 archive.link(f"etc/systemd/system/{unit}", "/dev/null")
         write_ext4(tar, folder / "root.ext4", SIZE)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.etree import ElementTree
 
 from pytest_vperf.targets.base import CannotStart, TargetError
@@ -88,6 +88,20 @@ POOL = "vperf"
 _SYSTEM_FOLDER = "/var/cache/vperf"
 _COMPLETE = ".complete"
 _CHUNK = 1 << 20
+
+
+class RootDisk(NamedTuple):
+    """A disk on the daemon's machine, whose overlays are the root disks of machines.
+
+    Attributes:
+        path: the file's.
+        size: in bytes, as a machine sees it.
+        format: ``raw`` or ``qcow2``.
+    """
+
+    path: str
+    size: int
+    format: str = "raw"
 
 
 class Storage:
@@ -240,20 +254,20 @@ class Storage:
         finally:
             os.close(descriptor)
 
-    def overlay(self, name: str, base: str, size: int) -> Volume:
+    def overlay(self, name: str, base: RootDisk) -> Volume:
         """An overlay on ``base`` as one machine's disk.
 
         Args:
             name: the file's.
-            base: the path of a raw disk, from `cached`.
-            size: in bytes, as the machine sees it.
+            base: a disk from `cached`.
 
         Raises:
             CannotStart: it cannot be created.
         """
         with self.relied_on():
             try:
-                return Volume(self._create(name, size, (base, "raw")), self)
+                backing = base.path, base.format
+                return Volume(self._create(name, base.size, backing), self)
             except self._libvirt.libvirtError as error:
                 self._refuse(error, f"make the disk {name}")
                 raise failed(error, f"make the disk {name}", self._where) from None

@@ -2,25 +2,21 @@
 machines.
 
 Claims compare a machine with its host. If libvirt's daemon is on another machine, that one is the host and has to run
-the same programs: each is brought there when it is first needed, with its loader and libraries, and run in place.
-That needs no root there, nothing to mount, and nothing installed but a shell and ``tar``, so a container will do.
+the same programs, see `pytest_vperf.targets.image.brought`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import io
 import os
-import re
 import secrets
-import tarfile
+from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO
 
 from pytest_vperf.targets.base import (
     MOST_FILE,
     CannotConnect,
     Command,
-    CommandFailed,
     Completed,
     Facts,
     Program,
@@ -31,7 +27,7 @@ from pytest_vperf.targets.base import (
     Usage,
     end_marked,
 )
-from pytest_vperf.targets.image.programs import programs_of
+from pytest_vperf.targets.image.brought import BroughtPrograms, installed
 from pytest_vperf.targets.network.link import RouteLink
 from pytest_vperf.targets.process import OutOfRoom, OutOfTime, Stopped, received, too_large
 from pytest_vperf.targets.remote.connection import FAILED, Hold, SshConnection, remote_line
@@ -167,16 +163,7 @@ class SshHost(RunsCommands):
 
     def program(self, name: str) -> Program:
         """A program installed there; see `pytest_vperf.targets.base.Target.program`."""
-        find = 'p=$(command -v -- "$1") && p=$(readlink -f "$p") && echo "$p" && sha256sum <"$p"'
-        done = self.run(["sh", "-c", find, "sh", name], check=False)
-        found = re.fullmatch(r"(/\S.*)\n([0-9a-f]{64})\s+-\n", done.text)
-        if done.returncode or found is None:
-            raise Unavailable(
-                f"{name} is not installed on {self.name}",
-                remedy=f"apt-get install {name}, there",
-                target=self.name,
-            )
-        return Program(name, (found[1],), found[1], found[2], "host")
+        return installed(self, name)
 
     def put(self, source: Path, destination: str) -> None:
         """Copy a file to an absolute path there, keeping its permission bits."""
@@ -226,15 +213,6 @@ def _absolute(path: str, target: str) -> None:
         raise TargetError(f"{path} is not an absolute path", target=target)
 
 
-#: Seconds to bring a program: a few MB, over whatever line it is.
-_TIMEOUT = 600.0
-#: Arguments: the folder, a program of it. Where a file system forbids its execution, -x is false for root, too.
-_UNPACK = """
-mkdir -p -m 700 "$1" && tar -x -o -f - -C "$1" || exit 1
-[ -x "$2" ] || { echo "nothing in $1 may be executed: its file system is mounted noexec" >&2; exit 1; }
-"""
-
-
 class ImageHost(SshHost):
     """A remote host of machines as a target, running the programs of their image.
 
@@ -262,9 +240,10 @@ class ImageHost(SshHost):
         brought: set[str] | None = None,
     ) -> None:
         super().__init__(url, run, config=config, name=name, connection=connection, details=details)
-        self._rootfs = rootfs
-        self._used: list[Rootfs] = []
         self._brought = set() if brought is None else brought
+        self._programs = (
+            BroughtPrograms(self, rootfs, lambda: self.folder, self._brought) if rootfs else None
+        )
         self._folder = folder
         self._hold: Hold | None = None
         self.network_link: Link | None = None
@@ -287,50 +266,14 @@ class ImageHost(SshHost):
         Raises:
             Unavailable: the image does not have it, or it cannot be run there.
         """
-        if self._rootfs is None:
+        if self._programs is None:
             return super().program(name)
-        rootfs = self._rootfs()
-        programs = programs_of(rootfs)
-        place = f"{self.folder}/image-{rootfs.sha256[:16]}"
-        try:
-            found = programs.in_place(name, place)
-            files = programs.files(name)
-        except Unavailable as error:
-            error.target = self.name
-            raise
-        new = {path: file for path, file in files.items() if f"{place}/{path}" not in self._brought}
-        if new:
-            self._bring(new, place, found, rootfs)
-        if not self._used:
-            self._used.append(rootfs)
-        return found
-
-    def _bring(
-        self, files: Mapping[str, Path], place: str, program: Program, rootfs: Rootfs
-    ) -> None:
-        words = ["sh", place, program.argv[0]]
-        try:
-            self.run(["sh", "-c", _UNPACK, *words], input=packed(files), timeout=_TIMEOUT)
-        except CommandFailed as error:
-            said = error.completed.stderr.decode("utf-8", "replace").strip()
-            raise Unavailable(
-                f"{self.name}: {program.name} of the image {rootfs.name} cannot be brought there:"
-                f" {said}",
-                remedy="--vperf-host-tools, to use the machine's own programs",
-                target=self.name,
-            ) from None
-        self._brought.update(f"{place}/{path}" for path in files)
+        return self._programs.find(name)
 
     def facts(self) -> Facts:
         """Those of `SshHost`, and the image once one of its programs was used."""
-        from dataclasses import replace
-
         found = super().facts()
-        image = (
-            {"rootfs": self._used[0].name, "rootfs_sha256": self._used[0].sha256}
-            if self._used
-            else {}
-        )
+        image = self._programs.details() if self._programs else {}
         return replace(found, details={**found.details, **image})
 
     def close(self) -> None:
@@ -340,22 +283,3 @@ class ImageHost(SshHost):
             self._hold, self._folder = None, ""
             self._brought.clear()
         super().close()
-
-
-def packed(files: Mapping[str, Path]) -> bytes:
-    """Files as a tar archive: regular ones that everybody may run, and nothing else of theirs.
-
-    An image may come from a stranger: a set-user-ID bit would be one for the users of the other machine, too.
-
-    Args:
-        files: by their paths in the archive; links are followed.
-    """
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as archive:
-        for path, file in files.items():
-            member = tarfile.TarInfo(path)
-            member.mode = 0o755
-            member.size = file.stat().st_size
-            with file.open("rb") as source:
-                archive.addfile(member, source)
-    return stream.getvalue()

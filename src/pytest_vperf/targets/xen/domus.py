@@ -25,7 +25,7 @@ from pytest_vperf.targets.base import (
 from pytest_vperf.targets.disks import attached
 from pytest_vperf.targets.kernel.guest_kernel import INIT_LINE, XEN
 from pytest_vperf.targets.libvirt.connection import failed
-from pytest_vperf.targets.libvirt.daemon import Machines, size_and_image
+from pytest_vperf.targets.libvirt.daemon import Machines, kernel_and_image
 from pytest_vperf.targets.libvirt.domain import WholeMachine, memory_mib_of, vcpus_of
 from pytest_vperf.targets.libvirt.root_disk import init_parameter
 from pytest_vperf.targets.libvirt.storage import described
@@ -327,7 +327,10 @@ def finished(
     details = {
         "accelerator": "xen",
         "mode": config.mode,
-        **size_and_image(config.vcpus, config.memory_mib, kernel, rootfs, **how),
+        "vcpus": str(config.vcpus),
+        "memory": f"{config.memory_mib} MiB",
+        **how,
+        **kernel_and_image(kernel, rootfs),
         **set_limits(booted.domain, config.limits),
         **pinned(host, booted.domain, config.limits, config.vcpus),
         **daemon.details,
@@ -398,7 +401,7 @@ class Domus(Machines):
         Args:
             vcpus: virtual CPUs.
             memory: the machine's memory, e.g. ``512 MiB``.
-            init: ``systemd`` boots a full userspace, ``small`` a minimal one.
+            init: ``systemd`` boots a full userspace, ``rescue`` it in single-user mode, ``small`` a minimal one.
             mode: ``pv``; ``pvh`` or ``hvm`` need hardware virtualisation on the host.
             cpus: CPU time it may use, in host CPUs, e.g. 0.5: Xen's cap.
             cpuset: the host's CPUs that it may run on, e.g. ``0-1``.

@@ -56,8 +56,12 @@ def test_bad_arguments_are_refused_before_a_daemon_is_asked(
 @pytest.mark.parametrize(
     ("kind", "arguments", "text"),
     [
-        ("guest kvm", {"init": "sysv"}, "unknown init 'sysv': choose one of systemd, small"),
-        ("domu pv", {"init": ""}, "unknown init '': choose one of systemd, small"),
+        (
+            "guest kvm",
+            {"init": "sysv"},
+            "unknown init 'sysv': choose one of systemd, rescue, small",
+        ),
+        ("domu pv", {"init": ""}, "unknown init '': choose one of systemd, rescue, small"),
         ("domu pv", {"mode": "pvm"}, "unknown mode 'pvm' of a domU: choose one of pv, pvh, hvm"),
     ],
 )

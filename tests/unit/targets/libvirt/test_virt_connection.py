@@ -13,7 +13,7 @@ import pytest
 from pytest_vperf.targets.base import CannotConnect, CannotStart, TimedOut
 from pytest_vperf.targets.libvirt.connection import Connection, keeping_to_itself
 from pytest_vperf.targets.libvirt.domain import Domain
-from pytest_vperf.targets.libvirt.storage import Storage
+from pytest_vperf.targets.libvirt.storage import RootDisk, Storage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -174,7 +174,7 @@ def test_an_unusable_storage_folder_is_reported(test_driver: Connection) -> None
 def test_an_overlay_has_its_own_size_and_is_removed(
     storage: Storage, test_driver: Connection
 ) -> None:
-    disk = storage.overlay("vperf-1.qcow2", "/base.raw", 1 << 30)
+    disk = storage.overlay("vperf-1.qcow2", RootDisk("/base.raw", 1 << 30))
     assert storage.names() == ["vperf-1.qcow2"]
     xml = test_driver.handle.storageVolLookupByPath(disk.path).XMLDesc()
     assert "<capacity unit='bytes'>1073741824</capacity>" in xml
@@ -185,7 +185,7 @@ def test_an_overlay_has_its_own_size_and_is_removed(
 
 
 def test_the_pool_is_found_again(storage: Storage, test_driver: Connection) -> None:
-    storage.overlay("kept", "/base.raw", 1 << 20)
+    storage.overlay("kept", RootDisk("/base.raw", 1 << 20))
     again = Storage(test_driver)
     assert again.names() == ["kept"]
     again.remove("kept")
@@ -194,9 +194,9 @@ def test_the_pool_is_found_again(storage: Storage, test_driver: Connection) -> N
 
 
 def test_a_disk_with_a_taken_name_is_refused(storage: Storage) -> None:
-    storage.overlay("vperf-1.qcow2", "/base.raw", 1 << 20)
+    storage.overlay("vperf-1.qcow2", RootDisk("/base.raw", 1 << 20))
     with pytest.raises(CannotStart) as caught:
-        storage.overlay("vperf-1.qcow2", "/base.raw", 1 << 20)
+        storage.overlay("vperf-1.qcow2", RootDisk("/base.raw", 1 << 20))
     assert str(caught.value) == (
         "libvirt at test:///default: libvirt could not make the disk vperf-1.qcow2:"
         " storage vol already exists"

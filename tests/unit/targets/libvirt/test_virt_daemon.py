@@ -9,7 +9,7 @@ import pytest
 from pytest_vperf.machine.runs import Run
 from pytest_vperf.targets.base import CannotStart, Unavailable
 from pytest_vperf.targets.libvirt.daemon import Daemon
-from pytest_vperf.targets.libvirt.storage import Storage
+from pytest_vperf.targets.libvirt.storage import RootDisk, Storage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,9 +121,9 @@ def test_a_vanished_base_image_is_reported(daemon: Daemon, pool: Pool, tmp_path:
     pool.put("kernel-1-aaaa")
     daemon.file("kernel", Maker(tmp_path / "none"))
     pool.take("kernel-1-aaaa")
-    daemon.storage.overlay("vperf-1.qcow2", "/base", 1 << 20)
+    daemon.storage.overlay("vperf-1.qcow2", RootDisk("/base", 1 << 20))
     with pytest.raises(CannotStart, match="kernel-1-aaaa was uploaded but has since gone"):
-        daemon.storage.overlay("vperf-1.qcow2", "/base", 1 << 20)
+        daemon.storage.overlay("vperf-1.qcow2", RootDisk("/base", 1 << 20))
 
 
 def test_a_lost_connection_does_not_blame_a_file(

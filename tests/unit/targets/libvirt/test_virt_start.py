@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from ipaddress import IPv4Network
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pytest_vperf.targets.base import CannotStart, Facts
+from pytest_vperf.targets.base import CannotStart, Facts, Unavailable
 from pytest_vperf.targets.guest import guests
+from pytest_vperf.targets.guest.boot import Boot, domain_xml
 from pytest_vperf.targets.guest.guests import Guests
+from pytest_vperf.targets.guest.own_image import OwnImage
+from pytest_vperf.targets.image.rootfs import Rootfs
 from pytest_vperf.targets.libvirt.network import MachineNetwork, VirtualNetwork
+from pytest_vperf.targets.libvirt.storage import RootDisk
 from pytest_vperf.targets.scope import Scope
 from pytest_vperf.targets.xen import domus
 from pytest_vperf.targets.xen.boot import Booted
@@ -72,11 +77,11 @@ class Starts:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.events: list[str] = []
         self.configs: list[Any] = []
+        self.details: list[dict[str, str]] = []
         self.fails = ""
         self.scope = Scope()
-        made = SimpleNamespace(
-            sha256="", release="6.1", name="image", path="", image="", modules=()
-        )
+        made: Any = SimpleNamespace(sha256="", release="6.1", image="", modules=())
+        rootfs = Rootfs(Path("/image.tar"), "", "image")
         self.daemon: Any = SimpleNamespace(
             mark=" (lab x)",
             details={"libvirt": "9"},
@@ -84,13 +89,14 @@ class Starts:
             connection=None,
             run=SimpleNamespace(labels={"run": "1"}),
             new_name=lambda: "vperf-1-1",
-            root_disk=lambda _: "/base",
+            root_disk=lambda _: RootDisk("/base", 1 << 30),
             kernel=lambda _: "/kernel",
             initramfs=lambda *_: "/initramfs",
             storage=SimpleNamespace(
                 remove=lambda name: self.events.append(f"remove {name}"),
-                overlay=lambda name, base, _: self.note(f"overlay {name} of {base}"),
+                overlay=lambda name, base: self.note(f"overlay {name} of {base.path}"),
                 relied_on=nullcontext,
+                cached=lambda path, _: f"/{path.name}",
             ),
         )
         self.disk: Any = SimpleNamespace(
@@ -108,8 +114,8 @@ class Starts:
         monkeypatch.setattr(domus, "set_limits", self.set_limits)
         monkeypatch.setattr(domus, "Domu", lambda *_: Machine(self.events, self.fails))
         self.starters: dict[str, Any] = {
-            "guest": Guests(lambda: self.daemon, lambda: made, lambda: made, self.scope),  # type: ignore[arg-type,return-value]
-            "domu": Domus(lambda: self.daemon, lambda: made, lambda: made, self.scope),  # type: ignore[arg-type,return-value]
+            "guest": Guests(lambda: self.daemon, lambda: rootfs, lambda: made, self.scope),
+            "domu": Domus(lambda: self.daemon, lambda: rootfs, lambda: made, self.scope),
         }
 
     def note(self, what: str) -> Any:
@@ -122,8 +128,9 @@ class Starts:
         if self.fails == "boot":
             raise CannotStart("boot fails")
 
-    def start_guest(self, _: object, config: Any, *__: object, **___: object) -> Machine:
+    def start_guest(self, _: object, config: Any, *__: object, **given: Any) -> Machine:
         self.booted(config)
+        self.details.append(given["details"])
         return Machine(self.events, self.fails)
 
     def boot(self, _: object, config: Any, *__: object, **___: object) -> Any:
@@ -189,3 +196,62 @@ def test_a_domu_whose_limits_fail_is_ended(starts: Starts) -> None:
     with pytest.raises(CannotStart, match=r"^limits fails$"):
         starts.start("domu")
     assert starts.events[-4:] == ["destroy", "remove vperf-1-1.qcow2", "give back", "unplug"]
+
+
+def own_guests(starts: Starts, **more: Any) -> Any:
+    """Guests with their own image."""
+    image = OwnImage(Path("/images/own.qcow2"), "5" * 64, 3 << 30)
+    return starts.starters["guest"]._like(_own=lambda: image, **more)
+
+
+def test_a_guest_s_own_image_boots_by_itself(starts: Starts) -> None:
+    """From its own disk, by the firmware: neither a kernel nor an image of ours is wanted."""
+    refuse: Any = lambda: pytest.fail("nothing else is needed")  # noqa: E731
+    own_guests(starts, _rootfs=refuse, _kernel=refuse).start()
+    assert "overlay vperf-1-1.qcow2 of /own.qcow2" in starts.events
+    (config,) = starts.configs
+    assert config.boot == Boot("/overlay")
+    xml = domain_xml(config)
+    assert "<kernel>" not in xml
+    assert 'file="/overlay"' in xml
+    assert starts.details[-1] == {
+        "machine_type": "q35",
+        "cpu_model": "host-passthrough",
+        "vcpus": "1",
+        "memory": "512 MiB",
+        "init": "of its own image",
+        "boot": "firmware",
+        "guest_image": "own.qcow2",
+        "guest_image_sha256": "5" * 64,
+        "libvirt": "9",
+    }
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"init": "small"}, "init='small'"),
+        ({"init": "systemd"}, "init='systemd'"),
+        ({"init": "rescue"}, "init='rescue'"),
+        ({"boot": "direct"}, "boot='direct'"),
+    ],
+)
+def test_a_guest_s_own_image_cannot_be_told_how_to_boot(
+    starts: Starts, asked: dict[str, str], said: str
+) -> None:
+    with pytest.raises(Unavailable) as caught:
+        own_guests(starts).start(**asked)
+    assert str(caught.value) == (
+        f"a guest with its own image boots as its image says, and cannot be asked for {said} (to mend it: leave out"
+        " --guest-image)"
+    )
+    assert starts.events == []
+    own_guests(starts).start(boot="firmware")
+
+
+def test_a_guest_s_own_image_has_its_own_kernel(starts: Starts) -> None:
+    with pytest.raises(
+        CannotStart, match=r"its own image has its own kernel: leave out --guest-image"
+    ):
+        own_guests(starts).of(kernel="/boot/vmlinuz")
+    assert own_guests(starts).of(qemu="/usr/bin/qemu") is not None
