@@ -185,6 +185,14 @@ def xen_pods(daemon_of: Callable[[str], Daemon]) -> Iterator[XenPods]:
         yield XenPods(lambda: daemon, lambda: made, scope, timeout=240)
 
 
+def test_a_domu_in_single_user_mode_has_its_agent(domus: Domus) -> None:
+    with domus.start(init="rescue") as domu:
+        domu.run(["systemctl", "is-system-running", "--wait"], check=False, timeout=300)
+        for target, state in (("rescue", "active"), ("multi-user", "inactive")):
+            said = domu.run(["systemctl", "is-active", f"{target}.target"], check=False)
+            assert said.text == f"{state}\n"
+
+
 def test_a_pod_runs_on_xen(xen_pods: XenPods) -> None:
     with xen_pods.start(cpuset="0") as pod:
         assert pod.name == "pod xen (lab xen)"

@@ -118,6 +118,15 @@ ExecStart=/{_AGENT} --machine
 StandardOutput=journal
 """
 _UNIT_NAME = "vperf-agent.service"
+#: In single-user mode a shell waits on the console, which on Xen is our agent's.
+_NO_SHELL = """[Service]
+ExecStart=
+ExecStart=/bin/sleep infinity
+StandardInput=null
+StandardOutput=null
+StandardError=null
+"""
+_NO_SHELL_NAME = "rescue.service.d/vperf.conf"
 #: QEMU's agent needs no such link: udev starts it with its device, whatever the target.
 _WANTED_BY = ("multi-user.target", "rescue.target")
 #: Services that would disturb a measurement: servers on the ports that tests use, timers, and a login prompt on the
@@ -164,6 +173,7 @@ def build_root_disk(rootfs: Rootfs) -> tuple[Path, str]:
         init,
         agent,
         _UNIT,
+        _NO_SHELL,
     ]
     key = cache.content_key(parts)
 
@@ -176,6 +186,7 @@ def build_root_disk(rootfs: Rootfs) -> tuple[Path, str]:
             archive.file(_AGENT, agent, 0o755)
             archive.copy(rootfs.path)
             archive.file(f"etc/systemd/system/{_UNIT_NAME}", _UNIT.encode())
+            archive.file(f"etc/systemd/system/{_NO_SHELL_NAME}", _NO_SHELL.encode())
             for target in _WANTED_BY:
                 wanted = f"etc/systemd/system/{target}.wants/{_UNIT_NAME}"
                 archive.link(wanted, f"../{_UNIT_NAME}")
