@@ -110,8 +110,8 @@ def _pytest(
 
 def _command(step: Step, command: Sequence[str], work: Path, began: float) -> int:
     environment = os.environ | {"PYTHONPATH": str(ROOT / "script"), "PYTHONUNBUFFERED": "1"}
-    # With it, as in many images of containers, each of the many pytests that tests start would rewrite and compile every
-    # plugin's modules again: 2.9 s instead of 0.7 s.
+    # With it, as in many images of containers, each of the many pytests that tests start would rewrite and compile
+    # every plugin's modules again: 2.9 s instead of 0.7 s.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     environment["VPERF_TEST_INSTALLED"] = "1"  # tests/unit/test_installed.py then checks it
     if step.again:

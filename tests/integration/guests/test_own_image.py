@@ -82,6 +82,22 @@ def test_an_image_that_names_other_files_is_not_opened(tmp_path: Path) -> None:
             read_image(made)
 
 
+def test_an_image_that_changes_after_it_was_checked_is_not_used(
+    guest_place: Place, tmp_path: Path
+) -> None:
+    """By a user who may write to it, while root starts guests."""
+    path = tmp_path / "own.qcow2"
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(path), "2M"], check=True)
+    image = read_image(path)
+    with path.open("r+b") as stream:
+        stream.seek(0, 2)
+        stream.truncate(stream.tell() + (1 << 20))
+    before = guest_place.daemon.storage.names()
+    with pytest.raises(CannotStart, match=rf"{path} was changed while it was read$"):
+        guests_of(guest_place, image).start()
+    assert guest_place.daemon.storage.names() == before
+
+
 def test_the_option_names_it(
     pytester: pytest.Pytester, image: OwnImage, guest_place: Place
 ) -> None:

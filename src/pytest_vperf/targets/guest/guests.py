@@ -289,7 +289,7 @@ class Guests(Machines):
                     f"a guest with its own image boots as its image says, and cannot be asked for {name}={asked!r}",
                     remedy=_LEAVE_OUT,
                 )
-        path = daemon.storage.cached(image.path, f"image-{image.sha256[:16]}")
+        path = daemon.storage.cached(image.path, f"image-{image.sha256}", image.sha256)
         return _System(
             RootDisk(path, image.size, "qcow2"),
             Boot(""),

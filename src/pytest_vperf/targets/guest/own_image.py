@@ -8,11 +8,11 @@ Format: QEMU, docs/interop/qcow2.rst.
 from __future__ import annotations
 
 import functools
+import hashlib
 import struct
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytest_vperf.machine import cache
 from pytest_vperf.targets.base import CannotStart
 from pytest_vperf.targets.guest.guest import Guest
 from pytest_vperf.targets.image.brought import BroughtPrograms, installed
@@ -32,7 +32,7 @@ _HEADER = struct.Struct(">4sIQIIQI")
 #: Where version 3 has its incompatible features, and the bits that matter here.
 _FEATURES_AT, _FEATURES = 72, struct.Struct(">Q")
 _CORRUPT, _DATA_FILE = 1 << 1, 1 << 2
-_LEAST = 1 << 20
+_LEAST = _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,13 @@ def read_image(path: Path) -> OwnImage:
         CannotStart: it cannot be read, is none, or needs another file or a key.
     """
     try:
+        # In one go: what is checked has to be what has this hash, by which the upload knows it.
+        digest, size = hashlib.sha256(), 0
         with path.open("rb") as stream:
-            header = stream.read(_FEATURES_AT + _FEATURES.size)
-        size = _disk_size(header)
-        return OwnImage(path, cache.file_sha256(path), size)
+            while chunk := stream.read(_CHUNK):
+                size = size or _disk_size(chunk)
+                digest.update(chunk)
+        return OwnImage(path, digest.hexdigest(), size or _disk_size(b""))
     except OSError as error:
         raise CannotStart(f"{path} cannot be read: {error.strerror or error}") from error
     except ValueError as error:
@@ -73,7 +76,7 @@ def read_image(path: Path) -> OwnImage:
 
 
 def _disk_size(header: bytes) -> int:
-    """The size of the disk.
+    """The size of the disk, from the beginning of a file.
 
     Raises:
         ValueError: why it cannot be used.

@@ -13,6 +13,7 @@ Also the parts of libvirt's XML that every kind of machine shares.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import secrets
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -157,19 +158,20 @@ class Storage:
         known = self._known.get(key)
         return None if known is None else known[1]
 
-    def cached(self, source: Path, key: str) -> str:
+    def cached(self, source: Path, key: str, sha256: str = "") -> str:
         """The path of a copy of ``source`` on the daemon's machine; uploaded if missing.
 
         Args:
             source: a local file; holes stay holes.
             key: its content key, e.g. ``root-0123456789abcdef``.
+            sha256: of what was checked of a file that others may write to; empty: it is ours.
 
         Raises:
-            CannotStart: the upload failed, e.g. on a full disk, or the file cannot be read here.
+            CannotStart: the upload failed, e.g. on a full disk, or the file cannot be read here, or has changed.
         """
         if key not in self._known:
             try:
-                self._known[key] = self._found(key) or self._uploaded(source, key)
+                self._known[key] = self._found(key) or self._uploaded(source, key, sha256)
             except self._libvirt.libvirtError as error:
                 self._refuse(error, f"take the file {source}")
                 raise failed(error, f"take the file {source}", self._where) from None
@@ -184,12 +186,14 @@ class Storage:
                 return name, str(self._pool.storageVolLookupByName(name).path())
         return None
 
-    def _uploaded(self, source: Path, key: str) -> tuple[str, str]:
+    def _uploaded(self, source: Path, key: str, sha256: str) -> tuple[str, str]:
         # Complete only once its marker exists: two runs may upload at once, and one may be killed halfway.
         name = f"{key}-{secrets.token_hex(4)}"
         volume = self._create(name, source.stat().st_size)
         try:
-            self._upload(source, volume)
+            found = self._upload(source, volume, hashlib.sha256() if sha256 else None)
+            if found != sha256:
+                raise CannotStart(f"{source} was changed while it was read")
             self._create(f"{name}{_COMPLETE}", 0)
         except BaseException:
             self._delete(volume)
@@ -239,14 +243,28 @@ class Storage:
             add(store, "format", type=backing[1])
         return self._pool.createXML(ElementTree.tostring(volume, encoding="unicode"), 0)
 
-    def _upload(self, source: Path, volume: Any) -> None:
+    def _upload(self, source: Path, volume: Any, digest: Any) -> str:
+        """Send a file; the SHA-256 of what was sent, in hexadecimal, if ``digest`` is no ``None``."""
+
+        def send(stream: Any, length: int, descriptor: int) -> bytes:
+            data = _send(stream, length, descriptor)
+            if digest is not None:
+                digest.update(data)
+            return data
+
+        def skip(stream: Any, length: int, descriptor: int) -> int:
+            for begin in range(0, length if digest is not None else 0, _CHUNK):
+                digest.update(bytes(min(_CHUNK, length - begin)))
+            return _skip(stream, length, descriptor)
+
         libvirt = self._libvirt
         stream = self._connection.handle.newStream(0)
         descriptor = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
         try:
             volume.upload(stream, 0, 0, libvirt.VIR_STORAGE_VOL_UPLOAD_SPARSE_STREAM)
-            stream.sparseSendAll(_send, _hole, _skip, descriptor)
+            stream.sparseSendAll(send, _hole, skip, descriptor)
             stream.finish()
+            return digest.hexdigest() if digest is not None else ""
         except BaseException:
             with contextlib.suppress(libvirt.libvirtError):  # it has already ended
                 stream.abort()

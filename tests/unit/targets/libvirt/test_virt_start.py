@@ -96,7 +96,7 @@ class Starts:
                 remove=lambda name: self.events.append(f"remove {name}"),
                 overlay=lambda name, base: self.note(f"overlay {name} of {base.path}"),
                 relied_on=nullcontext,
-                cached=lambda path, _: f"/{path.name}",
+                cached=lambda path, *_: f"/{path.name}",
             ),
         )
         self.disk: Any = SimpleNamespace(
