@@ -144,7 +144,7 @@ def read_settings(config: pytest.Config) -> Settings:
         store=read("claims_store", _store),
         baseline=baseline,
         guest_kernel=read("guest_kernel", _file),
-        guest_image=read("guest_image", _file),
+        guest_image=read("guest_image", _guest_image),
         hardware=cast("str", read("claims_hw", _text)),
         level=_level(config, "measured" if sides or baseline else "refuted"),
         judge=judged,
@@ -411,6 +411,22 @@ def _image(config: pytest.Config, name: str) -> str | None:
     if path is None:
         return None
     return str(_file(config, name)) if path.suffix == ".tar" else _text(config, name)
+
+
+def _guest_image(config: pytest.Config, name: str) -> Path | None:
+    """The path of an image that a guest can boot, by its header; what it is made of is read when a guest starts."""
+    path = _file(config, name)
+    if path is not None:
+        from pytest_vperf.targets.guest.own_image import HEADER_SIZE, disk_size
+
+        try:
+            with path.open("rb") as stream:
+                disk_size(stream.read(HEADER_SIZE))
+        except OSError as error:
+            raise ValueError(f"{path} cannot be read: {error.strerror or error}") from None
+        except ValueError as error:
+            raise ValueError(f"{path} cannot be a guest's image: {error}") from None
+    return path
 
 
 def _accelerators(config: pytest.Config, name: str) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import fields
 
 import pytest
@@ -114,7 +115,8 @@ def folder(pytester: pytest.Pytester) -> pytest.Pytester:
     head[0x1FE:0x206] = b"\x55\xaa\0\0HdrS"
     (pytester.path / "vmlinuz").write_bytes(head)
     (pytester.path / "other").write_bytes(head + b"more")
-    (pytester.path / "own.qcow2").write_bytes(b"QFI\xfb")
+    own = b"QFI\xfb" + struct.pack(">IQIIQ", 2, 0, 0, 16, 1 << 30)
+    (pytester.path / "own.qcow2").write_bytes(own.ljust(72, b"\0"))
     return pytester
 
 
@@ -250,6 +252,11 @@ def test_a_broken_conftest_is_reported_first(pytester: pytest.Pytester) -> None:
     ("words", "message"),
     [
         (
+            ["--guest-image=vmlinuz"],
+            "--guest-image: {folder}/vmlinuz cannot be a guest's image: it is not in the format qcow2, which qemu-img"
+            " convert -O qcow2 makes",
+        ),
+        (
             ["--guest-kernel=vmlinuz"],
             "--guest-image: a guest's own image has its own kernel: leave out --guest-kernel",
         ),
@@ -270,5 +277,5 @@ def test_a_guest_s_own_image_is_what_it_boots(
 ) -> None:
     with pytest.raises(pytest.UsageError) as caught:
         settings(folder, "--guest-image=own.qcow2", *words)
-    assert str(caught.value) == message
+    assert str(caught.value) == message.replace("{folder}", str(folder.path))
     assert settings(folder, "--guest-image=own.qcow2", "--claims-head=env.A=1").guest_image

@@ -31,6 +31,7 @@ _MAGIC = b"QFI\xfb"
 _HEADER = struct.Struct(">4sIQIIQI")
 #: Where version 3 has its incompatible features, and the bits that matter here.
 _FEATURES_AT, _FEATURES = 72, struct.Struct(">Q")
+HEADER_SIZE = _FEATURES_AT + _FEATURES.size
 _CORRUPT, _DATA_FILE = 1 << 1, 1 << 2
 _LEAST = _CHUNK = 1 << 20
 
@@ -66,17 +67,20 @@ def read_image(path: Path) -> OwnImage:
         digest, size = hashlib.sha256(), 0
         with path.open("rb") as stream:
             while chunk := stream.read(_CHUNK):
-                size = size or _disk_size(chunk)
+                size = size or disk_size(chunk)
                 digest.update(chunk)
-        return OwnImage(path, digest.hexdigest(), size or _disk_size(b""))
+        return OwnImage(path, digest.hexdigest(), size or disk_size(b""))
     except OSError as error:
         raise CannotStart(f"{path} cannot be read: {error.strerror or error}") from error
     except ValueError as error:
         raise CannotStart(f"{path} cannot be a guest's image: {error}") from None
 
 
-def _disk_size(header: bytes) -> int:
-    """The size of the disk, from the beginning of a file.
+def disk_size(header: bytes) -> int:
+    """The size of the disk in bytes.
+
+    Args:
+        header: the beginning of its file, at least `HEADER_SIZE` bytes if it has as many.
 
     Raises:
         ValueError: why it cannot be used.
@@ -92,7 +96,7 @@ def _disk_size(header: bytes) -> int:
     if encryption:
         raise ValueError("it is encrypted")
     if version == 3:
-        if len(header) < _FEATURES_AT + _FEATURES.size:
+        if len(header) < HEADER_SIZE:
             raise ValueError("its header is cut off")
         (features,) = _FEATURES.unpack_from(header, _FEATURES_AT)
         if features & _DATA_FILE:
