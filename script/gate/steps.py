@@ -99,7 +99,7 @@ def steps(work: Path) -> Sequence[Step]:
             "tests/integration",
             "--ignore=tests/integration/metrology",
             *_BY_FOLDER,
-            limit=1200,
+            limit=1800,
             again=True,
             selects=("-m", "not patient"),
             needs="prepare",
