@@ -13,6 +13,7 @@ import struct
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from pytest_vperf import foreign_text
 from pytest_vperf.targets.base import CannotStart
 from pytest_vperf.targets.guest.guest import Guest
 from pytest_vperf.targets.image.brought import BroughtPrograms, installed
@@ -141,7 +142,8 @@ class OwnGuest(Guest):
         self._brought = BroughtPrograms(self, tools, self._place, set()) if tools else None
         find = self._brought.find if self._brought else functools.partial(installed, self)
         super().__init__(domain, agent, began, marks, details, find)
-        self._details["guest_kernel"] = self.run(["uname", "-r"]).text.strip()
+        kernel = self.run(["uname", "-r"]).text.strip()
+        self._details["guest_kernel"] = foreign_text.short(kernel)
 
     def _place(self) -> str:
         if not self._folder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import struct
 from typing import TYPE_CHECKING
@@ -10,11 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_vperf.foreign_text import LONGEST
 from pytest_vperf.targets.base import CannotStart
-from pytest_vperf.targets.guest.own_image import read_image
+from pytest_vperf.targets.guest.own_image import OwnGuest, read_image
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.unit.targets.guest.conftest import Guest as Machine
 
 
 def header(
@@ -103,3 +107,19 @@ def test_whatever_a_file_has_is_an_image_or_refused(
     except CannotStart as error:
         size, said = 0, str(error)
     assert size >= 1 << 20 or "cannot be a guest's image: " in said
+
+
+def test_what_a_guest_says_of_its_kernel_stays_short(machine: Machine) -> None:
+    """Its image may come from a stranger, and the record goes to others."""
+    said = b"6.1\x1b[2J" + b"x" * 1_000_000
+    machine.answers["guest-exec"] = lambda **_: {"pid": 1}
+    machine.answers["guest-exec-status"] = lambda pid: {
+        "exited": True,
+        "exitcode": 0,
+        "out-data": base64.b64encode(said).decode(),
+    }
+    guest = OwnGuest(machine.domain, machine.agent(), 10.0, {"process": 10.1}, {}, tools=None)
+    kernel = guest.facts().details["guest_kernel"]
+    assert len(kernel) <= LONGEST
+    assert kernel.isprintable()
+    assert kernel.startswith("6.1")
