@@ -44,7 +44,7 @@ def seconds():
     return lambda number: Quantity(number, "s")
 '''
 #: Begins and ends: it removes what dead ones left.
-NEXT = "def test_next(_vperf_run): pass\n"
+NEXT = "def test_next(vperf_run): pass\n"
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ def test_guest(judged, guests_on):
         init="small", memory="256 MiB", network=guests.network, disks=[guests.disks.make("16 MiB")]
     ).startup_time)
 """,
-        after="def test_next(_vperf_run, _vperf_libvirt_daemon): _vperf_libvirt_daemon()\n",
+        after="def test_next(vperf_run, _vperf_libvirt_daemon): _vperf_libvirt_daemon()\n",
         libvirt=True,
     ),
     "cache": Kind(

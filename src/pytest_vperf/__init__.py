@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from pytest_vperf.claims.claim import Claim
     from pytest_vperf.claims.rounds import rounds
     from pytest_vperf.quantity import Quantity, QuantityError
+    from pytest_vperf.reporting.ended import EndedRun, ExportFormat
     from pytest_vperf.results.record import ClaimRecord
     from pytest_vperf.run.outcomes import ClaimRefuted
+    from pytest_vperf.run.sides import SideKey, SideValue, program_of_side
     from pytest_vperf.targets.base import (
         CommandFailed,
         Completed,
@@ -56,6 +58,8 @@ __all__ = [
     "Completed",
     "Containers",
     "Domus",
+    "EndedRun",
+    "ExportFormat",
     "FioJob",
     "Guests",
     "Iperf3Tcp",
@@ -65,6 +69,8 @@ __all__ = [
     "Quantity",
     "QuantityError",
     "Race",
+    "SideKey",
+    "SideValue",
     "Started",
     "SysbenchCpu",
     "SysbenchMemory",
@@ -78,6 +84,7 @@ __all__ = [
     "mirrored",
     "on_loopback",
     "processors",
+    "program_of_side",
     "rounds",
     "stats",
 ]
@@ -88,8 +95,13 @@ _DEFINED_IN = {
     "rounds": "claims.rounds",
     "Quantity": "quantity",
     "QuantityError": "quantity",
+    "EndedRun": "reporting.ended",
+    "ExportFormat": "reporting.ended",
     "ClaimRecord": "results.record",
     "ClaimRefuted": "run.outcomes",
+    "SideKey": "run.sides",
+    "SideValue": "run.sides",
+    "program_of_side": "run.sides",
     "CommandFailed": "targets.base",
     "Completed": "targets.base",
     "Started": "targets.base",

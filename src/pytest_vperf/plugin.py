@@ -13,17 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_vperf import hookspecs
 from pytest_vperf.fixtures import core, machines, named, network, pods, tools
 from pytest_vperf.run import options
 from pytest_vperf.run.result import REPORTS, Reports
 from pytest_vperf.run.stash import RUNNING, STORAGE, WORKERS, begun_session, claims_session
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterable
 
     from _pytest.terminal import TerminalReporter
 
+    from pytest_vperf.reporting.ended import ExportFormat
     from pytest_vperf.run.session import ClaimsSession
+    from pytest_vperf.run.sides import SideKey
 
 #: Modules of fixtures.
 _FIXTURES = (
@@ -34,6 +37,27 @@ _FIXTURES = (
     named,
     pods,
 )
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Declare the hooks that others may implement."""
+    pluginmanager.add_hookspecs(hookspecs)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_vperf_export_formats() -> Iterable[ExportFormat]:
+    """Register our own."""
+    from pytest_vperf.reporting.formats import FORMATS
+
+    return FORMATS
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_vperf_side_keys() -> Iterable[SideKey]:
+    """Register our own."""
+    from pytest_vperf.run.sides import KEYS
+
+    return KEYS
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -76,6 +100,19 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Check a named profile and the place of the JSON file before collection."""
     if options.given_on_command_line(session.config):
         claims_session(session.config).check_start()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class, obj: object) -> None:
+    """Load the entry points of packages that are no pytest plug-ins before the first test that claims is made."""
+    code = getattr(obj, "__code__", None)
+    if (
+        code is not None
+        and "claim" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    ):
+        from pytest_vperf.run import doors
+
+        doors.load(collector.config)
 
 
 @pytest.hookimpl(trylast=True)

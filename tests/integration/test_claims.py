@@ -225,13 +225,13 @@ def test_an_engine_stopped_between_two_samples(project, pytester):
     result = project(
         """
         import os, signal, psutil
-        def test_container(claim, containers, _vperf_run):
+        def test_container(claim, containers, vperf_run):
             taken = []
             def sample():
                 if len(taken) == 3:
                     for process in psutil.process_iter(["name", "environ"]):
                         environment = process.info["environ"] or {}
-                        if process.info["name"] == "dockerd" and environment.get("VPERF_RUN") == _vperf_run.id:
+                        if process.info["name"] == "dockerd" and environment.get("VPERF_RUN") == vperf_run.id:
                             process.kill()
                             process.wait()
                 taken.append(1)

@@ -37,13 +37,13 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture
-def host(session_run: Run, _vperf_scope: Scope) -> Host:
-    return _vperf_scope.own(Host(session_run))
+def host(session_run: Run, vperf_scope: Scope) -> Host:
+    return vperf_scope.own(Host(session_run))
 
 
 @pytest.fixture
-def disks(session_run: Run, _vperf_scope: Scope) -> Disks:
-    return Disks(Here(session_run), _vperf_scope)
+def disks(session_run: Run, vperf_scope: Scope) -> Disks:
+    return Disks(Here(session_run), vperf_scope)
 
 
 def test_commands_of_the_host_are_in_the_group_that_was_read_back(host: Host) -> None:
@@ -177,12 +177,12 @@ def test_disks_and_limits_of_a_pod(
     disks: Disks,
     host: Host,
     session_run: Run,
-    _vperf_scope: Scope,
+    vperf_scope: Scope,
     require: Callable[[str, Readiness], None],
 ) -> None:
     require("pod", check_pods(afresh=False)[0])
     assets = prepare(default_rootfs())
-    pods = Pods(lambda: assets, session_run, _vperf_scope, accelerator="tcg")
+    pods = Pods(lambda: assets, session_run, vperf_scope, accelerator="tcg")
     raw, formatted = disks.make("2 MiB"), disks.make("8 MiB", format="ext4")
     with pods.start(cpuset="0", cpu_shares=512, disks=[raw.capped(read_iops=99), formatted]) as pod:
         details = pod.facts().details

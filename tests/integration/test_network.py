@@ -48,7 +48,7 @@ def start(
     request: pytest.FixtureRequest,
     session_run: Run,
     switch: Switch,
-    _vperf_scope: Scope,
+    vperf_scope: Scope,
     tools: Rootfs,
 ) -> Callable[[str], Any]:
     """Starts a target on the run's network: ``host``, ``other``, a runtime, or ``pod``."""
@@ -60,7 +60,7 @@ def start(
         factory = Containers(
             lambda: engine,
             session_run,
-            _vperf_scope,
+            vperf_scope,
             runtime=runtime,
             rootfs=lambda _: identity,
             tree=lambda: tools,
@@ -69,16 +69,16 @@ def start(
 
     def make(kind: str) -> Target:
         if kind == "host":
-            host = _vperf_scope.own(Host(session_run, lambda: tools))
+            host = vperf_scope.own(Host(session_run, lambda: tools))
             host.link = switch.host
             return host
         if kind == "other":
-            return _vperf_scope.own(
+            return vperf_scope.own(
                 EmbeddedHost(*switch.new_host(), run=session_run, rootfs=lambda: tools)
             )
         if kind == "pod":
             prepared = assets.prepare(tools)
-            return Pods(lambda: prepared, session_run, _vperf_scope, accelerator="tcg").start(
+            return Pods(lambda: prepared, session_run, vperf_scope, accelerator="tcg").start(
                 network=switch
             )
         return container(kind)
@@ -99,10 +99,10 @@ def start(
     ],
 )
 def test_three_tools_measure_between_two_targets(
-    start: Callable[[str], Any], _vperf_scope: Scope, client: str, server: str
+    start: Callable[[str], Any], vperf_scope: Scope, client: str, server: str
 ) -> None:
     one, other = start(client), start(server)
-    bench = Bench(_vperf_scope)
+    bench = Bench(vperf_scope)
     moved = Iperf3(bench).tcp(one, to=other, time=1, omit=0)
     arrived = Iperf(bench).udp(one, to=other, time=1, rate="10 Mbit/s", length=512)
     answered = Netperf(bench).tcp_rr(one, to=other, time=1)
@@ -112,7 +112,7 @@ def test_three_tools_measure_between_two_targets(
     assert answered.mean is not None
     assert 0 < answered.rate.value * answered.mean.value <= 1.1e6
     # Both ends ran the same bytes.
-    used = {(use.program.name, use.program.sha256) for use in _vperf_scope.take_tools()}
+    used = {(use.program.name, use.program.sha256) for use in vperf_scope.take_tools()}
     assert sorted(name for name, _ in used) == ["iperf", "iperf3", "netperf", "netserver"]
 
 
@@ -154,10 +154,10 @@ def test_link_is_limited_both_ways_and_read_back(start: Callable[[str], Any]) ->
 
 
 def test_server_is_ready_in_the_block_and_gone_after_it(
-    start: Callable[[str], Any], _vperf_scope: Scope
+    start: Callable[[str], Any], vperf_scope: Scope
 ) -> None:
     host, other = start("host"), start("other")
-    iperf3 = Iperf3(Bench(_vperf_scope))
+    iperf3 = Iperf3(Bench(vperf_scope))
     with iperf3.serve(other) as server:
         serving = [each for each in psutil.process_iter() if _listens(each, server.port)]
         assert len(serving) == 1
@@ -177,11 +177,11 @@ def _listens(process: psutil.Process, port: int) -> bool:
 
 
 def test_client_is_told_why_there_is_no_way(
-    start: Callable[[str], Any], _vperf_scope: Scope, session_run: Run, tools: Rootfs
+    start: Callable[[str], Any], vperf_scope: Scope, session_run: Run, tools: Rootfs
 ) -> None:
-    iperf3 = Iperf3(Bench(_vperf_scope))
+    iperf3 = Iperf3(Bench(vperf_scope))
     prepared = assets.prepare(tools)
-    pods = Pods(lambda: prepared, session_run, _vperf_scope, accelerator="tcg")
+    pods = Pods(lambda: prepared, session_run, vperf_scope, accelerator="tcg")
     pod, alone = pods.start(network=UserNetwork()), pods.start()
     with pytest.raises(
         Unavailable, match=r"no route from a user link to 198\.\d+\.\d+\.\d+: the run's own network"
@@ -194,16 +194,14 @@ def test_client_is_told_why_there_is_no_way(
 
 
 def test_pod_on_a_user_mode_network_that_reaches_nothing_serves_tcp_and_udp(
-    _vperf_scope: Scope, session_run: Run, tools: Rootfs
+    vperf_scope: Scope, session_run: Run, tools: Rootfs
 ) -> None:
     network = UserNetwork()
-    host = _vperf_scope.own(Host(session_run, lambda: tools))
+    host = vperf_scope.own(Host(session_run, lambda: tools))
     host.link = network.host
     prepared = assets.prepare(tools)
-    pod = Pods(lambda: prepared, session_run, _vperf_scope, accelerator="tcg").start(
-        network=network
-    )
-    bench = Bench(_vperf_scope)
+    pod = Pods(lambda: prepared, session_run, vperf_scope, accelerator="tcg").start(network=network)
+    bench = Bench(vperf_scope)
     assert Iperf3(bench).tcp(host, to=pod, time=1).throughput.value > 0
     assert Iperf(bench).udp(host, to=pod, time=1, rate="1 Mbit/s", length=512).packets.value > 0
     with pytest.raises(Unavailable, match="accepts connections and opens none"):
@@ -211,25 +209,25 @@ def test_pod_on_a_user_mode_network_that_reaches_nothing_serves_tcp_and_udp(
 
 
 def test_pod_on_a_user_mode_network_serves_and_is_served(
-    _vperf_scope: Scope, session_run: Run, tools: Rootfs
+    vperf_scope: Scope, session_run: Run, tools: Rootfs
 ) -> None:
     network = UserNetwork()
-    host = _vperf_scope.own(Host(session_run, lambda: tools))
+    host = vperf_scope.own(Host(session_run, lambda: tools))
     host.link = network.host
     prepared = assets.prepare(tools)
-    pods = Pods(lambda: prepared, session_run, _vperf_scope, accelerator="tcg")
+    pods = Pods(lambda: prepared, session_run, vperf_scope, accelerator="tcg")
     pod = pods.start(network=network, reaches_host=True)
-    netperf = Netperf(Bench(_vperf_scope))
+    netperf = Netperf(Bench(vperf_scope))
     assert netperf.tcp_rr(host, to=pod, time=1).rate.value > 0
     assert netperf.tcp_rr(pod, to=host, time=1).rate.value > 0
     assert pod.facts().details["network"].startswith("QEMU's user-mode network")
 
 
 def test_vhost_is_used_or_reported_missing(
-    session_run: Run, _vperf_scope: Scope, switch: Switch, tools: Rootfs
+    session_run: Run, vperf_scope: Scope, switch: Switch, tools: Rootfs
 ) -> None:
     prepared = assets.prepare(tools)
-    pods = Pods(lambda: prepared, session_run, _vperf_scope, accelerator="tcg")
+    pods = Pods(lambda: prepared, session_run, vperf_scope, accelerator="tcg")
     if not Path("/dev/vhost-net").exists():
         with pytest.raises(Unavailable, match=r"there is no /dev/vhost-net"):
             pods.start(network=switch, vhost=True)

@@ -25,8 +25,8 @@ MEMORY = "1 GiB"
 def containers_of(
     _vperf_engine: Callable[[], Engine],
     rootfs: Callable[[], Rootfs],
-    _vperf_run: Run,
-    _vperf_scope: Scope,
+    vperf_run: Run,
+    vperf_scope: Scope,
 ) -> Callable[[str], Containers]:
     """Containers of a runtime that the test names."""
 
@@ -35,7 +35,7 @@ def containers_of(
 
     def make(runtime: str) -> Containers:
         return Containers(
-            _vperf_engine, _vperf_run, _vperf_scope, runtime=runtime, rootfs=imported, tree=rootfs
+            _vperf_engine, vperf_run, vperf_scope, runtime=runtime, rootfs=imported, tree=rootfs
         )
 
     return make

@@ -1,4 +1,4 @@
-"""A run that has ended, as pages and other programs' formats need it."""
+"""A run that has ended, and the formats of files that are made of it: pages, and what other programs read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytest_vperf.results.record import of_sides
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pytest_vperf.results.record import ClaimRecord
 
@@ -56,6 +56,21 @@ class EndedRun:
     def place(self, record: ClaimRecord) -> Place:
         """Where the test of a claim is; the first line of its file if that is all that is known."""
         return self.places.get(record["nodeid"]) or Place(record["nodeid"].partition("::")[0], 1)
+
+
+@dataclass(frozen=True)
+class ExportFormat:
+    """A format of files that a run writes at its end, for ``--claims-export=NAME=FILE``.
+
+    Attributes:
+        name: as on the command line.
+        make: makes a file's content.
+        unfinished: its content until the run has ended; of a run that was killed, it stays so.
+    """
+
+    name: str
+    make: Callable[[EndedRun], str]
+    unfinished: str = ""
 
 
 def compares(record: ClaimRecord) -> bool:

@@ -71,8 +71,8 @@ def _started() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
-def _nobody(text: str) -> None:
-    """Ignore the message."""
+def _nobody(told: object) -> None:
+    """Ignore it."""
 
 
 @dataclass
@@ -104,6 +104,7 @@ class RunRecord:
         result: how the run ended, as `pytest_vperf.run.result` has it; ``None`` while it goes on.
         whole: for a part, the mark of the run it belongs to; otherwise empty.
         tell: receives a message, once, if something cannot be written, and about journals left by killed runs.
+        judged: receives each claim once it is kept.
         trouble: why the record is not where it belongs; empty if it is.
     """
 
@@ -119,6 +120,7 @@ class RunRecord:
     mark: str = field(default_factory=journal.new_mark)
     whole: str = ""
     tell: Callable[[str], None] = _nobody
+    judged: Callable[[ClaimRecord], None] = _nobody
     trouble: str = ""
     _journal: journal.Journal | None = None
     _lines: list[str] = field(default_factory=list)  # each claim as JSON, as it was when it ended
@@ -188,6 +190,8 @@ class RunRecord:
         self.claims += kept
         if kept and self.path is not None:
             self._append()
+        for record in kept:
+            self.judged(record)
         return kept
 
     def begun(self, record: ClaimRecord) -> None:

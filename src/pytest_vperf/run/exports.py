@@ -10,7 +10,11 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import pytest
+
 from pytest_vperf.machine.whole_file import write_whole
+from pytest_vperf.run.doors import export_formats
+from pytest_vperf.thresholds.text_file import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,22 +59,21 @@ class Export(NamedTuple):
         return ""
 
 
-def exports(settings: Settings) -> Iterator[Export]:
-    """The files that this run is asked for."""
-    if settings.markdown is not None:
-        from pytest_vperf.reporting import markdown
+def exports(config: pytest.Config, settings: Settings) -> Iterator[Export]:
+    """The files that this run is asked for.
 
-        yield Export("--claims-markdown", settings.markdown, markdown.UNFINISHED, markdown.page)
-    if settings.openmetrics is not None:
-        from pytest_vperf.reporting import openmetrics
-
-        yield Export("--claims-openmetrics", settings.openmetrics, "# EOF\n", openmetrics.text)
-    if settings.code_quality is not None:
-        from pytest_vperf.reporting import annotations
-
-        yield Export(
-            "--claims-codequality", settings.code_quality, "[]\n", annotations.code_quality
-        )
+    Raises:
+        pytest.UsageError: a format is not known.
+    """
+    if not settings.exports:
+        return
+    known = export_formats(config)
+    for asked in settings.exports:
+        found = known.get(asked.format)
+        if found is None:
+            hint = nearest(asked.format, known) or f"; the formats are {', '.join(sorted(known))}"
+            raise pytest.UsageError(f"{asked.option}: there is no format {asked.format!r}{hint}")
+        yield Export(asked.option, asked.path, found.unfinished, found.make)
 
 
 def write_step_summary(run: EndedRun) -> str:

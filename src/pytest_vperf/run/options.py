@@ -131,6 +131,9 @@ _TABLE = (
     Option("--claims-json=FILE", "path", help="write every claim with its verdict and all its samples to FILE"),
     Option("--claims-benchmark-json=FILE", "path", help=
         "write the samples of every claim about a time to FILE, for pytest-benchmark's compare and histograms"),
+    Option("--claims-export=FORMAT=FILE", "texts", help=
+        "write the claims as FORMAT to FILE when the run has ended: markdown, codequality, openmetrics, or a format "
+        "of a plug-in; may be repeated"),
     Option("--claims-markdown=FILE", "path", help=
         "write the answer and the claims as a page of Markdown to FILE; in GitHub Actions it is the step's summary "
         "by itself"),
@@ -211,6 +214,13 @@ RENAMED = {
     "lab": "lab",
     "accelerator": "pod_accelerator",
     "host-tools": "host_tools",
+}
+
+#: Options that are short for ``--claims-export=FORMAT=FILE``, with the format.
+EXPORTS = {
+    "claims_markdown": "markdown",
+    "claims_codequality": "codequality",
+    "claims_openmetrics": "openmetrics",
 }
 
 #: One marker per family of claims, with the line that ``pytest --markers`` shows, and one with settings.

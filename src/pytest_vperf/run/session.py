@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from pytest_vperf.results.record import from_wire, to_wire
+from pytest_vperf.run import doors
 from pytest_vperf.run.outcomes import TEST_CLAIMS, TestClaims
 from pytest_vperf.run.result import REPORTS, conclude, failing
 from pytest_vperf.run.settings import Settings, read_settings
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from pytest_vperf.run.required import Asked
     from pytest_vperf.run.result import Result
     from pytest_vperf.run.saving import Saving
+    from pytest_vperf.run.sides import SideKey
     from pytest_vperf.run.visits import Visits
     from pytest_vperf.run.workers import Lost
     from pytest_vperf.thresholds.hardware import Selection
@@ -49,6 +51,11 @@ if TYPE_CHECKING:
 
 class OfRun(Protocol):
     """What `RunHardware` needs to know of a run."""
+
+    @property
+    def config(self) -> pytest.Config:
+        """pytest's."""
+        ...
 
     @property
     def settings(self) -> Settings:
@@ -93,7 +100,10 @@ class RunHardware:
             )
 
             try:
-                profiles = load_profiles(threshold_folders(self._of.settings.thresholds))
+                folders = doors.threshold_folders(self._of.config)
+                profiles = load_profiles(
+                    threshold_folders((*self._of.settings.thresholds, *folders))
+                )
                 machine = fingerprint.read()
                 selection = self._choose(profiles, machine)
             except (ThresholdError, HardwareError) as error:
@@ -208,6 +218,7 @@ class ClaimsSession:
         self._baseline: Baseline | None = None
         self._exports: list[Export] = []
         self._unwritten = ""
+        self._untold: list[str] = []
         self.annotations: list[str] = []
         self._left_out = 0
 
@@ -243,8 +254,13 @@ class ClaimsSession:
                     place or self.settings.json,
                     lasting=place is None,
                     tell=lambda text: say_notice(self.config, text),
+                    judged=self._tell_judged,
                 )
         return self._run
+
+    def _tell_judged(self, record: ClaimRecord) -> None:
+        if trouble := doors.tell_judged(self.config, record):
+            self._untold.append(trouble)
 
     def part_for_worker(self) -> dict[str, str]:
         """Where a pytest-xdist worker on this machine is to keep its part of the record.
@@ -447,6 +463,10 @@ class ClaimsSession:
         return self._baseline
 
     @property
+    def _side_keys(self) -> Mapping[str, SideKey]:
+        return doors.side_keys(self.config) if self.settings.sides else {}
+
+    @property
     def _side_names(self) -> list[str]:
         """Of a gate base, then the heads, the first one last: it is the one in question."""
         sides = self.settings.sides
@@ -463,20 +483,22 @@ class ClaimsSession:
         """Why the record, or a part of it, could not be written; empty if it was."""
         trouble = self._run.trouble if self._run is not None else ""
         unsaved = self._saving.trouble if self._saving is not None else ""
-        return "; ".join(filter(None, (trouble, self._benchmark_trouble, unsaved, self._unwritten)))
+        untold = "; ".join(dict.fromkeys(self._untold))
+        found = (trouble, self._benchmark_trouble, unsaved, self._unwritten, untold)
+        return "; ".join(filter(None, found))
 
     def conclude(self, session: pytest.Session) -> None:
         """End the record, and add the run's result to the exit status. A worker's is the controller's business."""
         if self.is_worker:
             self.finish_record()
             return
-        if self.has_claims and (text := changed(self.settings.sides)):
+        if self.has_claims and (text := changed(self.settings.sides, self._side_keys)):
             self.usage_error = self.usage_error or text
         result = self._result(int(session.exitstatus))
         if self._run is not None:
             level = self.settings.level
             if self.settings.sides.learnt:
-                self._run.sides = recorded(self.settings.sides)
+                self._run.sides = recorded(self.settings.sides, self._side_keys)
             self._run.result = {
                 "word": result.word,
                 "exit_status": int(result.status),
@@ -607,7 +629,7 @@ class ClaimsSession:
         """The tests that a gate leaves out: their targets are the same on each side."""
         from pytest_vperf.run.sides import untouched
 
-        found = untouched(self.settings.sides, claiming)
+        found = untouched(self.settings.sides, self._side_keys, claiming)
         self._left_out = len(found)
         return found
 
@@ -642,7 +664,7 @@ class ClaimsSession:
         if not self.config.getoption("collectonly"):
             if claiming and not self.is_worker:
                 _ = self.baseline
-            self.run.sides = recorded(self.settings.sides)
+            self.run.sides = recorded(self.settings.sides, self._side_keys)
             self._begin_file()
             self.colour_terminal()
             self.end_in_order()
@@ -666,8 +688,13 @@ class ClaimsSession:
             _begin("--claims-json", path, self.run.begin)
         elif self.run.path is not None:
             _begin("--claims-save", self.run.path, self.run.begin)
-        self._exports = list(exports(self.settings))
+        self._exports = list(exports(self.config, self.settings))
+        files = {} if self.settings.json is None else {self.settings.json: "--claims-json"}
         for export in self._exports:
+            if (other := files.setdefault(export.path, export.option)) is not export.option:
+                raise pytest.UsageError(
+                    f"{export.option}: {export.path} is already the file of {other}"
+                )
             _begin(export.option, export.path, export.begin)
         if (path := self.settings.benchmark_json) is not None:
             from pytest_vperf.results import benchmark_json
@@ -703,7 +730,9 @@ class ClaimsSession:
             level=settings.level,
             record=settings.json,
             noise=look(),
-            sides=described(settings.sides, ask=not self.config.getoption("collectonly")),
+            sides=described(
+                settings.sides, self._side_keys, ask=not self.config.getoption("collectonly")
+            ),
         )
         return lines + left_out
 

@@ -11,12 +11,13 @@ import secrets
 import shlex
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, cast
 
 import pytest
 
-from pytest_vperf.run.options import ACCELERATORS, LABS, LEVELS, OPTIONS
-from pytest_vperf.run.sides import read_sides
+from pytest_vperf.run import doors
+from pytest_vperf.run.options import ACCELERATORS, EXPORTS, LABS, LEVELS, OPTIONS
+from pytest_vperf.run.sides import key_of, read_sides
 from pytest_vperf.thresholds import judge
 from pytest_vperf.thresholds.judge import Setting
 
@@ -28,6 +29,20 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 Level = Literal["advisory", "refuted", "measured", "strict"]
+
+
+class AskedExport(NamedTuple):
+    """A file that the run writes when it has ended.
+
+    Attributes:
+        option: that asks for it.
+        format: the name of its format.
+        path: the file.
+    """
+
+    option: str
+    format: str
+    path: Path
 
 
 @dataclass(frozen=True)
@@ -44,9 +59,7 @@ class Settings:
         time: seconds that the claims of the run share; ``None``: no limit.
         json: where the record of the run goes.
         benchmark_json: where its times go for pytest-benchmark.
-        markdown: where the page of Markdown goes.
-        code_quality: where GitLab's code quality report goes.
-        openmetrics: where OpenMetrics text goes.
+        exports: files that are written when the run has ended.
         save: the name that the run is kept by, empty without one; ``None``: it is not kept.
         store: where runs are kept, a path or a URL.
         baseline: the stored runs that claims are held against; ``None``: none.
@@ -78,9 +91,7 @@ class Settings:
     time: float | None
     json: Path | None
     benchmark_json: Path | None
-    markdown: Path | None
-    code_quality: Path | None
-    openmetrics: Path | None
+    exports: tuple[AskedExport, ...]
     save: str | None
     store: str
     baseline: str | None
@@ -128,7 +139,8 @@ def read_settings(config: pytest.Config) -> Settings:
     if time is not None and judged["budget"].origin == "default":
         # Nothing but the time that is shared keeps a claim from going on.
         judged["budget"] = Setting(time, judge.TIME_OF_RUN)
-    sides = read_sides(config)
+    keys = doors.side_keys(config)
+    sides = read_sides(config, keys)
     baseline = read("claims_baseline", _text)
     if sides and baseline:
         raise pytest.UsageError(
@@ -137,9 +149,9 @@ def read_settings(config: pytest.Config) -> Settings:
     settings = Settings(
         json=read("claims_json", _path),
         benchmark_json=read("claims_benchmark_json", _path),
-        markdown=read("claims_markdown", _path),
-        code_quality=read("claims_codequality", _path),
-        openmetrics=read("claims_openmetrics", _path),
+        exports=tuple(
+            each for name in ("claims_export", *EXPORTS) for each in read(name, _exports)
+        ),
         save=read("claims_save", _save),
         store=read("claims_store", _store),
         baseline=baseline,
@@ -176,7 +188,7 @@ def read_settings(config: pytest.Config) -> Settings:
         key
         for side in settings.sides.all
         for key in side.settings
-        if key not in ("image", "kernel", "engine")
+        if (known := key_of(keys, key)) is not None and not known.anywhere
     )
     if settings.on and of_this_machine:
         raise pytest.UsageError(
@@ -264,6 +276,23 @@ def _file(config: pytest.Config, name: str) -> Path | None:
     if path is not None and not path.is_file():
         raise ValueError(f"{path} is not a file")
     return path
+
+
+def _exports(config: pytest.Config, name: str) -> list[AskedExport]:
+    """What ``--claims-export`` asks for, or an option that is short for it."""
+    option = OPTIONS[name].name
+    if name in EXPORTS:
+        path = _path(config, name)
+        return [AskedExport(option, EXPORTS[name], path)] if path is not None else []
+    given = config.getoption(name)
+    folder = config.invocation_params.dir if given is not None else config.rootpath
+    found = []
+    for text in config.getini(name) if given is None else given:
+        kind, _, file = text.partition("=")
+        if not kind.strip() or not file.strip():
+            raise ValueError(f"{text!r} is not FORMAT=FILE, such as markdown=claims.md")
+        found.append(AskedExport(option, kind.strip(), folder / file))
+    return found
 
 
 #: What whole numbers are taken, and how they are called.

@@ -1,5 +1,7 @@
 """The sides of a gate, from the command line or the ini file: ``--claims-base KEY=VALUE --claims-head KEY=VALUE``.
 
+Our own keys are in `KEYS`; plug-ins add others by `pytest_vperf.hookspecs.pytest_vperf_side_keys`.
+
 What is not understood is refused before anything is measured: an unknown key, a path that is no program, and two
 sides that are the same bytes.
 """
@@ -13,7 +15,7 @@ import shlex
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -31,12 +33,12 @@ BASE, HEAD = "base", "head"
 
 
 @dataclass(frozen=True)
-class _Value:
-    """What a setting of a side is.
+class SideValue:
+    """The value of a key of a side, such as the runtime that ``--claims-head runtime=PATH`` names.
 
     Attributes:
-        setting: as targets read it; paths are absolute.
-        same: equal for two values that are the same thing.
+        setting: what targets read, in ``side.settings``; paths are absolute.
+        same: equal for two values that are the same thing, such as the hash of a program and its arguments.
         sha256: of its file, or of a folder's files; empty if it has none.
     """
 
@@ -45,22 +47,28 @@ class _Value:
     sha256: str = ""
 
 
-def _runtime(text: str, folder: Path) -> _Value:
-    """An OCI runtime by its name or path, with arguments."""
+def program_of_side(text: str, folder: Path) -> SideValue:
+    """A program by its name or path, with arguments; two are the same if their bytes and arguments are.
+
+    The setting that targets read is to be split by `shlex.split`.
+
+    Raises:
+        ValueError: it is not there, or is no program.
+    """
     try:
         program, *arguments = shlex.split(text)
     except ValueError as error:
         raise ValueError(f"{text!r}: {error}") from None
     path = _program(program, folder)
     digest = file_sha256(path)
-    return _Value(shlex.join((str(path), *arguments)), (digest, *arguments), digest)
+    return SideValue(shlex.join((str(path), *arguments)), (digest, *arguments), digest)
 
 
-def _qemu(text: str, folder: Path) -> _Value:
+def _qemu(text: str, folder: Path) -> SideValue:
     """A QEMU by its name or path."""
     path = _program(text, folder)
     digest = file_sha256(path)
-    return _Value(str(path), (digest,), digest)
+    return SideValue(str(path), (digest,), digest)
 
 
 def _program(text: str, folder: Path) -> Path:
@@ -93,13 +101,13 @@ def _existing(text: str, folder: Path) -> Path:
     return path
 
 
-def _file(text: str, folder: Path) -> _Value:
+def _file(text: str, folder: Path) -> SideValue:
     path = _existing(text, folder)
     digest = file_sha256(path)
-    return _Value(str(path), (digest,), digest)
+    return SideValue(str(path), (digest,), digest)
 
 
-def _kernel(text: str, folder: Path) -> _Value:
+def _kernel(text: str, folder: Path) -> SideValue:
     """A kernel; its header is read now, since the other claims of a run may take hours."""
     from pytest_vperf.targets.base import CannotStart
     from pytest_vperf.targets.kernel.guest_kernel import read_release
@@ -112,19 +120,19 @@ def _kernel(text: str, folder: Path) -> _Value:
     return found
 
 
-def _image(text: str, folder: Path) -> _Value:
+def _image(text: str, folder: Path) -> SideValue:
     """An image: a reference that the engine has, or a file of ``docker export``."""
-    return _file(text, folder) if text.endswith(".tar") else _Value(text, (text,))
+    return _file(text, folder) if text.endswith(".tar") else SideValue(text, (text,))
 
 
-def _engine(text: str, _: Path) -> _Value:
+def _engine(text: str, _: Path) -> SideValue:
     """A Docker engine by its address."""
     if not re.match(r"(unix|tcp|ssh|http|https)://.", text):
         raise ValueError(f"{text!r} is no address such as unix:///run/docker.sock or ssh://HOST")
-    return _Value(text, (text,))
+    return SideValue(text, (text,))
 
 
-def _folder(text: str, folder: Path) -> _Value:
+def _folder(text: str, folder: Path) -> SideValue:
     """A folder of programs."""
     path = _from(folder, text)
     if not path.is_dir():
@@ -133,11 +141,11 @@ def _folder(text: str, folder: Path) -> _Value:
     for each in sorted(path.iterdir()):
         if each.is_file():
             digest.update(f"{each.name}\0{file_sha256(each)}\0".encode())
-    return _Value(str(path), (digest.hexdigest(),), digest.hexdigest())
+    return SideValue(str(path), (digest.hexdigest(),), digest.hexdigest())
 
 
-def _variable(text: str, _: Path) -> _Value:
-    return _Value(text, (text,))
+def _variable(text: str, _: Path) -> SideValue:
+    return SideValue(text, (text,))
 
 
 def _usual_qemu() -> str:
@@ -156,38 +164,87 @@ def _usual_folder() -> str:
     return os.environ.get("PATH", os.defpath).partition(os.pathsep)[0]
 
 
-class _Key(NamedTuple):
-    """A setting that sides may have.
+@dataclass(frozen=True)
+class SideKey:
+    """A key that the sides of a gate may have: ``--claims-head NAME=VALUE``.
 
     Attributes:
-        read: reads its value, seen from a folder.
-        reach: the fixtures that depend on it; empty: any test may.
-        usual: what a side without it has, where options do not say.
+        name: the key; that of environment variables ends with a dot, and a variable's name follows.
+        read: reads its value; relative paths are seen from the folder. Raises `ValueError` or `OSError`, with what
+            is wrong.
+        fixtures: those that depend on it; tests that use none of them are left out of a gate of this key alone. If it
+            is empty, any test may depend on it.
+        usual: what a side has that does not say, as one would type it; empty if that is not known.
+        option: the ini setting of an option that says so, rather than ``usual``.
+        version: of a setting, what the program says its version is.
+        anywhere: whether it may be given where targets are started on another machine, by ``--vperf-on``.
+        empty: whether the value may be empty.
     """
 
-    read: Callable[[str, Path], _Value]
-    reach: frozenset[str] = frozenset()
+    name: str
+    read: Callable[[str, Path], SideValue]
+    fixtures: frozenset[str] = frozenset()
     usual: Callable[[], str] = str
+    option: str = ""
+    version: Callable[[str], str] = lambda setting: ""
+    anywhere: bool = False
+    empty: bool = False
+
+
+def _kernel_version(setting: str) -> str:
+    from pytest_vperf.targets.kernel.guest_kernel import read_release
+
+    return f"Linux {read_release(Path(setting))}"
+
+
+def program_version(setting: str) -> str:
+    """What a program says its version is, in one line; empty if it says none.
+
+    Args:
+        setting: the program's path, with arguments that it is called with.
+    """
+    from pytest_vperf.targets.container.runtimes import version
+
+    return version(shlex.split(setting)[0])
+
+
+def _qemu_version(setting: str) -> str:
+    from pytest_vperf.targets.container.runtimes import version
+
+    return version(setting)
 
 
 #: The fixtures that everything starts containers and machines through.
 _CONTAINERS = frozenset({"containers_with", "oci"})
 _MACHINES = frozenset({"pods_on", "guests_on", "domus"})
-#: By name; ``env.`` is followed by a variable's.
-_KEYS: Mapping[str, _Key] = {
-    "runtime": _Key(_runtime, _CONTAINERS),
-    "image": _Key(_image, _CONTAINERS | _MACHINES | {"native"}),
-    "kernel": _Key(_kernel, _MACHINES),
-    "qemu": _Key(_qemu, _MACHINES - {"domus"}, _usual_qemu),
-    "firmware": _Key(_file, frozenset({"pods_on"})),
-    "engine": _Key(_engine, frozenset({"containers_with"}), _usual_engine),
-    "path": _Key(_folder, usual=_usual_folder),
-    ENV: _Key(_variable),
-}
+#: Our own keys.
+KEYS = (
+    SideKey("runtime", program_of_side, _CONTAINERS, version=program_version),
+    SideKey(
+        "image",
+        _image,
+        _CONTAINERS | _MACHINES | {"native"},
+        option="container_image",
+        anywhere=True,
+    ),
+    SideKey(
+        "kernel",
+        _kernel,
+        _MACHINES,
+        option="guest_kernel",
+        version=_kernel_version,
+        anywhere=True,
+    ),
+    SideKey("qemu", _qemu, _MACHINES - {"domus"}, _usual_qemu, version=_qemu_version),
+    SideKey("firmware", _file, frozenset({"pods_on"})),
+    SideKey("engine", _engine, frozenset({"containers_with"}), _usual_engine, anywhere=True),
+    SideKey("path", _folder, usual=_usual_folder),
+    SideKey(ENV, _variable, empty=True),
+)
 #: The fixtures that start targets: what a test has none of it may start by other means.
 _TARGETS = _CONTAINERS | _MACHINES | {"native", "kernels"}
 _SETTING = re.compile(
-    r"(?:([A-Za-z][A-Za-z0-9_-]*):)?(env\.[A-Za-z_][A-Za-z0-9_]*|[a-z_.]+)=(.*)", re.S
+    r"(?:([A-Za-z][A-Za-z0-9_-]*):)?(env\.[A-Za-z_][A-Za-z0-9_]*|[a-z][a-z0-9_.]*)=(.*)", re.S
 )
 
 
@@ -195,14 +252,28 @@ _SETTING = re.compile(
 _OPTIONS = {"claims_base": (BASE, "baseline_kernel"), "claims_head": (HEAD, "vperf_kernel")}
 
 
-def read_sides(config: pytest.Config) -> Sides:
+def key_of(keys: Mapping[str, SideKey], setting: str) -> SideKey | None:
+    """The key of a setting of a side; ``None`` if there is no such key.
+
+    Args:
+        keys: by name.
+        setting: its name; of an environment variable ``env.NAME``.
+    """
+    return keys.get(ENV if setting.startswith(ENV) else setting)
+
+
+def read_sides(config: pytest.Config, keys: Mapping[str, SideKey]) -> Sides:
     """The sides of a run; none where it is no gate.
+
+    Args:
+        config: of the run.
+        keys: that sides may have, by name.
 
     Raises:
         pytest.UsageError: a setting is not understood, there is no head, or two sides are the same.
     """
-    found: dict[str, dict[str, _Value]] = {}
-    for option, name, key, value in _given(config):
+    found: dict[str, dict[str, SideValue]] = {}
+    for option, name, key, value in _given(config, keys):
         of_side = found.setdefault(name, {})
         if key in of_side:
             raise pytest.UsageError(f"{OPTIONS[option].name}: {key} is given twice for {name}")
@@ -221,17 +292,19 @@ def read_sides(config: pytest.Config) -> Sides:
         return Sides()
     on_purpose = bool(config.getoption("same_on_purpose") or config.getini("same_on_purpose"))
     if not on_purpose:
-        _refuse_same(config, base, found)
+        _refuse_same(config, keys, base, found)
     heads = tuple(_side(name, values) for name, values in found.items())
     return Sides(_side(BASE, base), heads, same_on_purpose=on_purpose)
 
 
-def _given(config: pytest.Config) -> Iterator[tuple[str, str, str, _Value]]:
+def _given(
+    config: pytest.Config, keys: Mapping[str, SideKey]
+) -> Iterator[tuple[str, str, str, SideValue]]:
     """The settings of all sides: the option, the side's name, the key and the value."""
     for option, (usual, kernel) in _OPTIONS.items():
         for text, folder in _texts(config, option):
             try:
-                yield option, *_read(text, folder, usual)
+                yield option, *_read(text, folder, usual, keys)
             except ValueError as error:
                 raise pytest.UsageError(f"{OPTIONS[option].name}: {error}") from None
         for text, folder in _texts(config, kernel):
@@ -255,21 +328,23 @@ def _texts(config: pytest.Config, option: str) -> list[tuple[str, Path]]:
     return [(text, folder) for text in ([given] if isinstance(given, str) else given)]
 
 
-def _read(text: str, folder: Path, usual: str) -> tuple[str, str, _Value]:
+def _read(
+    text: str, folder: Path, usual: str, keys: Mapping[str, SideKey]
+) -> tuple[str, str, SideValue]:
     """The side's name, the key and the value of one setting."""
     found = _SETTING.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text!r} is not KEY=VALUE, such as runtime=./build/runc; {_known()}")
+        raise ValueError(f"{text!r} is not KEY=VALUE, such as runtime=./build/runc; {_known(keys)}")
     name, key, value = found[1] or usual, found[2], found[3].strip()
     if found[1] and (usual == BASE or name == BASE):
         raise ValueError(f"{text!r}: only heads have names, and none is called {BASE}")
     if len(name) > MOST_SIDE:
         raise ValueError(f"{name[:40]!r}…: a head's name has at most {MOST_SIDE} characters")
-    known = _KEYS.get(ENV if key.startswith(ENV) else key)
+    known = key_of(keys, key)
     if known is None or key == ENV:
-        hint = nearest(key, [each for each in _KEYS if each != ENV])
-        raise ValueError(f"there is no key {key!r}{hint or f'; {_known()}'}")
-    if not value and known.read is not _variable:
+        hint = nearest(key, [each for each in keys if each != ENV])
+        raise ValueError(f"there is no key {key!r}{hint or f'; {_known(keys)}'}")
+    if not value and not known.empty:
         raise ValueError(f"{key}= has no value")
     try:
         return name, key, known.read(value, folder)
@@ -279,19 +354,22 @@ def _read(text: str, folder: Path, usual: str) -> tuple[str, str, _Value]:
         raise ValueError(f"{key}: {error}") from None
 
 
-def _known() -> str:
-    names = [f"{key}NAME" if key == ENV else key for key in _KEYS]
+def _known(keys: Mapping[str, SideKey]) -> str:
+    names = [f"{key}NAME" if key == ENV else key for key in keys]
     return f"the keys are {', '.join(names)}"
 
 
 def _refuse_same(
-    config: pytest.Config, base: Mapping[str, _Value], heads: Mapping[str, Mapping[str, _Value]]
+    config: pytest.Config,
+    keys: Mapping[str, SideKey],
+    base: Mapping[str, SideValue],
+    heads: Mapping[str, Mapping[str, SideValue]],
 ) -> None:
     """Refuse a head that differs in nothing from base, or from another head; what a side lacks is the usual one."""
     sides = {BASE: dict(base), **{name: dict(values) for name, values in heads.items()}}
     for key in sorted({key for values in sides.values() for key in values}):
         lacking = [values for values in sides.values() if key not in values]
-        if lacking and (usual := _usual(config, key, sides.values())) is not None:
+        if lacking and (usual := _usual(config, keys, key, sides.values())) is not None:
             for values in lacking:
                 values[key] = usual
     names = list(sides)
@@ -306,13 +384,18 @@ def _refuse_same(
                 )
 
 
-def _usual(config: pytest.Config, key: str, sides: Iterable[Mapping[str, _Value]]) -> _Value | None:
+def _usual(
+    config: pytest.Config,
+    keys: Mapping[str, SideKey],
+    key: str,
+    sides: Iterable[Mapping[str, SideValue]],
+) -> SideValue | None:
     """What a side has that does not name a key; ``None`` if that is not known here."""
     if key.startswith(ENV):
         now = os.environ.get(key.removeprefix(ENV))
-        return _Value("", ()) if now is None else _variable(now, Path())
-    known = _KEYS[key]
-    texts = _texts(config, option) if (option := _USUAL_OPTIONS.get(key)) is not None else []
+        return SideValue("", ()) if now is None else _variable(now, Path())
+    known = keys[key]
+    texts = _texts(config, known.option) if known.option else []
     if key == "runtime":
         from pytest_vperf.targets.container.runtimes import Build
 
@@ -324,18 +407,14 @@ def _usual(config: pytest.Config, key: str, sides: Iterable[Mapping[str, _Value]
     return None
 
 
-#: By key: the option that says what targets of any side have.
-_USUAL_OPTIONS = {"image": "container_image", "kernel": "guest_kernel"}
-
-
-def _words(values: Mapping[str, _Value]) -> str:
+def _words(values: Mapping[str, SideValue]) -> str:
     return ", ".join(
         f"{key}={each.setting}" + (f", sha256 {each.sha256[:12]}" if each.sha256 else "")
         for key, each in sorted(values.items())
     )
 
 
-def _side(name: str, values: Mapping[str, _Value]) -> Side:
+def _side(name: str, values: Mapping[str, SideValue]) -> Side:
     return Side(
         name,
         {key: each.setting for key, each in values.items()},
@@ -343,15 +422,18 @@ def _side(name: str, values: Mapping[str, _Value]) -> Side:
     )
 
 
-def untouched(sides: Sides, items: Iterable[pytest.Item]) -> list[pytest.Item]:
+def untouched(
+    sides: Sides, keys: Mapping[str, SideKey], items: Iterable[pytest.Item]
+) -> list[pytest.Item]:
     """The tests whose targets depend on nothing that the sides differ in; what cannot be told is none of them.
 
     Args:
         sides: of a gate.
+        keys: by name.
         items: its tests that ask for claims.
     """
     given = {ENV if key.startswith(ENV) else key for side in sides.all for key in side.settings}
-    reach = [_KEYS[key].reach for key in given]
+    reach = [keys[key].fixtures for key in given]
     if not all(reach):
         return []
     touched = frozenset().union(*reach)
@@ -362,9 +444,9 @@ def untouched(sides: Sides, items: Iterable[pytest.Item]) -> list[pytest.Item]:
     return [item for item in items if uses(item, _TARGETS) and not uses(item, touched)]
 
 
-def described(sides: Sides, *, ask: bool) -> Iterator[str]:
+def described(sides: Sides, keys: Mapping[str, SideKey], *, ask: bool) -> Iterator[str]:
     """A line for each side: what it is, and, if its program is to be asked, what that says its version is."""
-    for name, settings in recorded(sides, ask=ask).items():
+    for name, settings in recorded(sides, keys, ask=ask).items():
         parts = []
         for key, facts in settings.items():
             digest = facts.get("sha256", "")
@@ -374,12 +456,15 @@ def described(sides: Sides, *, ask: bool) -> Iterator[str]:
         yield f"{name}: {', '.join(parts) or 'what the run uses otherwise'}"
 
 
-def recorded(sides: Sides, *, ask: bool = True) -> dict[str, dict[str, dict[str, str]]]:
+def recorded(
+    sides: Sides, keys: Mapping[str, SideKey], *, ask: bool = True
+) -> dict[str, dict[str, dict[str, str]]]:
     """What each setting of each side is, for the record: ``is``, ``version``, ``sha256``, and what an image's name or
     an engine's address ``turned_out`` to be, if that is known.
 
     Args:
         sides: of the run.
+        keys: by name.
         ask: whether programs are called for their version.
     """
     return {
@@ -388,7 +473,7 @@ def recorded(sides: Sides, *, ask: bool = True) -> dict[str, dict[str, dict[str,
                 name: value
                 for name, value in (
                     ("is", text),
-                    ("version", _version(key, text) if ask else ""),
+                    ("version", _key(keys, key).version(text) if ask else ""),
                     ("sha256", side.identity.get(key, "")),
                     ("turned_out", sides.learnt.get((side.name, key), "")),
                 )
@@ -400,13 +485,12 @@ def recorded(sides: Sides, *, ask: bool = True) -> dict[str, dict[str, dict[str,
     }
 
 
-def changed(sides: Sides) -> str:
+def changed(sides: Sides, keys: Mapping[str, SideKey]) -> str:
     """What is no longer the file that it was when the run began, in one line; empty if all are."""
     for side in sides.all:
         for key, text in side.settings.items():
-            known = _KEYS[ENV if key.startswith(ENV) else key]
             try:
-                now = known.read(text, Path("/")).sha256
+                now = _key(keys, key).read(text, Path("/")).sha256
             except (OSError, ValueError) as error:
                 return f"{key} of side {side.name} is not what it was when the run began: {error}"
             if now != side.identity.get(key, ""):
@@ -414,14 +498,7 @@ def changed(sides: Sides) -> str:
     return ""
 
 
-def _version(key: str, text: str) -> str:
-    """What a program or a kernel says its version is; empty if it has none."""
-    if key == "kernel":
-        from pytest_vperf.targets.kernel.guest_kernel import read_release
-
-        return f"Linux {read_release(Path(text))}"
-    if key in ("runtime", "qemu"):
-        from pytest_vperf.targets.container.runtimes import version
-
-        return version(shlex.split(text)[0] if key == "runtime" else text)
-    return ""
+def _key(keys: Mapping[str, SideKey], setting: str) -> SideKey:
+    found = key_of(keys, setting)
+    assert found is not None, setting  # it was read by its key
+    return found

@@ -37,11 +37,11 @@ def small(guests_on):
 
 """
 FAULTS = """
-def test_daemon(judged, small, _vperf_run):
+def test_daemon(judged, small, vperf_run):
     def kill():
         for each in psutil.process_iter(["name", "environ"]):
             environment = each.info["environ"] or {}
-            if each.info["name"] == "libvirtd" and environment.get("VPERF_RUN") == _vperf_run.id:
+            if each.info["name"] == "libvirtd" and environment.get("VPERF_RUN") == vperf_run.id:
                 each.kill()
                 each.wait(10)
 

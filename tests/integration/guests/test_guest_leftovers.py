@@ -256,7 +256,7 @@ def test_a_next_run_that_never_asks_the_daemon_takes_networks_and_disks_from_it(
     other: Daemon, left_by: str, runs_dir: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    (tmp_path / "test_next.py").write_text("def test_next(_vperf_run): pass\n")
+    (tmp_path / "test_next.py").write_text("def test_next(vperf_run): pass\n")
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_next.py"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout

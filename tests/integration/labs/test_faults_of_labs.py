@@ -74,11 +74,11 @@ def test_given_back(judged, guests_on):
     judged(guests.start(init="small", memory="256 MiB"))
 
 
-def test_killed(judged, guests_on, _vperf_run):
+def test_killed(judged, guests_on, vperf_run):
     def kill():
         for each in psutil.process_iter(["name", "environ"]):
             mark = (each.info["environ"] or {}).get("VPERF_RUN")
-            if each.info["name"] == "vperf-lab-kvm" and mark == _vperf_run.id:
+            if each.info["name"] == "vperf-lab-kvm" and mark == vperf_run.id:
                 each.kill()
                 each.wait(10)
                 return

@@ -22,7 +22,7 @@ def using(scope, target, sha256, value, *, origin="image", direction="lower"):
 
 def run(project: pytest.Pytester, body: str) -> tuple[pytest.RunResult, dict[str, Any]]:
     project.makepyfile(
-        f"{TOOLS}\ndef test_it(claim, _vperf_scope):\n    scope = _vperf_scope\n    {body}\n"
+        f"{TOOLS}\ndef test_it(claim, vperf_scope):\n    scope = vperf_scope\n    {body}\n"
     )
     result = project.runpytest("--claims-json=out.json")
     (found,) = json.loads((project.path / "out.json").read_text())["claims"]
@@ -124,9 +124,9 @@ def test_targets_on_different_machines_are_not_compared(project: pytest.Pytester
             def close(self):
                 pass
 
-        def test_it(claim, _vperf_scope):
+        def test_it(claim, vperf_scope):
             def sample(name, **details):
-                _vperf_scope.own(Target(name, **details))
+                vperf_scope.own(Target(name, **details))
                 return Quantity(100, "ms", direction="lower")
             claim("start.alike").compares(
                 lambda: sample("pod tcg"), to=lambda: sample("pod xen (lab xen)", on="lab xen"))

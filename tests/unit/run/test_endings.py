@@ -28,7 +28,7 @@ import pytest
 from samplers import around
 
 @pytest.fixture(scope="session")
-def engine(_vperf_run):
+def engine(vperf_run):
     pathlib.Path(f"began-{os.getpid()}").touch()
     yield
     time.sleep(0.5)
@@ -56,11 +56,11 @@ def together():
 def test_first(claim):
     claim("start.quick").holds(around(350))
 
-def test_long(claim, _vperf_scope, engine, together):
-    claim("start.alike").compares(sampler("long", _vperf_scope), to=sampler("long", _vperf_scope))
+def test_long(claim, vperf_scope, engine, together):
+    claim("start.alike").compares(sampler("long", vperf_scope), to=sampler("long", vperf_scope))
 
-def test_other(claim, _vperf_scope, engine, together):
-    claim("start.alike").compares(sampler("other", _vperf_scope), to=sampler("other", _vperf_scope))
+def test_other(claim, vperf_scope, engine, together):
+    claim("start.alike").compares(sampler("other", vperf_scope), to=sampler("other", vperf_scope))
 """
 
 

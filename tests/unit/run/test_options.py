@@ -7,7 +7,7 @@ from dataclasses import fields
 
 import pytest
 
-from pytest_vperf.run.options import OPTIONS, RENAMED, Option
+from pytest_vperf.run.options import EXPORTS, OPTIONS, RENAMED, Option
 from pytest_vperf.run.settings import Settings, read_settings
 
 RENAMED_INI = {ini: f"vperf_{name}".replace("-", "_") for name, ini in RENAMED.items()}
@@ -30,6 +30,7 @@ VALUES = {
     "claims_tolerance": "3 %",
     "claims_level": "measured",
     "claims_time": "15m",
+    "claims_export": "markdown=out.md",
     "claims_markdown": "out.md",
     "claims_codequality": "out.json",
     "claims_openmetrics": "out.txt",
@@ -69,7 +70,7 @@ VALUES = {
 #: The setting of an option whose name differs.
 FIELDS = {
     "claims_hw": "hardware",
-    "claims_codequality": "code_quality",
+    **dict.fromkeys(("claims_export", *EXPORTS), "exports"),
     "claims_strict": "level",
     "claims_advisory": "level",
     **dict.fromkeys([f"claims_{key}" for key in ("tolerance", "alpha", "beta", "pairs", "budget")], "judge"),

@@ -45,7 +45,7 @@ claims:
 
 
 def judged(project: pytest.Pytester, test: str, *options: str) -> tuple[pytest.RunResult, Any]:
-    project.makepyfile(IN_A_LAB + f"    def test_it(claim, _vperf_scope): {test}")
+    project.makepyfile(IN_A_LAB + f"    def test_it(claim, vperf_scope): {test}")
     result = project.runpytest("--claims-json=out.json", *options)
     (found,) = json.loads((project.path / "out.json").read_text())["claims"]
     return result, found
@@ -62,7 +62,7 @@ def judged(project: pytest.Pytester, test: str, *options: str) -> tuple[pytest.R
 def test_a_speed_of_an_emulated_machine_is_measured_and_not_judged(
     project: pytest.Pytester, centre: int, details: dict[str, str], where: str
 ) -> None:
-    test = f'claim("start.quick").holds(around(_vperf_scope, {centre}, **{details}))'
+    test = f'claim("start.quick").holds(around(vperf_scope, {centre}, **{details}))'
     result, found = judged(project, test)
     assert result.ret == 0
     assert found["verdict"] == "not comparable"
@@ -72,7 +72,7 @@ def test_a_speed_of_an_emulated_machine_is_measured_and_not_judged(
 
 def test_a_machine_that_says_it_is_not_emulated_is_judged(project: pytest.Pytester) -> None:
     _, found = judged(
-        project, 'claim("start.quick").holds(around(_vperf_scope, 100, emulated="no", lab="kvm"))'
+        project, 'claim("start.quick").holds(around(vperf_scope, 100, emulated="no", lab="kvm"))'
     )
     assert found["verdict"] == "holds"
 
@@ -86,8 +86,8 @@ def test_a_threshold_says_that_emulation_does_not_matter(
         stream.write(f"    emulated: {reason}\n" if reason else "")
     _, found = judged(
         project,
-        'claim("start.order").compares(around(_vperf_scope, 100, emulated="yes"), '
-        'to=around(_vperf_scope, 200, emulated="yes"))',
+        'claim("start.order").compares(around(vperf_scope, 100, emulated="yes"), '
+        'to=around(vperf_scope, 200, emulated="yes"))',
     )
     assert found["verdict"] == verdict
 
@@ -101,7 +101,7 @@ def test_on_an_emulated_machine_not_even_any_is_judged(
     monkeypatch.setattr(fingerprint, "is_emulated", emulated)
     _, found = judged(
         project,
-        'claim("start.alike").compares(around(_vperf_scope, 100), to=around(_vperf_scope, 100))',
+        'claim("start.alike").compares(around(vperf_scope, 100), to=around(vperf_scope, 100))',
     )
     assert found["verdict"] == "not comparable"
     assert found["reason"] == "the machine is emulated: its speed says nothing about hardware"
@@ -121,7 +121,7 @@ def test_a_verdict_by_the_profile_of_other_hardware_says_so_in_its_column(
     project: pytest.Pytester, centre: int, word: str
 ) -> None:
     (project.path / "thresholds" / "far.yaml").write_text(FAR)
-    test = f'claim("start.pod").holds(around(_vperf_scope, {centre}))'
+    test = f'claim("start.pod").holds(around(vperf_scope, {centre}))'
     result, found = judged(project, test, "--hw=far")
     assert found["verdict"] == word
     count = {"holds": "1 held", "refuted": "1 refuted"}[word]
@@ -137,7 +137,7 @@ def test_a_claim_about_every_machine_is_of_no_other_hardware(project: pytest.Pyt
     (project.path / "thresholds" / "far.yaml").write_text(FAR)
     result, _ = judged(
         project,
-        'claim("start.alike").compares(around(_vperf_scope, 100), to=around(_vperf_scope, 100))',
+        'claim("start.alike").compares(around(vperf_scope, 100), to=around(vperf_scope, 100))',
         "--hw=far",
     )
     result.stdout.fnmatch_lines(["holds *start.alike *", "claims: 1 held"])

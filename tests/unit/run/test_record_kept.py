@@ -282,9 +282,9 @@ HOSTILE_TESTS = r"""
     def test_skip(claim): pytest.skip(HOSTILE)
     def test_subtests(subtests):
         with subtests.test("x"): missing()
-    def test_refuted(claim, _vperf_scope):
+    def test_refuted(claim, vperf_scope):
         def sample():
-            _vperf_scope.own(Machine())
+            vperf_scope.own(Machine())
             return Quantity(900, "ms", ((HOSTILE, 400.0), ("kernel", 500.0)), discrete=True)
         claim("start.quick").holds(sample)
     @pytest.mark.parametrize("name", [HOSTILE])

@@ -24,7 +24,7 @@ def run(project: pytest.Pytester, body: str, *options: str) -> pytest.RunResult:
     project.makepyfile(
         f"""
         from samplers import *
-        def test_it(claim, _vperf_scope):
+        def test_it(claim, vperf_scope):
             {body}
         """
     )
@@ -422,8 +422,8 @@ def test_an_error_says_what_it_is_about(project: pytest.Pytester) -> None:
         TARGETS
         + """
     from samplers import missing
-    def test_it(claim, _vperf_scope):
-        _vperf_scope.own(Machine())
+    def test_it(claim, vperf_scope):
+        vperf_scope.own(Machine())
         assert claim("start.quick").holds(missing)["target"] == "pod kvm qboot"
 """
     )
@@ -459,12 +459,12 @@ def test_targets_of_a_sample_are_ended_before_the_next(project: pytest.Pytester)
     project.makepyfile(
         TARGETS
         + """
-    def test_it(claim, _vperf_scope):
-        kept = _vperf_scope.own(Machine("kept"))
+    def test_it(claim, vperf_scope):
+        kept = vperf_scope.own(Machine("kept"))
         def sample():
             assert Machine.open == 1
-            _vperf_scope.own(Machine())
-            _vperf_scope.own(Machine())
+            vperf_scope.own(Machine())
+            vperf_scope.own(Machine())
             return Quantity(350 + Machine.open, "ms")
         record = claim("start.quick").holds(sample)
         assert Machine.open == 1
@@ -486,21 +486,21 @@ def test_both_targets_of_a_comparison_are_named(project: pytest.Pytester) -> Non
         + """
     from samplers import around
 
-    def sampler(_vperf_scope, firmware):
+    def sampler(vperf_scope, firmware):
         next_about_100 = around(100)
         def sample():
-            _vperf_scope.own(Machine(firmware))
+            vperf_scope.own(Machine(firmware))
             return next_about_100()
         return sample
 
-    def test_it(claim, _vperf_scope):
-        record = claim("start.alike").compares(sampler(_vperf_scope, "qboot"), to=sampler(_vperf_scope, "seabios"))
+    def test_it(claim, vperf_scope):
+        record = claim("start.alike").compares(sampler(vperf_scope, "qboot"), to=sampler(vperf_scope, "seabios"))
         assert record["target"] == "pod tcg qboot / pod tcg seabios"
         arms = {each["details"]["firmware"]: each["arms"] for each in record["targets"]}
         assert arms == {"qboot": ["a"], "seabios": ["b"]}
 
-    def test_same(claim, _vperf_scope):
-        record = claim("start.alike").compares(sampler(_vperf_scope, "qboot"), to=sampler(_vperf_scope, "qboot"))
+    def test_same(claim, vperf_scope):
+        record = claim("start.alike").compares(sampler(vperf_scope, "qboot"), to=sampler(vperf_scope, "qboot"))
         assert [each["arms"] for each in record["targets"]] == [["a", "b"]]
 """
     )
@@ -515,9 +515,9 @@ def test_an_error_ends_what_was_started_and_is_the_one_reported(
         TARGETS
         + f"""
     import pytest
-    def test_it(claim, _vperf_scope):
+    def test_it(claim, vperf_scope):
         def sample():
-            _vperf_scope.own(Machine(closes=False))
+            vperf_scope.own(Machine(closes=False))
             raise {error}
         with pytest.raises(type({error})) as caught:
             claim("start.quick").holds(sample)
@@ -537,9 +537,9 @@ def test_a_target_that_does_not_end_is_an_error_and_its_sample_is_kept(
     project.makepyfile(
         TARGETS
         + """
-    def test_it(claim, _vperf_scope):
+    def test_it(claim, vperf_scope):
         def sample():
-            _vperf_scope.own(Machine(closes=False))
+            vperf_scope.own(Machine(closes=False))
             return Quantity(350, "ms")
         claim("start.quick").holds(sample)
 """
@@ -558,7 +558,7 @@ def test_an_interrupt_keeps_what_was_measured(project: pytest.Pytester, how: int
         from samplers import around
         def test_first(claim): claim("start.alike").compares(around(100), to=around(100))
         def test_limit(claim): claim("start.quick").holds(around(350))
-        def test_long(claim, _vperf_scope):
+        def test_long(claim, vperf_scope):
             def sample():
                 open("sampling", "a").write("x")
                 return around(350, sleep=0.05)()

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_vperf.run import doors
 from pytest_vperf.run.settings import read_settings
 from pytest_vperf.thresholds.profile import stands_for, threshold_folders
 
@@ -56,12 +57,14 @@ class _Question:
     def __init__(self) -> None:
         self.root: Path | None = None
         self.settings: Settings | None = None
+        self.added: Sequence[Path] = ()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cmdline_main(self, config: pytest.Config) -> int:
         """Read the settings, and end pytest."""
         self.root = config.rootpath
         self.settings = read_settings(config)
+        self.added = doors.threshold_folders(config)
         return 0
 
 
@@ -81,7 +84,7 @@ def ask(thresholds: Sequence[str] = ()) -> Project:
         status = pytest.main(words, plugins=[question])
     if question.settings is None or question.root is None:
         raise ProjectError(f"pytest ended with status {int(status)}")
-    folders = threshold_folders(question.settings.thresholds)
+    folders = threshold_folders((*question.settings.thresholds, *question.added))
     settings = question.settings
     return Project(question.root, folders, settings.json, settings.store)
 

@@ -1,0 +1,94 @@
+"""The hooks by which plug-ins add to pytest-vperf; our own are registered by the same hooks.
+
+A hook is implemented in a ``conftest.py`` of the root folder, in a pytest plug-in, or in a module that an entry point
+of the group ``pytest_vperf`` names, where a package is no pytest plug-in:
+
+.. code-block:: toml
+
+    [project.entry-points.pytest_vperf]
+    csv = "vperf_csv"
+
+The examples below are whole conftest files; the project's tests run each of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    import pytest
+
+    from pytest_vperf.reporting.ended import ExportFormat
+    from pytest_vperf.results.record import ClaimRecord
+    from pytest_vperf.run.sides import SideKey
+
+
+def pytest_vperf_export_formats() -> Iterable[ExportFormat]:  # type: ignore[empty-body]
+    """Add formats of files that a run writes at its end, for ``--claims-export=NAME=FILE``.
+
+    .. code-block:: python
+
+        from pytest_vperf import ExportFormat
+
+        def verdicts(run):
+            return "".join(f"{claim['verdict']} {claim['name']}\\n" for claim in run.claims)
+
+        def pytest_vperf_export_formats():
+            return [ExportFormat("verdicts", verdicts)]
+    """
+
+
+def pytest_vperf_claim_judged(record: ClaimRecord, config: pytest.Config) -> Any:
+    """Learn of each claim as soon as it was judged, in the process that pytest was started as.
+
+    The record is a copy, with the keys of ``docs/results.md``. An exception does not stop the run, but the run ends
+    with an error.
+
+    .. code-block:: python
+
+        def pytest_vperf_claim_judged(record, config):
+            with (config.rootpath / "judged.txt").open("a") as log:
+                log.write(f"{record['name']} {record['verdict']}\\n")
+    """
+
+
+def pytest_vperf_threshold_folders() -> Iterable[Path]:  # type: ignore[empty-body]
+    """Add folders of threshold files. A project's own win over them, and they win over the shipped ones.
+
+    .. code-block:: python
+
+        from pathlib import Path
+
+        def pytest_vperf_threshold_folders():
+            return [Path(__file__).with_name("limits")]
+    """
+
+
+def pytest_vperf_side_keys() -> Iterable[SideKey]:  # type: ignore[empty-body]
+    """Add keys that sides of a gate may have, such as ``--claims-head youki=PATH``.
+
+    A fixture reads the value of the side that it makes a target for; ``fixtures`` names those that do, so that a gate
+    of this key leaves out all other tests.
+
+    .. code-block:: python
+
+        import shlex
+        import subprocess
+
+        import pytest
+        from pytest_vperf import SideKey, program_of_side
+
+        def pytest_vperf_side_keys():
+            return [SideKey("awk", program_of_side, fixtures=frozenset({"awk"}), usual=lambda: "awk")]
+
+        @pytest.fixture
+        def awk(vperf_sides):
+            def of(side):
+                command = shlex.split(side.settings.get("awk", "awk"))
+                return lambda program: subprocess.check_output([*command, program], text=True)
+
+            return vperf_sides.each(of, "awk")
+    """

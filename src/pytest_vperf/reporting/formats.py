@@ -1,0 +1,13 @@
+"""Our own formats of exported files; plug-ins add theirs by `pytest_vperf.hookspecs.pytest_vperf_export_formats`."""
+
+from __future__ import annotations
+
+from pytest_vperf.reporting import markdown, openmetrics
+from pytest_vperf.reporting.annotations import code_quality
+from pytest_vperf.reporting.ended import ExportFormat
+
+FORMATS = (
+    ExportFormat("markdown", markdown.page, markdown.UNFINISHED),
+    ExportFormat("codequality", code_quality, "[]\n"),
+    ExportFormat("openmetrics", openmetrics.text, "# EOF\n"),
+)

@@ -1,0 +1,151 @@
+"""What plug-ins add to a run, by the hooks of `pytest_vperf.hookspecs`: gathered, and checked for what cannot be.
+
+A package that is no pytest plug-in has an entry point of the group `GROUP` that names a module with such hooks. These
+are loaded when the first test that claims is collected, or an option of ours is read: looking for entry points takes
+some 10 ms, which a run without claims must not pay.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from pytest_vperf.reporting.ended import ExportFormat
+    from pytest_vperf.results.record import ClaimRecord
+    from pytest_vperf.run.sides import SideKey
+
+T = TypeVar("T")
+
+#: The name of our own plug-in.
+_OURS = "vperf"
+_LOADED: pytest.StashKey[bool] = pytest.StashKey()
+#: The group of entry points; each is registered as a plug-in called ``pytest_vperf.NAME``.
+GROUP = "pytest_vperf"
+
+
+def load(config: pytest.Config) -> None:
+    """Register the entry points of the group, once; where pytest loads no plug-in by itself, neither do we.
+
+    Raises:
+        pytest.UsageError: one cannot be imported.
+    """
+    if _LOADED in config.stash:
+        return
+    config.stash[_LOADED] = True
+    if os.environ.get("PYTEST_DISABLE_PLUGIN_AUTOLOAD") or config.getoption(
+        "disable_plugin_autoload", False
+    ):
+        return
+    plugins = config.pluginmanager
+    for each in sorted(entry_points(group=GROUP)):
+        name = f"{GROUP}.{each.name}"
+        if plugins.is_blocked(name) or plugins.has_plugin(name):
+            continue
+        try:
+            module = each.load()
+        except Exception as error:  # whatever a module of others may raise
+            package = f" of {each.dist.name}" if each.dist is not None else ""
+            raise pytest.UsageError(
+                f"the entry point {each.name} = {each.value}{package} cannot be loaded:"
+                f" {type(error).__name__}: {error}; to do without it: -p no:{name}"
+            ) from error
+        if not plugins.is_registered(module):
+            plugins.register(module, name)
+
+
+def export_formats(config: pytest.Config) -> Mapping[str, ExportFormat]:
+    """The formats of files that a run can write at its end, by name.
+
+    Raises:
+        pytest.UsageError: two have one name, or a hook gives something else.
+    """
+    from pytest_vperf.reporting.ended import ExportFormat
+
+    return _by_name(config, "pytest_vperf_export_formats", ExportFormat, "export format")
+
+
+def side_keys(config: pytest.Config) -> Mapping[str, SideKey]:
+    """The keys that sides of a gate may have, by name.
+
+    Raises:
+        pytest.UsageError: two have one name, or a hook gives something else.
+    """
+    from pytest_vperf.run.sides import SideKey
+
+    return _by_name(config, "pytest_vperf_side_keys", SideKey, "key of a side")
+
+
+def threshold_folders(config: pytest.Config) -> Sequence[Path]:
+    """The folders of threshold files that plug-ins have.
+
+    Raises:
+        pytest.UsageError: one is not there, or a hook gives something else.
+    """
+    from pathlib import Path
+
+    found = _gathered(config, "pytest_vperf_threshold_folders", Path)
+    for plugin, folder in found:
+        if not folder.is_dir():
+            raise pytest.UsageError(
+                f"pytest_vperf_threshold_folders of {plugin}: {folder} is not a folder"
+            )
+    return list(dict.fromkeys(folder for _, folder in found))
+
+
+def tell_judged(config: pytest.Config, record: ClaimRecord) -> str:
+    """Tell plug-ins of a claim that was judged; return what went wrong, empty if nothing did."""
+    hook = config.hook.pytest_vperf_claim_judged
+    if not hook.get_hookimpls():
+        return ""
+    from copy import deepcopy
+    from traceback import extract_tb
+
+    try:
+        hook(record=deepcopy(record), config=config)  # nobody changes what was measured
+    except Exception as error:  # whatever a plug-in may raise; the run goes on
+        place = extract_tb(error.__traceback__)[-1]
+        return (
+            f"pytest_vperf_claim_judged failed for {record['name']}: {type(error).__name__}: {error}"
+            f" ({place.filename}:{place.lineno})"
+        )
+    return ""
+
+
+def _by_name(config: pytest.Config, hook: str, kind: type[T], called: str) -> dict[str, T]:
+    found: dict[str, tuple[str, T]] = {}
+    for plugin, each in _gathered(config, hook, kind):
+        name: str = vars(each)["name"]
+        if name in found:
+            raise pytest.UsageError(
+                f"two plug-ins, {found[name][0]} and {plugin}, have the {called} {name!r}: leave out one of them"
+            )
+        found[name] = (plugin, each)
+    return {name: each for name, (_, each) in found.items()}
+
+
+def _gathered(config: pytest.Config, hook: str, kind: type[T]) -> list[tuple[str, T]]:
+    """What the plug-ins have, each with the plug-in's name: ours first, then in the order of their registration."""
+    load(config)
+    caller: Any = getattr(config.hook, hook)
+    found: list[tuple[str, T]] = []
+    for implementation in sorted(
+        caller.get_hookimpls(), key=lambda each: str(each.plugin_name) != _OURS
+    ):
+        plugin = str(implementation.plugin_name)
+        given = implementation.function()
+        if isinstance(given, str) or not hasattr(given, "__iter__"):
+            raise pytest.UsageError(f"{hook} of {plugin} gives {given!r}, not a list")
+        for each in given:
+            if not isinstance(each, kind):
+                raise pytest.UsageError(
+                    f"{hook} of {plugin} gives {each!r}, which is no {kind.__name__}"
+                )
+            found.append((plugin, each))
+    return found
