@@ -27,6 +27,7 @@ from pytest_vperf.targets.host import Host
 from pytest_vperf.targets.image.debian import tools_rootfs
 from pytest_vperf.workloads import programs
 from pytest_vperf.workloads.base import WORD, Output, ParseError, Reader, Unsupported, check_whole
+from pytest_vperf.workloads.registry import TOOLS, packages_of
 from pytest_vperf.workloads.stream import KERNELS, StreamResult, VperfStream
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def main() -> int:
         parser.error("--pairs: an interval for the median needs at least 8")
     seed = arguments.seed if arguments.seed is not None else random.randrange(2**32)
     try:
-        rootfs = tools_rootfs(programs.build())
+        rootfs = tools_rootfs(packages_of(TOOLS), programs.build())
         with Host(rootfs=lambda: rootfs) as host:
             pairs = _pairs(host, arguments.pairs, arguments.elements, random.Random(seed))
     except Unavailable as error:

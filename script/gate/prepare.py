@@ -12,8 +12,12 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from gate.steps import ROOT
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pytest_vperf import Tool
 
 #: Seconds to wait before another try.
 PAUSES = (10.0, 30.0)
@@ -33,6 +37,7 @@ def _fetched(labs: list[str]) -> list[tuple[str, Callable[[], object]]]:
     from pytest_vperf.lab.labs import kind_of
     from pytest_vperf.targets.image import rootfs
     from pytest_vperf.targets.kernel import guest_kernel
+    from pytest_vperf.workloads.registry import TOOLS
 
     def host_of(lab: str) -> Callable[[], object]:
         return lambda: host_image.build(kind_of(lab), print)
@@ -41,9 +46,21 @@ def _fetched(labs: list[str]) -> list[tuple[str, Callable[[], object]]]:
         ("the package lists", _package_lists),
         ("the small image", rootfs.default_rootfs),
         ("the image with the tools", lambda: core.make_tools_image(print)),
+        (
+            "the image with an example's tool",
+            lambda: core.make_tools_image(print, [*TOOLS, *_of_examples()]),
+        ),
         ("the guest kernel", guest_kernel.distribution_kernel),
         *((f"the lab's {lab} host", host_of(lab)) for lab in labs),
     ]
+
+
+def _of_examples() -> list[Tool]:
+    """The tools of the packages in ``examples/``."""
+    sys.path.insert(0, str(ROOT / "examples" / "hackbench"))
+    from vperf_hackbench import pytest_vperf_tools
+
+    return pytest_vperf_tools()
 
 
 def _package_lists() -> None:

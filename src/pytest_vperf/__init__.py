@@ -38,11 +38,19 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.xen.domus import Domus
     from pytest_vperf.workloads import processors
     from pytest_vperf.workloads.at_once import Race
-    from pytest_vperf.workloads.base import Output, ParseError, Workload
+    from pytest_vperf.workloads.base import (
+        Output,
+        ParseError,
+        Reader,
+        Unsupported,
+        Workload,
+        check_whole,
+    )
     from pytest_vperf.workloads.bench import Bench
     from pytest_vperf.workloads.fio import FioJob
     from pytest_vperf.workloads.iperf3 import Iperf3Tcp
     from pytest_vperf.workloads.loaded import CONDITIONS, MOST_LOADERS
+    from pytest_vperf.workloads.registry import Tool
     from pytest_vperf.workloads.sysbench import SysbenchCpu, SysbenchMemory
 
 __version__ = "0.1.0"
@@ -69,6 +77,7 @@ __all__ = [
     "Quantity",
     "QuantityError",
     "Race",
+    "Reader",
     "SideKey",
     "SideValue",
     "Started",
@@ -77,8 +86,11 @@ __all__ = [
     "Target",
     "TargetError",
     "TimedOut",
+    "Tool",
     "Unavailable",
+    "Unsupported",
     "Workload",
+    "check_whole",
     "kernel_phase",
     "memory_each",
     "mirrored",
@@ -120,12 +132,16 @@ _DEFINED_IN = {
     "Race": "workloads.at_once",
     "Output": "workloads.base",
     "ParseError": "workloads.base",
+    "Reader": "workloads.base",
+    "Unsupported": "workloads.base",
+    "check_whole": "workloads.base",
     "Workload": "workloads.base",
     "Bench": "workloads.bench",
     "FioJob": "workloads.fio",
     "Iperf3Tcp": "workloads.iperf3",
     "CONDITIONS": "workloads.loaded",
     "MOST_LOADERS": "workloads.loaded",
+    "Tool": "workloads.registry",
     "SysbenchCpu": "workloads.sysbench",
     "SysbenchMemory": "workloads.sysbench",
     "processors": "workloads",

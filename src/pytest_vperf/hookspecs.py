@@ -24,6 +24,29 @@ if TYPE_CHECKING:
     from pytest_vperf.reporting.ended import ExportFormat
     from pytest_vperf.results.record import ClaimRecord
     from pytest_vperf.run.sides import SideKey
+    from pytest_vperf.workloads.registry import Tool
+
+
+def pytest_vperf_tools() -> Iterable[Tool]:  # type: ignore[empty-body]
+    """Add measuring tools: for each a fixture, and the packages that the image of targets has for it.
+
+    .. code-block:: python
+
+        import time
+        from pytest_vperf import Quantity, Tool
+
+        class Shell:
+            def __init__(self, bench):
+                pass
+
+            def start(self, target):
+                began = time.monotonic()
+                target.run(["sh", "-c", ":"])
+                return Quantity((time.monotonic() - began) * 1e3, "ms", direction="lower")
+
+        def pytest_vperf_tools():
+            return [Tool("shell", Shell, packages=("dash",), summary="The time a shell takes.")]
+    """
 
 
 def pytest_vperf_export_formats() -> Iterable[ExportFormat]:  # type: ignore[empty-body]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pytest_vperf.reporting.ended import ExportFormat
     from pytest_vperf.run.session import ClaimsSession
     from pytest_vperf.run.sides import SideKey
+    from pytest_vperf.workloads.registry import Tool
 
 #: Modules of fixtures.
 _FIXTURES = (
@@ -53,11 +54,24 @@ def pytest_vperf_export_formats() -> Iterable[ExportFormat]:
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_vperf_tools() -> Iterable[Tool]:
+    """Register our own."""
+    from pytest_vperf.workloads.registry import TOOLS
+
+    return TOOLS
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_vperf_side_keys() -> Iterable[SideKey]:
     """Register our own."""
     from pytest_vperf.run.sides import KEYS
 
     return KEYS
+
+
+def pytest_plugin_registered(plugin: object, manager: pytest.PytestPluginManager) -> None:
+    """Register fixtures for the tools that a plug-in has."""
+    tools.register(plugin, manager)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

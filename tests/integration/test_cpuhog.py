@@ -18,6 +18,7 @@ from pytest_vperf.targets.scope import Scope
 from pytest_vperf.workloads import programs
 from pytest_vperf.workloads.bench import Bench
 from pytest_vperf.workloads.cpuhog import CpuHog
+from pytest_vperf.workloads.registry import TOOLS, packages_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def host(session_run: Run, require: Callable[[str, Readiness], None]) -> Iterator[Host]:
     try:
-        rootfs = tools_rootfs(programs.build())
+        rootfs = tools_rootfs(packages_of(TOOLS), programs.build())
     except Unavailable as error:
         require("host", Readiness("the image with the tools", False, error.reason, error.remedy))
         raise

@@ -20,6 +20,7 @@ from pytest_vperf.targets.pod.pods import Pods
 from pytest_vperf.targets.pod.probe import check as check_pods
 from pytest_vperf.targets.scope import Scope
 from pytest_vperf.workloads import programs
+from pytest_vperf.workloads.registry import TOOLS, packages_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from pytest_vperf.targets.container.engine import Engine
     from pytest_vperf.targets.image.rootfs import Rootfs
 
-TOOLS = (
+PROGRAMS = (
     "sysbench",
     "fio",
     "iperf",
@@ -47,7 +48,7 @@ TOOLS = (
 @pytest.fixture(scope="module")
 def rootfs(require: Callable[[str, Readiness], None]) -> Rootfs:
     require("container", debian.check()[0])
-    return debian.tools_rootfs(programs.build())
+    return debian.tools_rootfs(packages_of(TOOLS), programs.build())
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +91,7 @@ def pod(
 
 def runs_the_tools(target: Target, rootfs: Rootfs) -> None:
     """Each tool is there, is the image's, and starts; the ones with engines and threads work."""
-    for name in TOOLS:
+    for name in PROGRAMS:
         program = target.program(name)
         assert program.origin == "image"
         assert Tree(rootfs.path).resolve(program.path)
@@ -142,7 +143,7 @@ def test_containers_run_the_same_bytes(container: Target, host: Target, rootfs: 
     runs_the_tools(container, rootfs)
     for engine in ("psync", "libaio"):
         engine_works(container, engine)
-    for name in TOOLS:
+    for name in PROGRAMS:
         assert container.program(name).sha256 == host.program(name).sha256
     details = container.facts().details
     assert (details["rootfs"], details["rootfs_sha256"]) == (rootfs.name, rootfs.sha256)
@@ -152,7 +153,7 @@ def test_a_pod_runs_the_same_bytes(pod: Target, host: Target, rootfs: Rootfs) ->
     runs_the_tools(pod, rootfs)
     for engine in ("psync", "libaio", "io_uring"):
         engine_works(pod, engine)
-    for name in TOOLS:
+    for name in PROGRAMS:
         assert pod.program(name).sha256 == host.program(name).sha256
     assert pod.facts().details["rootfs_sha256"] == rootfs.sha256
 
@@ -194,7 +195,7 @@ def test_netperf_is_present_or_its_absence_explained(host: Target, rootfs: Rootf
 
 def test_the_image_is_cached_and_small(rootfs: Rootfs) -> None:
     said: list[str] = []
-    assert debian.tools_rootfs(programs.build(), say=said.append) == rootfs
+    assert debian.tools_rootfs(packages_of(TOOLS), programs.build(), say=said.append) == rootfs
     assert said == []
     assert rootfs.path.stat().st_size < 1e9
 
@@ -206,7 +207,7 @@ def test_another_build_has_the_same_bytes(
     monkeypatch.setenv("VPERF_CACHE_DIR", str(tmp_path))
     ours = {path: file.read_bytes() for path, file in programs.build().items()}
     said: list[str] = []
-    again = debian.tools_rootfs(ours, say=said.append)
+    again = debian.tools_rootfs(packages_of(TOOLS), ours, say=said.append)
     assert said == ["building the image with the tools, once: this takes some minutes"]
     assert again.path != rootfs.path
     if again.name == rootfs.name and installed(again) != installed(rootfs):

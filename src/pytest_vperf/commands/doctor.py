@@ -181,7 +181,9 @@ def run(
 def all_checks(guest_kernel: Path | None, runtimes: Sequence[str]) -> list[Check]:
     """Every check, in the order of the report."""
     from pytest_vperf.targets.image import debian
+    from pytest_vperf.workloads.registry import TOOLS, packages_of
 
+    packages = packages_of(TOOLS)
     return [
         Check(("host",), lambda: [Readiness("host", True, "commands run on this machine itself")]),
         _containers(tuple(runtimes)),
@@ -189,7 +191,7 @@ def all_checks(guest_kernel: Path | None, runtimes: Sequence[str]) -> list[Check
         Check(GUEST_NAMES, lambda: _guests(guest_kernel), "probing guests, which starts one …"),
         Check(("domu",), _domus),
         Check(("lab",), _labs),
-        Check(debian.NAMES, debian.check),
+        Check((debian.NAME, *packages), lambda: debian.check(packages)),
         Check(("libvirt-python", "libvirt"), tools.check_libvirt),
         Check(("openvswitch",), lambda: [_open_vswitch()]),
         Check(("python packages",), lambda: [tools.check_packages()]),

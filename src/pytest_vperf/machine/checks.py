@@ -61,8 +61,6 @@ def _name(look_up: Callable[[int], Sequence[Any]], number: int) -> str:
         return str(number)
 
 
-#: Each measuring tool with its package in Debian and Ubuntu.
-TOOLS = {name: name for name in ("sysbench", "fio", "iperf", "iperf3", "netperf", "stress-ng")}
 #: The sockets of libvirt's daemons: the one for everything, and the newer one for QEMU only.
 LIBVIRT_SOCKETS = (Path("/run/libvirt/libvirt-sock"), Path("/run/libvirt/virtqemud-sock"))
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_vperf.reporting.ended import ExportFormat
     from pytest_vperf.results.record import ClaimRecord
     from pytest_vperf.run.sides import SideKey
+    from pytest_vperf.workloads.registry import Tool
 
 T = TypeVar("T")
 
@@ -69,6 +70,17 @@ def export_formats(config: pytest.Config) -> Mapping[str, ExportFormat]:
     from pytest_vperf.reporting.ended import ExportFormat
 
     return _by_name(config, "pytest_vperf_export_formats", ExportFormat, "export format")
+
+
+def tools(config: pytest.Config) -> Mapping[str, Tool]:
+    """The measuring tools, by name.
+
+    Raises:
+        pytest.UsageError: two have one name, or a hook gives something else.
+    """
+    from pytest_vperf.workloads.registry import Tool
+
+    return _by_name(config, "pytest_vperf_tools", Tool, "tool")
 
 
 def side_keys(config: pytest.Config) -> Mapping[str, SideKey]:

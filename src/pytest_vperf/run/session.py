@@ -646,6 +646,7 @@ class ClaimsSession:
         """
         from pytest_vperf.claims.plan import check_markers
 
+        doors.tools(self.config)
         self.claiming = frozenset(claiming)
         self.notes.add("claiming", [item.nodeid for item in claiming])
         try:

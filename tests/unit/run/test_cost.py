@@ -42,4 +42,6 @@ def test_modules_imported_without_a_claim(tmp_path: Path) -> None:
         "pytest_vperf.run.options",
         "pytest_vperf.run.result",
         "pytest_vperf.run.stash",
+        "pytest_vperf.workloads",
+        "pytest_vperf.workloads.registry",
     }

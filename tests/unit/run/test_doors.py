@@ -12,6 +12,7 @@ import pytest
 
 from pytest_vperf import hookspecs
 from pytest_vperf.run.doors import GROUP
+from pytest_vperf.workloads.registry import Tool
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,6 +85,50 @@ def test_example_of_threshold_folders(project: pytest.Pytester) -> None:
     )
     assert play(project, "--hw=more", test=TEST.replace("start.quick", "more.quick")).ret == 0
     assert play(project, "--hw=here").ret == 0  # by the project's own file
+
+
+def test_example_of_tools(project: pytest.Pytester) -> None:
+    project.makeconftest(example("pytest_vperf_tools"))
+    test = """
+    class Nothing:
+        def run(self, argv): pass
+
+    def test_it(shell, bench):
+        assert shell.start(Nothing()).unit == "ms"
+    """
+    assert play(project, test=textwrap.dedent(test)).ret == 0
+    result = project.runpytest("--fixtures")
+    result.stdout.fnmatch_lines(["shell -- *", "    The time a shell takes.", "sysbench -- *"])
+
+
+def test_a_tool_that_is_called_like_another_one(project: pytest.Pytester) -> None:
+    conftest = project.makeconftest(
+        "from pytest_vperf import Tool\ndef pytest_vperf_tools(): return [Tool('fio', object)]\n"
+    )
+    result = play(project)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    wanted = f"two plug-ins, vperf and {conftest}, have the tool 'fio': leave out one of them"
+    assert wanted in result.stderr.str()
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [("None", "gives None, not a list"), ("['fio']", "gives 'fio', which is no Tool")],
+)
+def test_what_is_no_tool(project: pytest.Pytester, returned: str, message: str) -> None:
+    conftest = project.makeconftest(f"def pytest_vperf_tools(): return {returned}")
+    result = play(project)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert f"pytest_vperf_tools of {conftest} {message}" in result.stderr.str()
+
+
+def test_a_tool_that_cannot_be_a_fixture() -> None:
+    with pytest.raises(
+        ValueError, match=r"^a tool is called 'stress-ng', which cannot be a fixture's name$"
+    ):
+        Tool("stress-ng", str)
+    with pytest.raises(ValueError, match=r"^packages of the tool fio is 'fio', not a tuple$"):
+        Tool("fio", str, packages="fio")  # type: ignore[arg-type]
 
 
 def test_example_of_side_keys(project: pytest.Pytester) -> None:

@@ -20,7 +20,7 @@ MADE = []
 
 @pytest.fixture(autouse=True, scope="session")
 def no_builds():
-    def tools(extra=None, *, without=None, say=None):
+    def tools(packages, extra=None, *, without=None, say=None):
         MADE.append("tools")
         say("building the image, says the test")
         if Path("broken").exists():

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_vperf.machine import cache, checks
+from pytest_vperf.machine import cache
 from pytest_vperf.machine.ending import at_parents_death
 from pytest_vperf.machine.preflight import Readiness, find_program
 from pytest_vperf.targets.base import Unavailable
@@ -30,7 +30,7 @@ from pytest_vperf.targets.image.rootfs import Rootfs
 from pytest_vperf.targets.image.tar import TarWriter, write_with
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pytest_vperf.targets.image.apt import Sources
 
@@ -257,13 +257,12 @@ def _stanzas(text: str) -> Iterator[tuple[str, str]]:
 #: The essential packages. apt counts itself among them but is left out, since nothing is installed later.
 BASE = ("?and(?essential,?not(?name(^apt$)))",)
 PACKAGES = (
-    *("sysbench", "fio", "iperf", "iperf3", "stress-ng"),
     *("procps", "util-linux", "mount", "iproute2", "e2fsprogs"),
     # For whole machines, which boot from the same image: an init, its device manager, and libvirt's guest agent.
     *("systemd-sysv", "udev", "qemu-guest-agent"),
 )
 #: Left out if the sources lack them.
-OPTIONAL = ("usr-is-merged", "netperf")
+OPTIONAL = ("usr-is-merged",)
 #: Only the programs of these packages are used, in the package's own folder: the package depends on a compiler.
 PROGRAMS_ONLY = {"lmbench": "usr/lib/lmbench/bin"}
 
@@ -293,6 +292,7 @@ class Plan:
 
 
 def tools_rootfs(
+    tools: Sequence[str],
     extra: Mapping[str, bytes | Path] | None = None,
     *,
     without: Mapping[str, str] | None = None,
@@ -301,6 +301,7 @@ def tools_rootfs(
     """The image with the tools; if it is not in the cache it is built, which takes minutes.
 
     Args:
+        tools: packages of the tools; those that the machine's package sources lack are left out.
         extra: programs to add, by their path in the image.
         without: programs that would be added but are unavailable, each with the reason.
         say: called with a message before a long build.
@@ -314,20 +315,27 @@ def tools_rootfs(
     folder = cache.root() / "tools"
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / "lock"):
-        plan = planned(sources)
+        plan = planned(sources, tools)
         if plan is None or not _base(plan).is_dir():
             if say is not None:
                 say("building the image with the tools, once: this takes some minutes")
-            plan = _build(sources)
+            plan = _build(sources, tools)
         return _with(plan, extra or {}, without or {})
 
 
-def planned(sources: Sources) -> Plan | None:
-    """The plan that apt resolved from these package lists before; ``None`` if there is none."""
-    try:
-        return Plan(**json.loads(_plan_file(sources).read_text()))
-    except (OSError, ValueError, TypeError):
-        return None
+def planned(sources: Sources, tools: Sequence[str] | None = None) -> Plan | None:
+    """The plan that apt resolved from these package lists before; ``None`` if there is none.
+
+    Args:
+        sources: of packages.
+        tools: packages of the tools; ``None``: any.
+    """
+    folder = cache.root() / "tools"
+    files = folder.glob(f"{_of(sources)}-*.json") if tools is None else [_plan_file(sources, tools)]
+    for file in files:
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            return Plan(**json.loads(file.read_text()))
+    return None
 
 
 def image_size(plan: Plan) -> int | None:
@@ -338,17 +346,21 @@ def image_size(plan: Plan) -> int | None:
         return None
 
 
-def _plan_file(sources: Sources) -> Path:
+def _of(sources: Sources) -> str:
+    return cache.content_key([LAYOUT, *sources.lines, *sources.releases])[:32]
+
+
+def _plan_file(sources: Sources, tools: Sequence[str]) -> Path:
     wishes = [*BASE, *PACKAGES, *OPTIONAL, *PROGRAMS_ONLY, *PROGRAMS_ONLY.values()]
-    key = cache.content_key([LAYOUT, *wishes, *sources.lines, *sources.releases])
-    return cache.root() / "tools" / f"{key}.json"
+    key = cache.content_key([*wishes, "tools", *sorted(tools)])[:32]
+    return cache.root() / "tools" / f"{_of(sources)}-{key}.json"
 
 
 def _base(plan: Plan) -> Path:
     return cache.root() / "debian" / plan.key
 
 
-def _build(sources: Sources) -> Plan:
+def _build(sources: Sources, tools: Sequence[str]) -> Plan:
     """Resolve afresh, and build unless the result is in the cache."""
     ready = can_build()
     if not ready.usable:
@@ -361,30 +373,36 @@ def _build(sources: Sources) -> Plan:
     try:
         apt = PrivateApt(work, sources.lines, sources.lists)
         apt.update()
-        plan = resolve(apt, sources)
+        plan = resolve(apt, sources, tools)
         cache.entry("debian", plan.key, lambda draft: write_base(apt, sources, plan, draft))
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    file = _plan_file(sources)
+    file = _plan_file(sources, tools)
     file.with_suffix(".new").write_text(json.dumps(asdict(plan), indent=1, sort_keys=True))
     file.with_suffix(".new").rename(file)
     return plan
 
 
-def resolve(apt: PrivateApt, sources: Sources) -> Plan:
+def resolve(apt: PrivateApt, sources: Sources, tools: Sequence[str]) -> Plan:
     """Resolve the image's content with apt.
+
+    Args:
+        apt: with these sources.
+        sources: of packages.
+        tools: packages of the tools.
 
     Raises:
         Unavailable: the sources lack a required package.
     """
-    known = apt.known([*OPTIONAL, *PROGRAMS_ONLY])
-    packages = apt.resolve([*BASE, *PACKAGES, *(name for name in OPTIONAL if name in known)])
+    optional = (*OPTIONAL, *tools)
+    known = apt.known([*optional, *PROGRAMS_ONLY])
+    packages = apt.resolve([*BASE, *PACKAGES, *(name for name in optional if name in known)])
     # Resolved alone, since the dependencies of such a package, beyond its programs' libraries, are not wanted.
     programs = {name: apt.resolve([name])[name] for name in PROGRAMS_ONLY if name in known}
     components = ", ".join(debian_sources.COMPONENTS[sources.distribution])
     without = {
         name: f"the machine's package sources do not have it (components {components})"
-        for name in (*OPTIONAL, *PROGRAMS_ONLY)
+        for name in (*optional, *PROGRAMS_ONLY)
         if name not in known and name != "usr-is-merged"
     }
     name = f"{sources.distribution} {sources.codename} with tools"
@@ -449,18 +467,21 @@ def _with(plan: Plan, extra: Mapping[str, bytes | Path], without: Mapping[str, s
 
 
 NAME = "tools image"
-NAMES = (NAME, *checks.TOOLS)
 
 
-def check() -> list[Readiness]:
-    """Whether the image is built or can be, then whether it has or would have each tool. Builds nothing."""
+def check(tools: Sequence[str] | None = None) -> list[Readiness]:
+    """Whether the image is built or can be, then whether it has or would have each tool. Builds nothing.
+
+    Args:
+        tools: packages of the tools; ``None``: of any image with tools.
+    """
     try:
-        plan = planned(debian_sources.configured())
+        plan = planned(debian_sources.configured(), tools)
     except Unavailable as error:
         image, plan = Readiness(NAME, False, error.reason, error.remedy), None
     else:
         image = _image(plan)
-    return [image, *(_tool(name, package, plan, image) for name, package in checks.TOOLS.items())]
+    return [image, *(_tool(package, plan, image) for package in tools or ())]
 
 
 def _image(plan: Plan | None) -> Readiness:
@@ -477,16 +498,15 @@ def _image(plan: Plan | None) -> Readiness:
     )
 
 
-def _tool(name: str, package: str, plan: Plan | None, image: Readiness) -> Readiness:
+def _tool(name: str, plan: Plan | None, image: Readiness) -> Readiness:
     if not image.usable:
         own = find_program(name)
         where = f"; with --vperf-host-tools, the host runs {own}" if own else ""
         return Readiness(name, False, f"the {NAME} is not usable{where}", image.remedy)
     if plan is None:
-        maybe = ", where a package source has it" if package in OPTIONAL else ""
-        return Readiness(name, True, f"comes with the {NAME}{maybe}")
-    if package in plan.packages:
-        return Readiness(name, True, f"{plan.packages[package]}, in the {NAME}")
-    reason = plan.without.get(package, "it is not there")
+        return Readiness(name, True, f"comes with the {NAME}, where a package source has it")
+    if name in plan.packages:
+        return Readiness(name, True, f"{plan.packages[name]}, in the {NAME}")
+    reason = plan.without.get(name, "it is not there")
     remedy = "add a package source that has it to apt's, and run apt-get update"
     return Readiness(name, False, f"the {NAME} has none: {reason}", remedy)
