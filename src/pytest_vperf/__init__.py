@@ -14,27 +14,42 @@ if TYPE_CHECKING:
     from pytest_vperf import stats
     from pytest_vperf.claims.claim import Claim
     from pytest_vperf.claims.rounds import rounds
+    from pytest_vperf.machine.leftovers import Leftover
+    from pytest_vperf.machine.preflight import Readiness
     from pytest_vperf.quantity import Quantity, QuantityError
     from pytest_vperf.reporting.ended import EndedRun, ExportFormat
     from pytest_vperf.results.record import ClaimRecord
     from pytest_vperf.run.outcomes import ClaimRefuted
-    from pytest_vperf.run.sides import SideKey, SideValue, program_of_side
+    from pytest_vperf.run.sides import SideKey, SideValue, program_of_side, program_version
     from pytest_vperf.targets.base import (
+        CannotConnect,
+        CannotStart,
+        Command,
         CommandFailed,
         Completed,
+        Facts,
+        Program,
         Started,
         Target,
         TargetError,
         TimedOut,
+        TooMuchOutput,
         Unavailable,
+        Usage,
+        end_marked,
     )
+    from pytest_vperf.targets.by_commands import CommandTarget
     from pytest_vperf.targets.container.containers import Containers
     from pytest_vperf.targets.guest.guests import Guests
+    from pytest_vperf.targets.host import Host
+    from pytest_vperf.targets.image.programs import image_folder
     from pytest_vperf.targets.kernel.phase import kernel_phase
+    from pytest_vperf.targets.kinds import TargetKind
     from pytest_vperf.targets.many import memory_each
     from pytest_vperf.targets.network.link import on_loopback
     from pytest_vperf.targets.network.mirror import mirrored
     from pytest_vperf.targets.pod.pods import Pods
+    from pytest_vperf.targets.scope import Starter, Starting
     from pytest_vperf.targets.xen.domus import Domus
     from pytest_vperf.workloads import processors
     from pytest_vperf.workloads.at_once import Race
@@ -59,50 +74,84 @@ __all__ = [
     "CONDITIONS",
     "MOST_LOADERS",
     "Bench",
+    "CannotConnect",
+    "CannotStart",
     "Claim",
     "ClaimRecord",
     "ClaimRefuted",
+    "Command",
     "CommandFailed",
+    "CommandTarget",
     "Completed",
     "Containers",
     "Domus",
     "EndedRun",
     "ExportFormat",
+    "Facts",
     "FioJob",
     "Guests",
+    "Host",
     "Iperf3Tcp",
+    "Leftover",
     "Output",
     "ParseError",
     "Pods",
+    "Program",
     "Quantity",
     "QuantityError",
     "Race",
     "Reader",
+    "Readiness",
     "SideKey",
     "SideValue",
     "Started",
+    "Starter",
+    "Starting",
     "SysbenchCpu",
     "SysbenchMemory",
     "Target",
     "TargetError",
+    "TargetKind",
     "TimedOut",
+    "TooMuchOutput",
     "Tool",
     "Unavailable",
     "Unsupported",
+    "Usage",
     "Workload",
     "check_whole",
+    "end_marked",
+    "image_folder",
     "kernel_phase",
     "memory_each",
     "mirrored",
     "on_loopback",
     "processors",
     "program_of_side",
+    "program_version",
     "rounds",
     "stats",
 ]
 
 #: The module that defines each name, relative to this package; `stats` is a subpackage.
 _DEFINED_IN = {
+    "Leftover": "machine.leftovers",
+    "Readiness": "machine.preflight",
+    "program_version": "run.sides",
+    "CannotConnect": "targets.base",
+    "CannotStart": "targets.base",
+    "Command": "targets.base",
+    "Facts": "targets.base",
+    "Program": "targets.base",
+    "TooMuchOutput": "targets.base",
+    "Usage": "targets.base",
+    "end_marked": "targets.base",
+    "CommandTarget": "targets.by_commands",
+    "Host": "targets.host",
+    "image_folder": "targets.image.programs",
+    "TargetKind": "targets.kinds",
+    "Starter": "targets.scope",
+    "Starting": "targets.scope",
     "Claim": "claims.claim",
     "rounds": "claims.rounds",
     "Quantity": "quantity",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pytest_vperf.reporting.ended import ExportFormat
     from pytest_vperf.results.record import ClaimRecord
     from pytest_vperf.run.sides import SideKey
+    from pytest_vperf.targets.kinds import TargetKind
     from pytest_vperf.workloads.registry import Tool
 
 
@@ -87,6 +88,36 @@ def pytest_vperf_threshold_folders() -> Iterable[Path]:  # type: ignore[empty-bo
 
         def pytest_vperf_threshold_folders():
             return [Path(__file__).with_name("limits")]
+    """
+
+
+def pytest_vperf_target_kinds() -> Iterable[TargetKind]:  # type: ignore[empty-body]
+    """Add kinds of targets. Their fixtures are pytest's own; a kind says what others have to know of them.
+
+    .. code-block:: python
+
+        import pytest
+        from pytest_vperf import CommandTarget, Host, TargetKind
+
+        class Chroot(CommandTarget):
+            kind = name = "chroot"
+
+            def __init__(self, run, folder):
+                self._host, self._folder = Host(run), folder
+
+            def _run(self, command):
+                argv = ["chroot", self._folder, *command.argv]
+                return self._host.run(argv, input=command.input, timeout=command.timeout, check=False)
+
+            def close(self):
+                self._host.close()
+
+        def pytest_vperf_target_kinds():
+            return [TargetKind("chroot", fixtures=frozenset({"chroot"}))]
+
+        @pytest.fixture
+        def chroot(vperf_run, vperf_scope):
+            return vperf_scope.own(Chroot(vperf_run, "/"))
     """
 
 

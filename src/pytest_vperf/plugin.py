@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pytest_vperf.reporting.ended import ExportFormat
     from pytest_vperf.run.session import ClaimsSession
     from pytest_vperf.run.sides import SideKey
+    from pytest_vperf.targets.kinds import TargetKind
     from pytest_vperf.workloads.registry import Tool
 
 #: Modules of fixtures.
@@ -59,6 +60,14 @@ def pytest_vperf_tools() -> Iterable[Tool]:
     from pytest_vperf.workloads.registry import TOOLS
 
     return TOOLS
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_vperf_target_kinds() -> Iterable[TargetKind]:
+    """Register our own."""
+    from pytest_vperf.targets.kinds import KINDS
+
+    return KINDS
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -106,7 +115,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if os.environ.get("VPERF_REQUIRE"):
         from pytest_vperf.run import required
 
-        required.check()
+        required.check(config)
 
 
 @pytest.hookimpl(trylast=True)

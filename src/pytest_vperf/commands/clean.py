@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pytest_vperf.lab import labs
 from pytest_vperf.machine import leftovers
 from pytest_vperf.reporting.console import print_table, say, tell
+from pytest_vperf.run import doors
 from pytest_vperf.targets.base import TargetError, Unavailable
 from pytest_vperf.targets.container import engine
 from pytest_vperf.targets.libvirt import leftovers as leftover_machines
@@ -37,7 +38,12 @@ def run(*, dry_run: bool = False) -> int:
         if look == 0:  # removing the runs' folders removes the notes that name them
             machines, problems = leftover_machines.in_reach()
             errors += problems
-        everything = [*containers, *machines, *leftovers.find(), *labs.find_leftovers()]
+        others, problems = _of_packages()
+        errors += problems if look == 0 else []
+        everything = [
+            *(*containers, *machines, *others),
+            *(*leftovers.find(), *labs.find_leftovers()),
+        ]
         found = [leftover for leftover in everything if str(leftover) not in shown]
         if not found:
             break
@@ -73,6 +79,17 @@ def _containers() -> tuple[list[Leftover], str]:
         return [], ""  # the user has no access to the engine, so has no containers in it
     except TargetError as error:
         return [], f"{error}, so containers were not looked for"
+
+
+def _of_packages() -> tuple[list[Leftover], list[str]]:
+    """What is left of targets whose kinds are from other packages, and what went wrong."""
+    found: list[Leftover] = []
+    try:
+        for kind in doors.installed_kinds():
+            found += kind.leftovers() if kind.leftovers is not None else ()
+    except Exception as error:  # whatever a package may raise
+        return found, [f"a package of the group {doors.GROUP}: {type(error).__name__}: {error}"]
+    return found, []
 
 
 def _show(found: list[Leftover]) -> None:

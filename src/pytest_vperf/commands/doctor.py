@@ -22,6 +22,7 @@ from pytest_vperf.machine import checks as tools
 from pytest_vperf.machine.lock import LockTimeout, measuring
 from pytest_vperf.machine.preflight import Readiness
 from pytest_vperf.machine.runs import Run
+from pytest_vperf.run import doors
 from pytest_vperf.targets.base import TargetError, Unavailable
 from pytest_vperf.targets.container import engine as engines
 from pytest_vperf.targets.container.containers import Containers
@@ -133,7 +134,7 @@ class Check:
     """
 
     names: tuple[str, ...]
-    make: Callable[[], list[Readiness]]
+    make: Callable[[], Sequence[Readiness]]
     waiting: str = ""
 
 
@@ -190,6 +191,7 @@ def all_checks(guest_kernel: Path | None, runtimes: Sequence[str]) -> list[Check
         Check(POD_NAMES, lambda: _pods(guest_kernel), "probing pods, which starts some …"),
         Check(GUEST_NAMES, lambda: _guests(guest_kernel), "probing guests, which starts one …"),
         Check(("domu",), _domus),
+        *_of_packages(),
         Check(("lab",), _labs),
         Check((debian.NAME, *packages), lambda: debian.check(packages)),
         Check(("libvirt-python", "libvirt"), tools.check_libvirt),
@@ -198,6 +200,17 @@ def all_checks(guest_kernel: Path | None, runtimes: Sequence[str]) -> list[Check
         Check((hazards.KVM_DEVICE,), lambda: [hazards.check_kvm_device()]),
         Check((NOISE,), lambda: [_noise()]),
     ]
+
+
+def _of_packages() -> list[Check]:
+    """The checks of kinds of targets from other packages."""
+    try:
+        kinds = doors.installed_kinds()
+    except Exception as error:  # whatever a package may raise
+        name, why = f"group {doors.GROUP}", f"{type(error).__name__}: {error}"
+        broken = Readiness(name, False, f"a package of it cannot be imported: {why}")
+        return [Check((name,), lambda: [broken])]
+    return [Check((kind.name,), kind.check) for kind in kinds if kind.check is not None]
 
 
 def _noise() -> Readiness:
@@ -297,7 +310,7 @@ def ask(checks: Sequence[Check], wanted: Sequence[str]) -> list[Readiness]:
     return answers
 
 
-def _make(check: Check) -> list[Readiness]:
+def _make(check: Check) -> Sequence[Readiness]:
     from pytest_vperf.reporting.console import waiting_line
 
     with waiting_line(check.waiting):

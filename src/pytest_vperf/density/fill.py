@@ -15,7 +15,7 @@ from pytest_vperf.stats.spread import growth
 from pytest_vperf.targets.base import TargetError, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pytest_vperf.density.bounds import Bounds
     from pytest_vperf.density.kinds import Starter
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pytest_vperf.quantity import Quantity
     from pytest_vperf.results.record import Reading, Spread
     from pytest_vperf.targets.base import Target
+    from pytest_vperf.targets.kinds import TargetKind
     from pytest_vperf.targets.scope import Scope
     from pytest_vperf.workloads.memory import FreeResult, GuestMem, ProcMem
 
@@ -36,6 +37,7 @@ def fill(
     options: Mapping[str, object],
     bounds: Bounds,
     *,
+    kinds: Iterable[TargetKind],
     run: Run,
     scope: Scope,
     procmem: ProcMem,
@@ -51,6 +53,7 @@ def fill(
         starter: the fixture that starts such targets.
         options: of each start.
         bounds: how far.
+        kinds: of targets.
         run: owns the control group.
         scope: the test's; ends the filling.
         procmem: tells the memory of processes.
@@ -79,7 +82,7 @@ def fill(
         return left if bounds.memory is None else min(left, bounds.memory)
 
     crowd = Crowd(getattr(starter, "name", type(starter).__name__))
-    kind = kind_of(starter, run, crowd, limit)
+    kind = kind_of(kinds, starter, run, crowd, limit)
     crowd.name = kind.name
     options = {**kind.defaults, **options}
     at_once = len(os.sched_getaffinity(0))

@@ -13,12 +13,13 @@ from pytest_vperf.targets.base import Unavailable
 from pytest_vperf.targets.control_group import MemoryGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pytest_vperf.machine.runs import Run
     from pytest_vperf.targets.base import Target
     from pytest_vperf.targets.container.containers import Containers
     from pytest_vperf.targets.guest.guests import Guests
+    from pytest_vperf.targets.kinds import TargetKind
     from pytest_vperf.targets.pod.pods import Pods
     from pytest_vperf.targets.scope import Scope
     from pytest_vperf.targets.xen.domus import Domus
@@ -63,10 +64,17 @@ def kept_of(starter: Starter) -> int:
     return 0 if isinstance(starter, Domus) else reserve()
 
 
-def kind_of(starter: Starter, run: Run, scope: Scope, limit: Callable[[int], int]) -> Kind:
+def kind_of(
+    kinds: Iterable[TargetKind],
+    starter: Starter,
+    run: Run,
+    scope: Scope,
+    limit: Callable[[int], int],
+) -> Kind:
     """A starter of the same targets as a test's fixture, for a filling.
 
     Args:
+        kinds: those of targets.
         starter: the fixture.
         run: owns the control group.
         scope: owns the targets.
@@ -76,33 +84,36 @@ def kind_of(starter: Starter, run: Run, scope: Scope, limit: Callable[[int], int
         Unavailable: such targets are unavailable here, or cannot be limited or watched.
         TypeError: it is not such a fixture.
     """
-    from pytest_vperf.targets.container.containers import Containers
-    from pytest_vperf.targets.guest.guests import Guests
-    from pytest_vperf.targets.pod.pods import Pods
-    from pytest_vperf.targets.xen.domus import Domus
-
     if getattr(starter, "accelerator", "") == "xen":
         raise Unavailable("no host is filled with pods on Xen", remedy="domus", target="pod xen")
-    if isinstance(starter, Pods):
-        name = f"pod {starter.accelerator}"
-        starter.sharing(None, scope)  # it may be for another machine
-        group = MemoryGroup(run, limit(available()), name)
-        pods = starter.sharing(group, scope)
-        return Kind(name, pods.start, available, group=group, pids=_pids)
-    if isinstance(starter, Containers):
-        return _containers(starter, run, scope, limit)
-    if isinstance(starter, Guests):
-        return _guests(starter, run, scope, limit)
-    if isinstance(starter, Domus):
-        # Of the hypervisor, which gives a domU all of its memory at once.
-        watched = "Xen gives each all of its memory at once, or refuses"
-        return Kind("domu", starter.owned_by(scope).start, starter.free_memory, watched=watched)
+    fillable = [kind for kind in kinds if kind.fill]
+    for kind in fillable:
+        if kind.starts(starter):
+            found: Kind = kind.filling(starter, run, scope, limit)
+            return found
+    names = [f"{kind.name}s" for kind in fillable]
     raise TypeError(
-        f"density() fills a host with containers, pods, guests or domus, not with {starter!r}"
+        f"density() fills a host with {', '.join(names[:-1])} or {names[-1]}, not with {starter!r}"
     )
 
 
-def _containers(starter: Containers, run: Run, scope: Scope, limit: Callable[[int], int]) -> Kind:
+def of_pods(starter: Pods, run: Run, scope: Scope, limit: Callable[[int], int]) -> Kind:
+    """Pods."""
+    name = f"pod {starter.accelerator}"
+    starter.sharing(None, scope)  # it may be for another machine
+    group = MemoryGroup(run, limit(available()), name)
+    pods = starter.sharing(group, scope)
+    return Kind(name, pods.start, available, group=group, pids=_pids)
+
+
+def of_domus(starter: Domus, run: Run, scope: Scope, limit: Callable[[int], int]) -> Kind:
+    """DomUs; the memory is the hypervisor's, which gives a domU all of its memory at once."""
+    watched = "Xen gives each all of its memory at once, or refuses"
+    return Kind("domu", starter.owned_by(scope).start, starter.free_memory, watched=watched)
+
+
+def of_containers(starter: Containers, run: Run, scope: Scope, limit: Callable[[int], int]) -> Kind:
+    """Containers."""
     engine = starter.engine
     if engine.machine is not None or not engine.url.startswith("unix://"):
         raise Unavailable(_HERE, remedy="call pytest-vperf on that machine", target=starter.name)
@@ -127,7 +138,8 @@ def _containers(starter: Containers, run: Run, scope: Scope, limit: Callable[[in
     )
 
 
-def _guests(starter: Guests, run: Run, scope: Scope, limit: Callable[[int], int]) -> Kind:
+def of_guests(starter: Guests, run: Run, scope: Scope, limit: Callable[[int], int]) -> Kind:
+    """Guests."""
     daemon, name = starter.daemon, f"guest {starter.accelerator}"
     if daemon.is_remote:
         remedy = "call pytest-vperf on that machine"

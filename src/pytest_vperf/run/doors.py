@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_vperf.reporting.ended import ExportFormat
     from pytest_vperf.results.record import ClaimRecord
     from pytest_vperf.run.sides import SideKey
+    from pytest_vperf.targets.kinds import TargetKind
     from pytest_vperf.workloads.registry import Tool
 
 T = TypeVar("T")
@@ -81,6 +82,30 @@ def tools(config: pytest.Config) -> Mapping[str, Tool]:
     from pytest_vperf.workloads.registry import Tool
 
     return _by_name(config, "pytest_vperf_tools", Tool, "tool")
+
+
+def target_kinds(config: pytest.Config) -> Mapping[str, TargetKind]:
+    """The kinds of targets, by name.
+
+    Raises:
+        pytest.UsageError: two have one name, or a hook gives something else.
+    """
+    from pytest_vperf.targets.kinds import TargetKind
+
+    return _by_name(config, "pytest_vperf_target_kinds", TargetKind, "kind of target")
+
+
+def installed_kinds() -> list[TargetKind]:
+    """The kinds of targets that packages add which are no pytest plug-ins, for commands outside of pytest.
+
+    Raises:
+        Exception: whatever a package raises when it is imported.
+    """
+    hooks = [
+        getattr(each.load(), "pytest_vperf_target_kinds", None)
+        for each in sorted(entry_points(group=GROUP))
+    ]
+    return [kind for hook in hooks if hook is not None for kind in hook()]
 
 
 def side_keys(config: pytest.Config) -> Mapping[str, SideKey]:
@@ -152,6 +177,8 @@ def _gathered(config: pytest.Config, hook: str, kind: type[T]) -> list[tuple[str
     ):
         plugin = str(implementation.plugin_name)
         given = implementation.function()
+        if given is None:
+            continue
         if isinstance(given, str) or not hasattr(given, "__iter__"):
             raise pytest.UsageError(f"{hook} of {plugin} gives {given!r}, not a list")
         for each in given:

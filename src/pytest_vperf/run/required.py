@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from pytest_vperf.run import doors
 from pytest_vperf.run.settings import is_said
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from pytest_vperf.run.settings import Settings
 
 VARIABLE = "VPERF_REQUIRE"
-#: The kinds of targets: the first words of their names.
-KINDS = ("host", "container", "pod", "guest", "domu")
 ALL = "all"
 
 
@@ -41,16 +40,22 @@ def _required() -> list[str]:
     return [name.strip() for name in os.environ.get(VARIABLE, "").split(",") if name.strip()]
 
 
-def check() -> None:
+def kinds_of(config: pytest.Config) -> tuple[str, ...]:
+    """The kinds that the variable may name: the first words of targets' names."""
+    return tuple(name for name, kind in doors.target_kinds(config).items() if kind.may_be_required)
+
+
+def check(config: pytest.Config) -> None:
     """Refuse a name in the variable that no target could match.
 
     Raises:
         pytest.UsageError: a name's first word is not a kind of target.
     """
+    kinds = kinds_of(config)
     for name in _required():
-        if name != ALL and name.split()[0] not in KINDS:
+        if name != ALL and name.split()[0] not in kinds:
             raise pytest.UsageError(
-                f"{VARIABLE}: {name!r} is not known; there are {', '.join(KINDS)} and {ALL}"
+                f"{VARIABLE}: {name!r} is not known; there are {', '.join(kinds)} and {ALL}"
             )
 
 
@@ -71,7 +76,9 @@ def names(target: str) -> bool:
     return any(name == ALL or _is_one(target, name) for name in _required())
 
 
-def unmet(records: Iterable[ClaimRecord], asked: Iterable[Asked] = ()) -> list[Asked]:
+def unmet(
+    records: Iterable[ClaimRecord], kinds: Sequence[str], asked: Iterable[Asked] = ()
+) -> list[Asked]:
     """What was to be measured, and never was.
 
     One measured pod is enough for ``pod``: a run does not fail because a machine has only one of two accelerators.
@@ -81,15 +88,16 @@ def unmet(records: Iterable[ClaimRecord], asked: Iterable[Asked] = ()) -> list[A
 
     Args:
         records: of all claims of the run.
+        kinds: of targets, that ``all`` stands for.
         asked: what else is to be measured.
     """
     claims = [(record["target"].split(" / "), record) for record in records]
     missing = []
     for name in _required():
         if name == ALL:
-            kinds = [kind for kind in KINDS if _measured(claims, (kind,)) is False]
+            lacking = [kind for kind in kinds if _measured(claims, (kind,)) is False]
             unknown = any(targets == [""] and _lacks(record) for targets, record in claims)
-            missing += [Asked(VARIABLE, (each,)) for each in kinds or [ALL] * unknown]
+            missing += [Asked(VARIABLE, (each,)) for each in lacking or [ALL] * unknown]
         elif not _measured(claims, (name,)):
             missing.append(Asked(VARIABLE, (name,)))
     missing += [each for each in asked if _measured(claims, each.targets) is False]

@@ -567,11 +567,12 @@ class ClaimsSession:
         """What was asked for by name, and no claim measured."""
         if not self.reports.ran:
             return []
-        from pytest_vperf.run.required import asked_in, unmet
+        from pytest_vperf.run.required import asked_in, kinds_of, unmet
 
         claims = self.run.claims if self.has_claims else ()
         advisory = self.settings.level == "advisory"
-        return unmet(claims, () if advisory else asked_in(self.config, self.settings))
+        asked = () if advisory else asked_in(self.config, self.settings)
+        return unmet(claims, kinds_of(self.config), asked)
 
     @property
     def has_claims(self) -> bool:
@@ -629,7 +630,9 @@ class ClaimsSession:
         """The tests that a gate leaves out: their targets are the same on each side."""
         from pytest_vperf.run.sides import untouched
 
-        found = untouched(self.settings.sides, self._side_keys, claiming)
+        kinds = doors.target_kinds(self.config).values()
+        starting = frozenset().union(*(kind.fixtures for kind in kinds))
+        found = untouched(self.settings.sides, self._side_keys, claiming, starting)
         self._left_out = len(found)
         return found
 
@@ -647,6 +650,7 @@ class ClaimsSession:
         from pytest_vperf.claims.plan import check_markers
 
         doors.tools(self.config)
+        doors.target_kinds(self.config)
         self.claiming = frozenset(claiming)
         self.notes.add("claiming", [item.nodeid for item in claiming])
         try:

@@ -241,8 +241,6 @@ KEYS = (
     SideKey("path", _folder, usual=_usual_folder),
     SideKey(ENV, _variable, empty=True),
 )
-#: The fixtures that start targets: what a test has none of it may start by other means.
-_TARGETS = _CONTAINERS | _MACHINES | {"native", "kernels"}
 _SETTING = re.compile(
     r"(?:([A-Za-z][A-Za-z0-9_-]*):)?(env\.[A-Za-z_][A-Za-z0-9_]*|[a-z][a-z0-9_.]*)=(.*)", re.S
 )
@@ -423,7 +421,10 @@ def _side(name: str, values: Mapping[str, SideValue]) -> Side:
 
 
 def untouched(
-    sides: Sides, keys: Mapping[str, SideKey], items: Iterable[pytest.Item]
+    sides: Sides,
+    keys: Mapping[str, SideKey],
+    items: Iterable[pytest.Item],
+    starting: frozenset[str],
 ) -> list[pytest.Item]:
     """The tests whose targets depend on nothing that the sides differ in; what cannot be told is none of them.
 
@@ -431,6 +432,7 @@ def untouched(
         sides: of a gate.
         keys: by name.
         items: its tests that ask for claims.
+        starting: the fixtures that start targets; a test with none of them may start some by other means.
     """
     given = {ENV if key.startswith(ENV) else key for side in sides.all for key in side.settings}
     reach = [keys[key].fixtures for key in given]
@@ -441,7 +443,7 @@ def untouched(
     def uses(item: pytest.Item, fixtures: frozenset[str]) -> bool:
         return not fixtures.isdisjoint(getattr(item, "fixturenames", ()))
 
-    return [item for item in items if uses(item, _TARGETS) and not uses(item, touched)]
+    return [item for item in items if uses(item, starting) and not uses(item, touched)]
 
 
 def described(sides: Sides, keys: Mapping[str, SideKey], *, ask: bool) -> Iterator[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from typing_extensions import Self
 
@@ -152,6 +152,27 @@ class Starter:
         """
         own, scope = Scope(), vars(self)["_scope"]
         return Running(self._for(own), own, scope, samples, options)
+
+
+class Starting(Starter):
+    """Starts the targets that a function makes, for one owner.
+
+    Args:
+        make: starts a target; gets the options of `start`.
+        scope: owns it.
+    """
+
+    def __init__(self, make: Callable[..., Any], scope: Scope) -> None:
+        self._make, self._scope = make, scope
+
+    def start(self, **options: Any) -> Any:
+        """A target; the end of the sample, or of the test, ends it.
+
+        Raises:
+            Unavailable: such a target is unavailable here.
+            CannotStart: it does not start.
+        """
+        return self._scope.own(self._make(**options))
 
 
 class Running:

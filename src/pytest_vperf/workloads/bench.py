@@ -12,15 +12,17 @@ import time
 from typing import TYPE_CHECKING, TypeVar
 
 from pytest_vperf.targets.base import TargetError, Unavailable
+from pytest_vperf.targets.kinds import KINDS
 from pytest_vperf.workloads.base import Output, Unsupported, Workload
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pytest_vperf.targets.base import Program, Target
+    from pytest_vperf.targets.kinds import TargetKind
     from pytest_vperf.targets.scope import Scope
 
 
-#: Kinds of targets with their own clock; containers use the host's. A machine known by SSH alone may be either.
-CLOCK_KINDS = frozenset({"pod", "guest", "domu", "machine"})
 #: How far a machine's clock may be off: the smallest tolerance that claims are judged with.
 TOLERANCE = 0.02
 #: Seconds between two readings. A reading is uncertain by its duration, some 20 ms in an emulated machine.
@@ -83,10 +85,12 @@ class Bench:
 
     Args:
         scope: the test's; notes which tool ran where, for the record and for comparisons.
+        kinds: of targets, which say whether a target has a clock of its own.
     """
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, kinds: Iterable[TargetKind] = KINDS) -> None:
         self._scope = scope
+        self._clocks = frozenset(kind.name for kind in kinds if kind.own_clock)
         self._versions: dict[str, str] = {}
         self._checked: dict[Target, float] = {}
 
@@ -119,7 +123,7 @@ class Bench:
         Raises:
             WrongClock: it is off.
         """
-        if target not in self._checked and target.facts().kind in CLOCK_KINDS:
+        if target not in self._checked and target.facts().kind in self._clocks:
             self._checked[target] = compare_clocks(target)
 
     def version(self, target: Target, program: Program, workload: Workload[R]) -> str:

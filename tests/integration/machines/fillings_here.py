@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_vperf.density.bounds import Bounds
 from pytest_vperf.density.fill import fill
 from pytest_vperf.machine import cgroups
+from pytest_vperf.targets.kinds import KINDS
 from pytest_vperf.targets.scope import Scope
 from pytest_vperf.workloads.bench import Bench
 from pytest_vperf.workloads.memory import GuestMem, ProcMem
@@ -38,6 +39,7 @@ def filled(
         starter,
         of_each or {},
         Bounds(most, memory, floor),
+        kinds=KINDS,
         run=run,
         scope=scope,
         procmem=ProcMem(),

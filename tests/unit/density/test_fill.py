@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pytest_vperf.density import fill as filling_module
+from pytest_vperf.density import fill as fill_module
 from pytest_vperf.density import filling as filled_module
 from pytest_vperf.density.bounds import Bounds, Stop
 from pytest_vperf.density.fill import fill
@@ -18,6 +18,7 @@ from pytest_vperf.density.kinds import Kind
 from pytest_vperf.quantity import Quantity
 from pytest_vperf.results.record import Reading
 from pytest_vperf.targets.base import Facts, TargetError, Unavailable
+from pytest_vperf.targets.kinds import TargetKind
 from pytest_vperf.targets.scope import Scope
 from pytest_vperf.workloads.memory import ProcMem
 
@@ -46,7 +47,7 @@ class Thing:
 
 
 @pytest.fixture
-def filled(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Filling]:
+def filled() -> Callable[..., Filling]:
     """Fills a host of 2 GiB."""
     host = [2048 * MIB]
 
@@ -61,7 +62,7 @@ def filled(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Filling]:
             pids=lambda targets: (pids[-1:] or [None]) * len(targets),
         )
 
-    monkeypatch.setattr(filling_module, "kind_of", kind_of)
+    kinds = [TargetKind("thing", starter=type(None), fill=kind_of)]
 
     def make(
         bounds: Bounds, say: Callable[[str], None] = lambda text: None, pid: int | None = None
@@ -72,6 +73,7 @@ def filled(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Filling]:
             nothing,
             {},
             bounds,
+            kinds=kinds,
             run=nothing,
             scope=Scope(),
             procmem=ProcMem(),
@@ -142,9 +144,9 @@ def test_a_filling_of_another_users_processes_has_no_proportional_sets() -> None
         def pss(self, process: int, *, on: Any = None) -> Any:
             raise Unavailable("another user's")
 
-    found = filling_module._processes([os.getpid()], Closed())
+    found = fill_module._processes([os.getpid()], Closed())
     assert set(found) == {"rss", "size"}
-    whole = filling_module._processes([os.getpid(), None], ProcMem())
+    whole = fill_module._processes([os.getpid(), None], ProcMem())
     assert set(whole) == {"rss", "size", "pss"}
 
 
@@ -155,7 +157,7 @@ def test_the_cost_uses_the_first_reading_of_each_number() -> None:
         Reading(n=n, at_s=0.0, available=-used * MIB, group_used=used * MIB) for n, used in readings
     ]
     for taken in (lambda reading: reading["group_used"], lambda reading: -reading["available"]):
-        cost = filling_module._cost(curve, taken)
+        cost = fill_module._cost(curve, taken)
         assert cost is not None
         assert cost["estimate"] == 100
 
@@ -166,8 +168,8 @@ def test_without_usable_readings_there_is_no_cost() -> None:
     curve = [
         Reading(n=n, at_s=0.0, available=-used * MIB, group_used=used * MIB) for n, used in readings
     ]
-    assert filling_module._cost(curve, lambda reading: -reading["available"]) is None
-    assert filling_module._cost(curve[:1], lambda reading: reading["group_used"]) is None
+    assert fill_module._cost(curve, lambda reading: -reading["available"]) is None
+    assert fill_module._cost(curve[:1], lambda reading: reading["group_used"]) is None
 
 
 @pytest.mark.parametrize(

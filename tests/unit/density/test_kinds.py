@@ -9,6 +9,7 @@ import pytest
 
 from pytest_vperf.density.kinds import kind_of
 from pytest_vperf.targets.base import CannotConnect
+from pytest_vperf.targets.kinds import KINDS
 from pytest_vperf.targets.scope import Scope
 from pytest_vperf.targets.xen.domus import Domus
 
@@ -37,7 +38,7 @@ def test_a_lost_hypervisor_is_a_connection_error() -> None:
     nothing: Any = None
     daemon: Any = SimpleNamespace(connection=connection)
     domus = Domus(lambda: daemon, nothing, nothing, Scope())
-    kind = kind_of(domus, nothing, Scope(), lambda size: size)
+    kind = kind_of(KINDS, domus, nothing, Scope(), lambda size: size)
     assert kind.available() == 5 << 30
     assert domus.memory_each(2, "512 MiB") == "512 MiB"
     there = False

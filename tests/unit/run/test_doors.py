@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import json
+import os
 import re
 import sys
 import textwrap
@@ -113,7 +115,7 @@ def test_a_tool_that_is_called_like_another_one(project: pytest.Pytester) -> Non
 
 @pytest.mark.parametrize(
     ("returned", "message"),
-    [("None", "gives None, not a list"), ("['fio']", "gives 'fio', which is no Tool")],
+    [("3", "gives 3, not a list"), ("['fio']", "gives 'fio', which is no Tool")],
 )
 def test_what_is_no_tool(project: pytest.Pytester, returned: str, message: str) -> None:
     conftest = project.makeconftest(f"def pytest_vperf_tools(): return {returned}")
@@ -129,6 +131,87 @@ def test_a_tool_that_cannot_be_a_fixture() -> None:
         Tool("stress-ng", str)
     with pytest.raises(ValueError, match=r"^packages of the tool fio is 'fio', not a tuple$"):
         Tool("fio", str, packages="fio")  # type: ignore[arg-type]
+
+
+def test_example_of_target_kinds(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VPERF_REQUIRE", "chroot")
+    project.makeconftest(example("pytest_vperf_target_kinds"))
+    if os.geteuid() != 0:
+        project.makefile("", chroot='#!/bin/sh\nshift; exec "$@"\n').chmod(0o755)
+        monkeypatch.setenv("PATH", str(project.path), prepend=os.pathsep)
+    test = """
+    from pytest_vperf import CommandFailed, Quantity, TargetError
+    import pytest, time
+
+    def test_files(chroot, tmp_path):
+        (tmp_path / "a").write_bytes(b"x" * (33 << 20))
+        chroot.put(tmp_path / "a", str(tmp_path / "b"))
+        chroot.get(str(tmp_path / "b"), tmp_path / "c")
+        assert (tmp_path / "c").read_bytes() == (tmp_path / "a").read_bytes()
+        with pytest.raises(TargetError, match="has more than 1 MiB: give get"):
+            chroot.get(str(tmp_path / "b"), tmp_path / "c", limit=1 << 20)
+        for path, why in {"c": "is not an absolute path", "/none": "No such file", "/": "regular"}.items():
+            with pytest.raises(TargetError, match=why):
+                chroot.get(path, tmp_path / "d")
+        with pytest.raises(TargetError, match="No such file|nonexistent"):
+            chroot.put(tmp_path / "a", "/none/a")
+        with pytest.raises(CommandFailed):
+            chroot.run(["false"])
+
+    def test_it(claim, chroot):
+        def sample():
+            began = time.monotonic()
+            chroot.run(["true"])
+            return Quantity((time.monotonic() - began) * 1e3, "ms", direction="lower")
+        claim("start.quick").holds(sample)
+    """
+    result = play(project, "--claims-json=out.json", test=textwrap.dedent(test))
+    assert result.ret == 0, result.stdout.str()
+    (record,) = json.loads((project.path / "out.json").read_text())["claims"]
+    assert [each["kind"] for each in record["targets"]] == ["chroot"]
+
+
+def test_a_required_kind_of_a_plugin_that_is_not_measured(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VPERF_REQUIRE", "chroot")
+    conftest = project.makeconftest(
+        "from pytest_vperf import TargetKind\n"
+        "def pytest_vperf_target_kinds(): return [TargetKind('chroot')]\n"
+    )
+    result = play(project)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*VPERF_REQUIRE*chroot*"])
+    conftest.unlink()
+    result = play(project)
+    wanted = "'chroot' is not known; there are host, container, pod, guest, domu and all"
+    assert wanted in result.stderr.str()
+
+
+def test_what_killed_runs_left_of_such_targets_is_removed(
+    project: pytest.Pytester, tmp_path: Path
+) -> None:
+    (tmp_path / "left").touch()
+    project.makeconftest(
+        f"""
+        from pathlib import Path
+        from pytest_vperf import Leftover, TargetKind
+
+        LEFT = Path({str(tmp_path)!r}, "left")
+
+        def take_away():
+            LEFT.unlink()
+            return ""
+
+        def find():
+            return [Leftover("01234567", "container", "container x", take_away)] if LEFT.exists() else []
+
+        def pytest_vperf_target_kinds():
+            return [TargetKind("chroot", leftovers=find)]
+        """
+    )
+    play(project, test="def test_it(vperf_run): pass")
+    assert not (tmp_path / "left").exists()
 
 
 def test_example_of_side_keys(project: pytest.Pytester) -> None:

@@ -11,6 +11,15 @@ ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted(each for each in (ROOT / "examples").iterdir() if each.is_dir())
 
 
+def install(name: str, tmp_path: Path) -> Path:
+    """Install an example into a folder, and return that."""
+    packages = tmp_path / "packages"
+    words = ["-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation"]
+    words += [f"--target={packages}", str(ROOT / "examples" / name)]
+    subprocess.run([sys.executable, *words], check=True)
+    return packages
+
+
 def run_tests(name: str, tmp_path: Path, *options: str) -> str:
     """Install an example into a folder, run its tests beside it, and return what they printed.
 
@@ -18,9 +27,7 @@ def run_tests(name: str, tmp_path: Path, *options: str) -> str:
         AssertionError: a test failed.
     """
     folder = ROOT / "examples" / name
-    packages, tests = tmp_path / "packages", tmp_path / "tests"
-    install = ["-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation"]
-    subprocess.run([sys.executable, *install, f"--target={packages}", str(folder)], check=True)
+    packages, tests = install(name, tmp_path), tmp_path / "tests"
     tests.mkdir()
     for each in folder.glob("test_*.py"):
         (tests / each.name).write_bytes(each.read_bytes())

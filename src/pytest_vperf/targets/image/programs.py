@@ -279,6 +279,15 @@ def programs_of(rootfs: Rootfs) -> ImagePrograms:
     return ImagePrograms(rootfs)
 
 
+def image_folder(rootfs: Rootfs) -> Path:
+    """The folder that an image is unpacked to: one for all that run from it, so nothing may change it.
+
+    Raises:
+        CannotStart: the image is damaged.
+    """
+    return unpacked(programs_of(rootfs).tree, rootfs.sha256)
+
+
 def installed_program(name: str) -> Program:
     """A tool installed on the host.
 

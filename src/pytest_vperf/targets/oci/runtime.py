@@ -33,8 +33,7 @@ from pytest_vperf.targets.base import (
     named,
 )
 from pytest_vperf.targets.container import runtimes
-from pytest_vperf.targets.image.programs import programs_of
-from pytest_vperf.targets.image.tar import unpacked
+from pytest_vperf.targets.image.programs import image_folder
 from pytest_vperf.targets.least import TOP, Least, search
 from pytest_vperf.targets.limits import bytes_of
 from pytest_vperf.targets.oci.bundle import Settings, write
@@ -135,7 +134,7 @@ class OciRuntime:
                 raise Unavailable(f"{self._runtime} needs root without an engine", target=self.name)
             with named(self.name):
                 image = self._rootfs()
-                root = unpacked(programs_of(image).tree, image.sha256)
+                root = image_folder(image)
             options = (*runtimes.ARGUMENTS.get(self._runtime, ()), *self._arguments)
             details = {
                 "runtime": self._runtime,

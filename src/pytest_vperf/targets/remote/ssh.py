@@ -8,7 +8,6 @@ the same programs, see `pytest_vperf.targets.image.brought`.
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO
@@ -20,13 +19,12 @@ from pytest_vperf.targets.base import (
     Completed,
     Facts,
     Program,
-    RunsCommands,
-    TargetError,
     TimedOut,
     Unavailable,
     Usage,
     end_marked,
 )
+from pytest_vperf.targets.by_commands import CommandTarget
 from pytest_vperf.targets.image.brought import BroughtPrograms, installed
 from pytest_vperf.targets.network.link import RouteLink
 from pytest_vperf.targets.process import OutOfRoom, OutOfTime, Stopped, received, too_large
@@ -45,7 +43,7 @@ _MARK = "VPERF_SSH"
 _READ = '[ -f "$1" ] || [ ! -e "$1" ] || { echo "it is not a regular file" >&2; exit 1; }; exec cat -- "$1"'
 
 
-class SshHost(RunsCommands):
+class SshHost(CommandTarget):
     """A machine reached by SSH as a target.
 
     Args:
@@ -165,29 +163,16 @@ class SshHost(RunsCommands):
         """A program installed there; see `pytest_vperf.targets.base.Target.program`."""
         return installed(self, name)
 
-    def put(self, source: Path, destination: str) -> None:
-        """Copy a file to an absolute path there, keeping its permission bits."""
-        _absolute(destination, self.name)
-        mode = f"{source.stat().st_mode & 0o7777:o}"
-        write = ["sh", "-c", 'cat >"$1" && chmod "$2" "$1"', "sh", destination, mode]
-        done = self.run(write, input=source.read_bytes(), timeout=600.0, check=False)
-        self._copied(done, destination)
-
     def get(self, source: str, destination: Path, *, limit: int = MOST_FILE) -> None:
         """Copy a file from an absolute path there; see `pytest_vperf.targets.base.Target.get`."""
-        _absolute(source, self.name)
+        self._require_absolute(source)
         with received(destination, self.name) as draft:
             read = Command(("sh", "-c", _READ, "sh", source), timeout=600.0, max_output=limit)
             try:
                 done = self._call(read, draft.file)
             except OutOfRoom:
                 raise too_large(source, limit, self.name) from None
-            self._copied(done, source)
-
-    def _copied(self, done: Completed, path: str) -> None:
-        if done.returncode:
-            said = done.stderr.decode("utf-8", "replace").strip()
-            raise TargetError(f"{path} on {self.name}: {said}", target=self.name)
+            self._require_copied(done, source)
 
     def facts(self) -> Facts:
         """Kernel and architecture there, and how it is reached."""
@@ -206,11 +191,6 @@ class SshHost(RunsCommands):
         """Close the connection unless it is shared. Safe to repeat; no error if it is gone."""
         if not self._shared:
             self.connection.close()
-
-
-def _absolute(path: str, target: str) -> None:
-    if not os.path.isabs(path):  # noqa: PTH117 - a path of another machine
-        raise TargetError(f"{path} is not an absolute path", target=target)
 
 
 class ImageHost(SshHost):

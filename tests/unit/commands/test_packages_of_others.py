@@ -1,0 +1,73 @@
+"""What packages with kinds of targets say to the commands outside of pytest."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vperf.cli import main
+from pytest_vperf.run.doors import GROUP
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MODULE = """
+from pathlib import Path
+from pytest_vperf import Leftover, Readiness, TargetKind
+
+LEFT = Path(__file__).with_name("left")
+
+def take_away():
+    LEFT.unlink()
+    return ""
+
+def find():
+    return [Leftover("01234567", "container", "container of youki", take_away)] if LEFT.exists() else []
+
+def check():
+    return [Readiness("youki", False, "it is not installed", "cargo install youki")]
+
+def pytest_vperf_target_kinds():
+    return [TargetKind("youki", check=check, leftovers=find)]
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The module of an installed package."""
+    monkeypatch.setenv("VPERF_RUNS_DIR", str(tmp_path / "runs"))
+    monkeypatch.setenv("VPERF_CACHE_DIR", str(tmp_path / "cache"))
+    (folder := tmp_path / "packages").mkdir()
+    monkeypatch.syspath_prepend(folder)
+    (folder / "vperf_youki_here.py").write_text(textwrap.dedent(MODULE))
+    (information := folder / "vperf_youki_here-1.0.dist-info").mkdir()
+    (information / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: vperf-youki-here\nVersion: 1.0\n"
+    )
+    (information / "entry_points.txt").write_text(f"[{GROUP}]\nyouki = vperf_youki_here\n")
+    monkeypatch.delitem(__import__("sys").modules, "vperf_youki_here", raising=False)
+    return folder / "vperf_youki_here.py"
+
+
+def test_the_doctor_asks_them(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "youki"]) == 1
+    assert "cargo install youki" in capsys.readouterr().out
+
+
+def test_the_doctor_names_a_package_that_cannot_be_imported(
+    package: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    package.write_text("raise OSError('no such machine')")
+    assert main(["doctor", f"group {GROUP}"]) == 1
+    assert "cannot be imported: OSError: no such machine" in " ".join(
+        capsys.readouterr().out.split()
+    )
+
+
+def test_what_they_left_is_removed(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    package.with_name("left").touch()
+    main(["clean"])
+    assert "of youki" in capsys.readouterr().out
+    assert not package.with_name("left").exists()
