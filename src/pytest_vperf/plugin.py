@@ -22,8 +22,7 @@ from pytest_vperf.run.stash import RUNNING, STORAGE, WORKERS, begun_session, cla
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
 
-    from _pytest.terminal import TerminalReporter
-
+    from pytest_vperf.pytest_internals import TerminalReporter
     from pytest_vperf.reporting.ended import ExportFormat
     from pytest_vperf.run.session import ClaimsSession
     from pytest_vperf.run.sides import SideKey

@@ -10,6 +10,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from pytest_vperf import foreign_text
+from pytest_vperf.pytest_internals import end_line
 from pytest_vperf.quantity import format_number
 from pytest_vperf.reporting import baseline, gate, words
 from pytest_vperf.reporting.words import CATEGORIES, OUTCOMES
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pytest
-    from _pytest.terminal import TerminalReporter
 
     from pytest_vperf.machine.noise_warnings import NoiseWarning
+    from pytest_vperf.pytest_internals import TerminalReporter
     from pytest_vperf.results.record import ClaimRecord, FillingRecord
     from pytest_vperf.thresholds.hardware import Selection
 
@@ -178,8 +179,7 @@ def say_notice(config: pytest.Config, text: str) -> None:
         aside = capture.global_and_fixture_disabled()
     with aside:
         reporter.ensure_newline()
-        if reporter._tw.width_of_current_line:  # progress letters of a pytest-xdist controller
-            reporter._tw.line()
+        end_line(reporter)
         reporter.write_line(f"claims: {foreign_text.line(text)}")
         reporter.flush()
 

@@ -12,9 +12,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, TextIO
 
-from _pytest import terminal
-
-from pytest_vperf import foreign_text
+from pytest_vperf import foreign_text, pytest_internals
 from pytest_vperf.claims.sampling import rough_time, roughly
 from pytest_vperf.quantity import format_number
 from pytest_vperf.reporting.summary import say_notice
@@ -26,42 +24,30 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     import pytest
-    from _pytest.terminal import TerminalReporter
 
     from pytest_vperf.claims.sampling import Progress, Snapshot
-
-
-Part = tuple[str, dict[str, bool]]
+    from pytest_vperf.pytest_internals import Part, TerminalReporter
 
 
 def colour_by_verdicts(reporter: TerminalReporter) -> None:
     """Colour the last line red if a claim failed, and green if all tests passed or held.
 
-    pytest has no hook for this. Two methods of this reporter are wrapped; if a version of pytest lacks them, the line
-    keeps pytest's colour.
+    pytest has no hook for this; if a version of pytest lacks the methods, the line keeps pytest's colour.
     """
-    main: Any = getattr(reporter, "_determine_main_color", None)
-    parts: Any = getattr(reporter, "build_summary_stats_line", None)
-    known: Any = getattr(terminal, "KNOWN_TYPES", None)
-    if main is None or parts is None or known is None:
-        return
 
-    def determine_main_color(unknown_type_seen: bool) -> str:
+    def main(usual: Callable[[bool], str], known: frozenset[str]) -> str:
         categories = {name for name in reporter.stats if name}
         if _failed(reporter):
             return "red"
-        colour: str = main(bool(categories - set(known) - CATEGORIES))
+        colour = usual(bool(categories - known - CATEGORIES))
         held = "held" in categories and not categories & {"warnings", "xpassed"}
         if colour == "yellow" and held and categories <= {*known, *CATEGORIES}:
             return "green"
         return colour
 
-    def build_summary_stats_line() -> tuple[list[Part], str]:
-        line, colour = parts()
-        return [_recolour(part, colour, reporter) for part in line], colour
-
-    reporter._determine_main_color = determine_main_color  # type: ignore[method-assign]
-    reporter.build_summary_stats_line = build_summary_stats_line  # type: ignore[method-assign]
+    pytest_internals.colour_last_line(
+        reporter, main, lambda part, colour: _recolour(part, colour, reporter)
+    )
 
 
 def _failed(reporter: TerminalReporter, *names: str) -> bool:
@@ -83,8 +69,6 @@ def _recolour(part: Part, main: str, reporter: TerminalReporter) -> Part:
 
 #: How deep an error's representation is nested; chained errors are side by side in it.
 _DEEPEST = 12
-#: The module of the objects that a representation consists of.
-_PYTEST = "_pytest._code"
 
 
 def clean_report(report: pytest.TestReport) -> None:
@@ -114,9 +98,8 @@ def _mapped(value: Any, change: Callable[[str], str], depth: int = 0) -> Any:
         }
     if type(value) in (list, tuple):
         return type(value)(_mapped(part, change, depth + 1) for part in value)
-    if type(value).__module__.startswith(_PYTEST):
-        for name, part in vars(value).items():
-            setattr(value, name, _mapped(part, change, depth + 1))
+    for name, part in pytest_internals.fields_of_representation(value):
+        setattr(value, name, _mapped(part, change, depth + 1))
     return value
 
 
@@ -128,7 +111,7 @@ def progress_for(config: pytest.Config) -> Progress:
     """The progress line, if there is a terminal that can show it and nobody else writes there; otherwise a log
     line."""
     reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
-    stream = getattr(getattr(reporter, "_tw", None), "_file", None)
+    stream = pytest_internals.terminal_stream(reporter)
     if (
         stream is None
         or not reporter.isatty  # the stream itself says no while pytest captures
@@ -206,10 +189,11 @@ class TerminalProgress:
         if now - self._last < _INTERVAL:
             return
         self._last = now
-        width = self._reporter._tw.fullwidth
+        width = pytest_internals.terminal_width(self._reporter)
         start = "\r\x1b[K"
         if not self._shown:
-            self._column = self._reporter._tw.width_of_current_line % max(width, 1)
+            column = pytest_internals.terminal_column(self._reporter)
+            self._column = column % max(width, 1)
             start = "\n" + start
             self._shown = True
         self._write(start + foreign_text.line(text)[: width - 1])

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pytest
 
+from pytest_vperf.pytest_internals import given_settings
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -271,7 +273,7 @@ def refuse_old_names(config: pytest.Config, parser: pytest.Parser, args: Sequenc
         for word in parser.parse_known_and_unknown_args(args)[1]:
             if (name := word.partition("=")[0]) in old:
                 raise pytest.UsageError(f"{name} is called {old[name]} now")
-    given = _given_settings(config)
+    given = given_settings(config)
     for name, ini in RENAMED.items():
         if ini in given and not _declared(config, ini):
             now = f"vperf_{name}".replace("-", "_")
@@ -284,21 +286,13 @@ def refuse_settings(config: pytest.Config) -> None:
     Raises:
         pytest.UsageError: one is set.
     """
-    given = _given_settings(config)
+    given = given_settings(config)
     for option in OPTIONS.values():
         if option.typed and option.ini in given:
             raise pytest.UsageError(
                 f"{option.ini} is no ini setting, since a file goes to other machines with its project:"
                 f" give {option.name} on the command line"
             )
-
-
-def _given_settings(config: pytest.Config) -> set[str]:
-    """The names of all settings of the ini file and of ``-o``, whoever declares them."""
-    # pytest has no public list of them: before pytest 9 it is `inicfg`, without what -o says.
-    given = {text.partition("=")[0] for text in config.known_args_namespace.override_ini or ()}
-    given.update(vars(config).get("_inicfg") or vars(config).get("inicfg", ()))
-    return given
 
 
 def _declared(config: pytest.Config, ini: str) -> bool:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
-from _pytest.outcomes import Failed, Skipped  # pytest.fail.Exception and so on, with a type
 
 from pytest_vperf.claims.circumstances import Ledger
+from pytest_vperf.pytest_internals import Failed, Skipped
 from pytest_vperf.reporting.words import OUTCOMES
 from pytest_vperf.run.result import fails
 

@@ -6,9 +6,8 @@ import unittest
 from typing import TYPE_CHECKING
 
 import pytest
-from _pytest.skipping import xfailed_key
-from _pytest.unittest import TestCaseFunction
 
+from pytest_vperf.pytest_internals import is_strict_xfail, take_unittest_error
 from pytest_vperf.results.record import to_wire
 from pytest_vperf.run import outcomes
 from pytest_vperf.run.outcomes import TEST_CLAIMS
@@ -101,9 +100,8 @@ def _hides(claims: TestClaims, level: Level) -> bool:
 
 def _take_from_unittest(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
     """Make the error of a ``unittest.TestCase`` that of the phase, as pytest's own plug-in does after us."""
-    errors = getattr(item, "_excinfo", None)
-    if isinstance(item, TestCaseFunction) and errors:
-        call.excinfo = errors.pop(0)
+    if (error := take_unittest_error(item)) is not None:
+        call.excinfo = error
 
 
 def _replace(call: pytest.CallInfo[None], conclude: Callable[[], None]) -> None:
@@ -202,7 +200,6 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
 
 def _is_strict_xfail(item: pytest.Item) -> bool:
     """Whether a test fails if it does not fail as expected: one that did so says what it was told to say."""
-    marked = item.stash.get(xfailed_key, None)
     # unittest.expectedFailure is always strict.
     own = getattr(getattr(item, "obj", None), "__unittest_expecting_failure__", False)
-    return bool(own or (marked and marked.strict))
+    return bool(own) or is_strict_xfail(item)

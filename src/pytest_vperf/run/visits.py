@@ -13,11 +13,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from _pytest.runner import call_and_report, runtestprotocol
 
+from pytest_vperf.pytest_internals import (
+    WorkerIndex,
+    call_and_report,
+    forget_fixtures,
+    make_anew,
+    runtestprotocol,
+    tear_down_others,
+)
 from pytest_vperf.run.other_plugins import BeforeFlaky, Visit, has_flaky, runs_it
 from pytest_vperf.run.outcomes import TEST_CLAIMS, TestClaims
 from pytest_vperf.run.time_share import TimeShare
@@ -133,7 +140,7 @@ class Visits:
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Before a visit between two tests, tears down the folders that only those two share."""
         if self._revisited is not None:
-            item.session._setupstate.teardown_exact(item)
+            tear_down_others(item)
 
     def run(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         """Run a test; ``None`` leaves it to others."""
@@ -199,23 +206,18 @@ class Visits:
     def _revisit(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
         """Run a test again as pytest's main loop would."""
         self._revisited = self._pending.pop(item)
-        worker: Any = next(
-            (each for each in self._config.pluginmanager.get_plugins() if _is_worker(each)), None
-        )
-        index = getattr(worker, "item_index", None)
+        reported = WorkerIndex(self._config)
         try:
-            if worker is not None:  # what a worker of pytest-xdist reports, it reports of this one
-                worker.item_index = self._revisited.order
+            reported.set(self._revisited.order)
             self._config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
         finally:
             self._revisited = None
-            if worker is not None:
-                worker.item_index = index
+            reported.restore()
 
     def _visit(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
         """Like `_pytest.runner.runtestprotocol`, but holds the reports until it is known whether another visit
         follows."""
-        again, hook, known = self._revisited, item.ihook, cast("Any", item)
+        again, hook = self._revisited, item.ihook
         visit = again or _Pending(self._session.items.index(item))
         claims = item.stash[TEST_CLAIMS] if again else TestClaims()
         item.stash[TEST_CLAIMS] = claims
@@ -229,7 +231,7 @@ class Visits:
         if started:
             hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         if again is not None:
-            _as_new(item)
+            make_anew(item)
         try:
             reports = [call_and_report(item, "setup", log=False)]
             if reports[0].passed:
@@ -249,9 +251,7 @@ class Visits:
             claims.reported = travelled if claims.continues else claims.reported  # see below
             raise
         finally:
-            if hasattr(known, "_request"):
-                known._request = False
-                known.funcargs = None
+            forget_fixtures(item)
         if self.time is not None:
             beside = sum(each.duration for each in reports if each.when != "call")
             self.time.took(item.nodeid, beside)
@@ -319,18 +319,3 @@ def _restore_properties(item: pytest.Item, before: list[tuple[str, object]]) -> 
     """Remove the properties that the next visit records anew: all but those of claims that have ended."""
     new = [each for each in item.user_properties if each not in before]
     item.user_properties[:] = [*before, *(each for each in new if each[0].startswith("vperf."))]
-
-
-def _as_new(item: pytest.Item) -> None:
-    """Reset a test that has run: a new request, and a fresh instance of its class."""
-    known: Any = item
-    if getattr(known, "_request", None) is False:
-        known._initrequest()
-    if isinstance(item.parent, pytest.Class) and hasattr(known, "_getobj"):
-        vars(item).pop("_instance", None)
-        known.obj = known._getobj()
-
-
-def _is_worker(plugin: object) -> bool:
-    # By its name: a worker gets its module as a text to execute.
-    return type(plugin).__name__ == "WorkerInteractor"

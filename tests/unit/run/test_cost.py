@@ -38,6 +38,7 @@ def test_modules_imported_without_a_claim(tmp_path: Path) -> None:
         "pytest_vperf.fixtures.tools",
         "pytest_vperf.hookspecs",
         "pytest_vperf.plugin",
+        "pytest_vperf.pytest_internals",
         "pytest_vperf.run",
         "pytest_vperf.run.options",
         "pytest_vperf.run.result",
