@@ -76,19 +76,13 @@ class Case:
         draw, factor = random.Random(seed), self.worse if worse else 1.0
         criterion = self.threshold.criterion
         if len(self.metrics) == 1:
-            single = LimitRule.at_most if criterion.rule == "limit" else LimitRule.near
-            rule = single(
-                **criterion.arguments, quantile=criterion.quantile, max_samples=self.samples
-            )
+            rule = criterion.new_rule(quantile=criterion.quantile, max_samples=self.samples)
+            assert isinstance(rule, LimitRule)
             while not rule.decided:
                 rule.add(factor * self.metrics[0](draw))
             return rule.state.decision
-        both: Mapping[str, Callable[..., PairRule]] = {
-            "ratio": PairRule.at_most,
-            "ratio near": PairRule.near,
-            "ratio between": PairRule.between,
-        }
-        pairs = both[criterion.rule](**criterion.arguments, max_pairs=self.samples, seed=seed)
+        pairs = criterion.new_rule(max_pairs=self.samples, seed=seed)
+        assert isinstance(pairs, PairRule)
         while not pairs.decided:
             first = pairs.next() == "a"
             pairs.add(factor * self.metrics[0](draw) if first else self.metrics[1](draw))

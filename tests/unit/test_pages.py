@@ -57,5 +57,13 @@ def test_links_of_a_page_lead_somewhere(page: Path) -> None:
     assert astray == []
 
 
+def test_the_files_that_the_ways_through_the_house_pass_are_there() -> None:
+    text = (ROOT / "docs/development.md").read_text()
+    named = re.findall(r"`((?:\w+/)+(?:\w+\.py)?)`", text[text.index("## Five ways") :])
+    assert len(named) > 40
+    places = [ROOT / "src" / "pytest_vperf", ROOT]
+    assert [name for name in named if not any((each / name).exists() for each in places)] == []
+
+
 def test_the_page_about_security_names_tests() -> None:
     assert len(set(TEST.findall((ROOT / "docs/security.md").read_text()))) > 20

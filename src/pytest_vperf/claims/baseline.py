@@ -18,7 +18,7 @@ from pytest_vperf.results.levels import levels
 from pytest_vperf.results.record import OfBaseline, sound
 from pytest_vperf.results.store.model import StoreProblem
 from pytest_vperf.stats.baseline import LOOKS, compare_runs
-from pytest_vperf.thresholds.criterion import Near, NoWorse
+from pytest_vperf.thresholds.criterion import of_change
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -136,12 +136,7 @@ class BaselineClaim(Claim):
 
     def _against(self, record: ClaimRecord, level: Level) -> ClaimRecord:
         plan = self._circumstances.plan(self.threshold, 1, gate=True)
-        criterion = (
-            NoWorse(direction=level.better, tolerance=plan.tolerance)
-            if level.better
-            # Nobody says which change is for the worse: each counts.
-            else Near(value=1.0, tolerance=plan.tolerance)
-        )
+        criterion = of_change(level.better, plan.tolerance)
         word, share = self._baseline.word, Quantity(plan.tolerance * 100, "%")
         of_baseline = OfBaseline(word=word, unit=level.unit, runs=0, visible=None, missing=0)
         found: ClaimRecord = {

@@ -14,7 +14,6 @@ from pytest_vperf.machine import lock
 from pytest_vperf.results.levels import MOST_NAME
 from pytest_vperf.stats.rule import ROUNDS
 from pytest_vperf.targets.base import Unavailable
-from pytest_vperf.thresholds.criterion import NoWorse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -129,11 +128,7 @@ class Claim:
             whatever the samplers raise, except `Unavailable`.
         """
         __tracebackhide__ = True
-        self._check("compares")
-        self._check_interleaved("compares", sample, to)
-        return self._judge(
-            {"a": sample, "b": to}, paired=True, slower=slower, any_programs=any_programs
-        )
+        return self._compare("compares", sample, to, slower=slower, any_programs=any_programs)
 
     def near(
         self,
@@ -152,11 +147,7 @@ class Claim:
             whatever the samplers raise, except `Unavailable`.
         """
         __tracebackhide__ = True
-        self._check("near")
-        self._check_interleaved("near", sample, to)
-        return self._judge(
-            {"a": sample, "b": to}, paired=True, slower=slower, any_programs=any_programs
-        )
+        return self._compare("near", sample, to, slower=slower, any_programs=any_programs)
 
     def saturates(
         self, sample: LoadSampler, *, over: Sequence[Point], rounds: int = ROUNDS
@@ -188,13 +179,29 @@ class Claim:
         sweep = Sweep(sample, over, rounds)
         return self._judge({"a": sweep.take}, paired=False, sweep=sweep)
 
+    def _compare(
+        self,
+        method: str,
+        sample: Sampler,
+        to: Sampler,
+        *,
+        slower: Slower | None,
+        any_programs: bool,
+    ) -> ClaimRecord:
+        __tracebackhide__ = True
+        self._check(method)
+        self._check_interleaved(method, sample, to)
+        return self._judge(
+            {"a": sample, "b": to}, paired=True, slower=slower, any_programs=any_programs
+        )
+
     def _check(self, method: str) -> None:
         """Refuse a method that does not fit the claim's criterion, and name the one that does."""
         __tracebackhide__ = True
         own = self.threshold.criterion.method if self.threshold else None
         if self.threshold is None or own is None or own == method:
             return
-        if method == "holds" and isinstance(self.threshold.criterion, NoWorse):
+        if method == "holds" and self.threshold.criterion.of_builds:
             return
         what, more, right = _METHODS[own]
         if method not in ("holds", "saturates"):
@@ -208,7 +215,7 @@ class Claim:
     def _needs_sides(self) -> bool:
         """Whether it is about two builds that are the sides of a gate, and this run is none."""
         criterion = self.threshold.criterion if self.threshold else None
-        return isinstance(criterion, NoWorse) and not self._circumstances.sides
+        return bool(criterion and criterion.of_builds) and not self._circumstances.sides
 
     def _without_sides(self) -> NoReturn:
         raise Unavailable(

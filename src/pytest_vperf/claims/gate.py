@@ -15,7 +15,7 @@ from pytest_vperf.claims.plan import Verdict
 from pytest_vperf.claims.rounds import TakenRounds
 from pytest_vperf.quantity import Quantity, usual_direction
 from pytest_vperf.targets.sides import INHERITED
-from pytest_vperf.thresholds.criterion import Near, NoWorse
+from pytest_vperf.thresholds.criterion import of_change
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -44,18 +44,12 @@ class GateJudgement(Judgement):
     def _asserted(self) -> Criterion:
         # Which direction is better, the first sample may say; the limit says it before.
         own = self.threshold.criterion.direction if self.threshold else ""
-        return NoWorse(direction=own or "lower", tolerance=self.plan.tolerance)
+        return of_change(own or "lower", self.plan.tolerance)
 
     def _settle(self, value: Quantity) -> tuple[Criterion, Rule]:
         own = self.threshold.criterion.direction if self.threshold else ""
         direction = value.direction or own or usual_direction(value.unit)
-        tolerance = self.plan.tolerance
-        self.criterion = (
-            NoWorse(direction=direction, tolerance=tolerance)
-            if direction
-            # Nobody says which change is for the worse: each counts.
-            else Near(value=1.0, tolerance=tolerance)
-        )
+        self.criterion = of_change(direction, self.plan.tolerance)
         return self.criterion, rule_of(self, 1, {})
 
     def conclusion(self) -> ClaimRecord:
@@ -89,9 +83,8 @@ class GatedClaim(Claim):
     @property
     def _has_limit(self) -> bool:
         """Whether the claim says something of head by itself."""
-        return self.has_figure and not isinstance(
-            getattr(self.threshold, "criterion", None), NoWorse
-        )
+        criterion = self.threshold.criterion if self.threshold else None
+        return self.has_figure and not (criterion and criterion.of_builds)
 
     @property
     def _sides(self) -> Sides:

@@ -32,7 +32,6 @@ from pytest_vperf.results.record import (
 from pytest_vperf.results.run import now
 from pytest_vperf.stats.evidence import quantile_interval
 from pytest_vperf.stats.limit import LimitRule
-from pytest_vperf.stats.pair import PairRule
 from pytest_vperf.targets.sides import Side
 from pytest_vperf.thresholds.consistency import CALIBRATED
 from pytest_vperf.thresholds.judge import DEFAULTS, PART_OF_TIME, TIME_OF_RUN
@@ -65,16 +64,6 @@ RECALIBRATE_BEYOND = 0.25
 INTERIM, INTERIM_SHARE = 1.0, 0.2
 
 
-#: By `Criterion.rule`.
-_RULES: Mapping[str, Callable[..., Rule]] = {
-    "limit": LimitRule.at_most,
-    "limit near": LimitRule.near,
-    "ratio": PairRule.at_most,
-    "ratio near": PairRule.near,
-    "ratio between": PairRule.between,
-}
-
-
 def rule_of(judgement: Judgement, sessions: int, warm_up: Mapping[str, int]) -> Rule:
     """The rule that judges a claim's criterion; without a figure to judge by, one that only describes the samples.
 
@@ -102,16 +91,17 @@ def rule_of(judgement: Judgement, sessions: int, warm_up: Mapping[str, int]) -> 
             **errors,
         )
         return sweep.rule
-    if criterion is None or criterion.rule not in _RULES:
-        from pytest_vperf.stats.describe import DescribeRule
-
-        return DescribeRule(paired=judgement.paired, seed=seed, **warm_up)
     options: dict[str, float] = {"max_pairs": plan.pairs, "seed": seed}
-    if not criterion.compares:
+    if criterion and not criterion.compares:
         options = {"sessions": sessions, "quantile": criterion.quantile}
         if plan.origins.get("pairs") != DEFAULT:
             options["max_samples"] = max(plan.pairs, sessions)
-    return _RULES[criterion.rule](**criterion.arguments, **errors, **options, **warm_up)
+    rule = criterion.new_rule(**errors, **options, **warm_up) if criterion else None
+    if rule is None:
+        from pytest_vperf.stats.describe import DescribeRule
+
+        return DescribeRule(paired=judgement.paired, seed=seed, **warm_up)
+    return rule
 
 
 def build_record(

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vperf.thresholds import judge
-from pytest_vperf.thresholds.criterion import NoWorse
 from pytest_vperf.thresholds.judge import Setting
 from pytest_vperf.thresholds.text_file import nearest
 
@@ -188,7 +187,7 @@ GATE_TOLERANCE = 0.05
 
 def _tolerance_of_gate(own: Criterion | None, asked: Setting, of_run: Setting) -> Setting:
     """The tolerance of a gate: that of a limit, which is not widened by it; ``near`` has one for its own figure."""
-    if own is not None and own.tolerance != 0 and not isinstance(own, NoWorse):
+    if own is not None and own.tolerance != 0 and not own.of_builds:
         asked = of_run
     return replace(asked, value=GATE_TOLERANCE) if asked.origin == DEFAULT else asked
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pytest_vperf.results.store.model import StoredRun
-    from pytest_vperf.run.settings import Settings
+    from pytest_vperf.run.options import Settings
 
 
 def find_baseline(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pytest_vperf.reporting.ended import EndedRun
-    from pytest_vperf.run.settings import Settings
+    from pytest_vperf.run.options import Settings
 
 #: Where GitHub wants a page; what is appended there is shown with the job.
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"

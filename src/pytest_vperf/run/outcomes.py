@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_vperf.claims.claim import Claim
     from pytest_vperf.claims.judgement import Judgement
     from pytest_vperf.results.record import ClaimRecord
-    from pytest_vperf.run.settings import Level
+    from pytest_vperf.run.options import Level
 
 
 class _ClaimFailure(Failed, AssertionError):

@@ -17,8 +17,8 @@ from pytest_vperf.run.stash import claims_session
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pytest_vperf.run.options import Level
     from pytest_vperf.run.outcomes import TestClaims
-    from pytest_vperf.run.settings import Level
 
 
 def decide(item: pytest.Item, call: pytest.CallInfo[None]) -> None:

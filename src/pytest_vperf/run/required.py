@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pytest_vperf.results.record import ClaimRecord
-    from pytest_vperf.run.settings import Settings
+    from pytest_vperf.run.options import Settings
 
 VARIABLE = "VPERF_REQUIRE"
 ALL = "all"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pytest_vperf.results.record import ClaimRecord
-    from pytest_vperf.run.settings import Level
+    from pytest_vperf.run.options import Level
 
 #: The exit status of a run whose record could not be written; EX_IOERR of sysexits.h. pytest's own are 0 to 5.
 RECORD_LOST = 74

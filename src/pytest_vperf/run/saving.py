@@ -17,7 +17,7 @@ from pytest_vperf.run.commit import read_commit
 if TYPE_CHECKING:
     from pytest_vperf.results.run import RunRecord
     from pytest_vperf.results.store.model import Store
-    from pytest_vperf.run.settings import Settings
+    from pytest_vperf.run.options import Settings
 
 
 @dataclass

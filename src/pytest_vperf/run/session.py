@@ -16,7 +16,7 @@ from pytest_vperf.results.record import from_wire, to_wire
 from pytest_vperf.run import doors
 from pytest_vperf.run.outcomes import TEST_CLAIMS, TestClaims
 from pytest_vperf.run.result import REPORTS, conclude, failing
-from pytest_vperf.run.settings import Settings, read_settings
+from pytest_vperf.run.settings import read_settings
 from pytest_vperf.run.sides import changed, described, recorded
 from pytest_vperf.run.workers import Notes, end_workers, reports_of
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pytest_vperf.results.record import ClaimRecord, FillingRecord
     from pytest_vperf.results.run import RunRecord
     from pytest_vperf.run.exports import Export
+    from pytest_vperf.run.options import Settings
     from pytest_vperf.run.required import Asked
     from pytest_vperf.run.result import Result
     from pytest_vperf.run.saving import Saving

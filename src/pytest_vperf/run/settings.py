@@ -9,115 +9,46 @@ from __future__ import annotations
 import re
 import secrets
 import shlex
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import pytest
 
 from pytest_vperf.run import doors
-from pytest_vperf.run.options import ACCELERATORS, EXPORTS, LABS, LEVELS, OPTIONS
+from pytest_vperf.run.options import (
+    ACCELERATORS,
+    EXPORTS,
+    LABS,
+    LEVELS,
+    OPTIONS,
+    AskedExport,
+    Level,
+    Settings,
+)
 from pytest_vperf.run.sides import key_of, read_sides
 from pytest_vperf.thresholds import judge
 from pytest_vperf.thresholds.judge import Setting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from pytest_vperf.targets.sides import Sides
 
 _T = TypeVar("_T")
-Level = Literal["advisory", "refuted", "measured", "strict"]
+_R = TypeVar("_R", covariant=True)
 
 
-class AskedExport(NamedTuple):
-    """A file that the run writes when it has ended.
+class Reader(Protocol[_R]):
+    """Reads the value of an option, by its ini setting."""
 
-    Attributes:
-        option: that asks for it.
-        format: the name of its format.
-        path: the file.
-    """
+    def __call__(self, config: pytest.Config, name: str, /) -> _R:
+        """The value.
 
-    option: str
-    format: str
-    path: Path
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What this run was asked for.
-
-    Attributes:
-        hardware: a profile's name, or ``auto``.
-        level: what fails a test: ``refuted`` claims alone, also what was not ``measured``, or, ``strict``, all that
-            was not shown to hold; ``advisory``: nothing.
-        judge: tolerance, alpha, beta, pairs and budget, each with where it comes from; a claim or its test may
-            say otherwise, see `pytest_vperf.claims.plan`.
-        sessions: in how many sessions a limit is judged, 3 or 1.
-        time: seconds that the claims of the run share; ``None``: no limit.
-        json: where the record of the run goes.
-        benchmark_json: where its times go for pytest-benchmark.
-        exports: files that are written when the run has ended.
-        save: the name that the run is kept by, empty without one; ``None``: it is not kept.
-        store: where runs are kept, a path or a URL.
-        baseline: the stored runs that claims are held against; ``None``: none.
-        thresholds: folders of threshold files, beside the shipped ones.
-        runtimes: OCI runtimes for containers, at least one.
-        image: a container image's reference, or the absolute path of a ``.tar``; ``None`` builds one.
-        host_tools: whether the host runs its own tools, and not the image's.
-        on: the machine that targets are started on, ``ssh://…`` or ``lab:KIND``; empty: this one.
-        disks: block devices that may be overwritten.
-        machines: addresses of machines that are known by SSH alone, by the names that the user gave them.
-        load_host: ``ssh://…`` of the other host of network tests; empty: a network namespace of this machine.
-        libvirt_uris: of the daemons that whole machines are started through, by driver, ``qemu`` or ``xen``; one
-            that is not named is this machine's, or of the run.
-        labs: kinds of hosts that are started inside QEMU where this machine is none: ``kvm``, ``xen``.
-        guest_kernel: the kernel of pods and guests; ``None`` takes the distribution's.
-        guest_image: the guests' own image; ``None`` makes their disk from the image with the tools.
-        accelerators: of pods; empty is auto.
-        start_timeout: seconds that one pod may take to start.
-        density: how far a test may fill this host: so many targets, bytes that they may take, bytes that it keeps.
-        scale_count: how many targets run at once where a claim is about many.
-        sides: of a gate; none in another run.
-        seed: of every random order, drawn per run where none was given; kept in each record.
-    """
-
-    hardware: str
-    level: Level
-    judge: Mapping[str, Setting]
-    sessions: Literal[1, 3]
-    time: float | None
-    json: Path | None
-    benchmark_json: Path | None
-    exports: tuple[AskedExport, ...]
-    save: str | None
-    store: str
-    baseline: str | None
-    thresholds: tuple[Path, ...]
-    runtimes: tuple[str, ...]
-    image: str | None
-    host_tools: bool
-    on: str
-    disks: tuple[str, ...]
-    machines: Mapping[str, tuple[str, ...]]
-    load_host: str
-    libvirt_uris: Mapping[str, str]
-    labs: tuple[str, ...]
-    guest_kernel: Path | None
-    guest_image: Path | None
-    accelerators: tuple[str, ...]
-    start_timeout: float
-    density: Mapping[str, int | None]
-    scale_count: int
-    sides: Sides
-    seed: int
-
-    @property
-    def budget(self) -> float:
-        """Seconds that a claim may sample where neither it nor its test says otherwise."""
-        return self.judge["budget"].value
+        Raises:
+            ValueError: it is not understood; says what is wrong.
+        """
+        ...
 
 
 def read_settings(config: pytest.Config) -> Settings:
@@ -127,62 +58,38 @@ def read_settings(config: pytest.Config) -> Settings:
         pytest.UsageError: a value is not understood; the message names the option.
     """
 
-    def read(name: str, reader: Callable[[pytest.Config, str], _T]) -> _T:
+    def read(name: str, reader: Reader[_T]) -> _T:
         try:
             return reader(config, name)
         except ValueError as error:
             raise pytest.UsageError(f"{OPTIONS[name].name}: {error}") from None
 
-    seed = read("claims_seed", _number)
-    time = read("claims_time", _time)
+    values: dict[str, Any] = {
+        option.setting: read(name, READERS[option.reads])
+        for name, option in OPTIONS.items()
+        if option.reads
+    }
     judged = {key: read(f"claims_{key}", _judge) for key in judge.DEFAULTS}
-    if time is not None and judged["budget"].origin == "default":
+    if values["time"] is not None and judged["budget"].origin == "default":
         # Nothing but the time that is shared keeps a claim from going on.
-        judged["budget"] = Setting(time, judge.TIME_OF_RUN)
+        judged["budget"] = Setting(values["time"], judge.TIME_OF_RUN)
     keys = doors.side_keys(config)
     sides = read_sides(config, keys)
-    baseline = read("claims_baseline", _text)
-    if sides and baseline:
+    if sides and values["baseline"]:
         raise pytest.UsageError(
             "--baseline: head is compared with base, which is sharper: leave out --baseline, or --claims-head"
         )
+    if values["seed"] is None:
+        values["seed"] = secrets.randbelow(2**32)
     settings = Settings(
-        json=read("claims_json", _path),
-        benchmark_json=read("claims_benchmark_json", _path),
+        **values,
+        level=_level(config, "measured" if sides or values["baseline"] else "refuted"),
+        judge=judged,
         exports=tuple(
             each for name in ("claims_export", *EXPORTS) for each in read(name, _exports)
         ),
-        save=read("claims_save", _save),
-        store=read("claims_store", _store),
-        baseline=baseline,
-        guest_kernel=read("guest_kernel", _file),
-        guest_image=read("guest_image", _guest_image),
-        hardware=cast("str", read("claims_hw", _text)),
-        level=_level(config, "measured" if sides or baseline else "refuted"),
-        judge=judged,
-        time=time,
-        sessions=1 if read("claims_sessions", _number) == 1 else 3,
-        thresholds=read("claims_thresholds", _folders),
         runtimes=_runtimes(config, sides, read("container_runtime", _names)),
-        image=read("container_image", _image),
-        host_tools=bool(config.getoption("vperf_host_tools"))
-        or _ini_flag(config, "vperf_host_tools"),
-        on=read("vperf_on", _on),
-        disks=read("vperf_disk", _disks),
-        machines=read("vperf_machine", _machines),
-        load_host=read("load_host", _load_host),
-        libvirt_uris=read("libvirt_uri", _libvirt_uris),
-        labs=read("vperf_lab", _labs),
-        accelerators=read("vperf_accelerator", _accelerators),
-        start_timeout=read("start_timeout", _seconds),
-        density={
-            "most": read("density_max", _number),
-            "memory": read("density_memory", _bytes),
-            "floor": read("density_floor", _bytes),
-        },
-        scale_count=cast("int", read("scale_count", _number)),
         sides=sides,
-        seed=secrets.randbelow(2**32) if seed is None else seed,
     )
     of_this_machine = sorted(
         key
@@ -236,6 +143,10 @@ def _said(config: pytest.Config, name: str) -> str:
     """What the command line says, else the ini file; empty: nothing."""
     given = config.getoption(name)
     return str(given if given is not None else config.getini(name)).strip()
+
+
+def _flag(config: pytest.Config, name: str) -> bool:
+    return bool(config.getoption(name)) or _ini_flag(config, name)
 
 
 def _ini_flag(config: pytest.Config, name: str) -> bool:
@@ -295,17 +206,8 @@ def _exports(config: pytest.Config, name: str) -> list[AskedExport]:
     return found
 
 
-#: What whole numbers are taken, and how they are called.
-_NUMBERS = {
-    "claims_sessions": (r"[13]", "1 or 3"),
-    "claims_seed": (r"\d{1,18}", "a whole number from 0 on"),
-    "density_max": (r"[1-9]\d{0,8}", "a whole number from 1 on"),
-    "scale_count": (r"[1-9]\d{0,3}", "a whole number from 1 to 9999"),
-}
-
-
 def _number(config: pytest.Config, name: str) -> int | None:
-    text, (pattern, meaning) = _text(config, name), _NUMBERS[name]
+    text, (pattern, meaning) = _text(config, name), OPTIONS[name].takes
     if text is not None and not re.fullmatch(pattern, text, re.ASCII):
         raise ValueError(f"{text!r} is not {meaning}")
     return None if text is None else int(text)
@@ -579,3 +481,28 @@ def _labs(config: pytest.Config, name: str) -> tuple[str, ...]:
         if each not in LABS:
             raise ValueError(f"there is no lab {each!r}; there are: {', '.join(LABS)}")
     return names
+
+
+#: By the name that `Option.reads` says.
+READERS: Mapping[str, Reader[object]] = {
+    "text": _text,
+    "flag": _flag,
+    "path": _path,
+    "file": _file,
+    "number": _number,
+    "size": _bytes,
+    "seconds": _seconds,
+    "duration": _time,
+    "folders": _folders,
+    "name_of_run": _save,
+    "store": _store,
+    "image": _image,
+    "guest_image": _guest_image,
+    "accelerators": _accelerators,
+    "on": _on,
+    "disks": _disks,
+    "machines": _machines,
+    "load_host": _load_host,
+    "libvirt_uris": _libvirt_uris,
+    "labs": _labs,
+}

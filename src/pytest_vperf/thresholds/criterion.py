@@ -1,6 +1,7 @@
 """What a claim asserts about its samples, including the threshold.
 
-A criterion is a class here, a key in `schema.CRITERIA`, and a rule in `pytest_vperf.claims.judgement`.
+A criterion carries its meaning: side, figure, unit, rule and words. A new one is a class here, and its keys in
+`pytest_vperf.thresholds.schema`.
 """
 
 from __future__ import annotations
@@ -9,12 +10,16 @@ import math
 import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib import import_module
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pytest_vperf.quantity import Quantity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from pytest_vperf.stats.rule import Rule
 
 Side = Literal["at_most", "at_least"]
 #: How the sides are written.
@@ -44,11 +49,14 @@ class Criterion:
 
     Attributes:
         method: the method of ``Claim`` that judges it; ``None`` where any does.
-        rule: the name of the statistical rule that judges it; empty if none does, or if it judges a sweep.
+        rule: the statistical rule that judges it, ``module:class.method`` of `pytest_vperf.stats`; empty if none
+            does, or if it judges a sweep.
+        of_builds: whether it compares two builds, the sides of a gate.
     """
 
     method: ClassVar[Literal["holds", "compares", "near", "saturates"] | None]
     rule: ClassVar[str] = ""
+    of_builds: ClassVar[bool] = False
 
     # Properties that a subclass may replace by a field are cached ones; such a field needs field(), or it would have
     # the property as its default.
@@ -117,6 +125,19 @@ class Criterion:
         """Whether it is absolute and has a good side, like the limits that a calibration makes."""
         return self.is_absolute and self.side is not None
 
+    def new_rule(self, **options: Any) -> Rule | None:
+        """A rule that judges it; ``None`` if it has none.
+
+        Args:
+            options: of the rule: errors, and the greatest number of samples or pairs.
+        """
+        if not self.rule:
+            return None
+        module, _, name = self.rule.partition(":")
+        make = attrgetter(name)(import_module(f"pytest_vperf.stats.{module}"))
+        found: Rule = make(**self.arguments, **options)
+        return found
+
     def settled(self, tolerance: float | None) -> Criterion:
         """The criterion with this tolerance filled in, if it leaves its tolerance to the plan."""
         settings: dict[str, Any] = {"tolerance": tolerance}
@@ -147,7 +168,7 @@ class Limit(_OneSided):
     statistic: Statistic = "median"
 
     method = "holds"
-    rule = "limit"
+    rule = "limit:LimitRule.at_most"
 
     def __str__(self) -> str:
         return f"{SIGNS[self.side]} {self.threshold}"
@@ -167,7 +188,7 @@ class Ratio(_OneSided):
     overhead: bool = False
 
     method = "compares"
-    rule = "ratio"
+    rule = "pair:PairRule.at_most"
 
     def __str__(self) -> str:
         if self.overhead:
@@ -190,7 +211,7 @@ class Between(Criterion):
     overhead: bool = False
 
     method = "compares"
-    rule = "ratio between"
+    rule = "pair:PairRule.between"
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -239,7 +260,7 @@ class Near(_TwoSided):
     value: float
 
     method = "near"
-    rule = "ratio near"
+    rule = "pair:PairRule.near"
 
 
 @dataclass(frozen=True)
@@ -254,7 +275,7 @@ class NearLimit(_TwoSided):
     value: Quantity
 
     method = "holds"
-    rule = "limit near"
+    rule = "limit:LimitRule.near"
 
 
 @dataclass(frozen=True)
@@ -285,7 +306,8 @@ class NoWorse(Criterion):
     tolerance: float | None = None
 
     method = "compares"
-    rule = "ratio"
+    rule = "pair:PairRule.at_most"
+    of_builds = True
 
     @property
     def side(self) -> Side:
@@ -337,6 +359,18 @@ class Unknown(Criterion):
 
     def __str__(self) -> str:
         return "no published figure"
+
+
+def of_change(direction: Literal["lower", "higher", ""], tolerance: float) -> NoWorse | Near:
+    """What is asserted of one build against another: no worse; where nobody says what is worse, that they are alike.
+
+    Args:
+        direction: of the metric; empty if it is not known.
+        tolerance: how large a change is tolerated.
+    """
+    if direction:
+        return NoWorse(direction=direction, tolerance=tolerance)
+    return Near(value=1.0, tolerance=tolerance)
 
 
 def _percent(share: float) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import fields
 
 import pytest
 
-from pytest_vperf.run.options import EXPORTS, OPTIONS, RENAMED, Option
-from pytest_vperf.run.settings import Settings, read_settings
+from pytest_vperf.run.options import OPTIONS, RENAMED, Option, Settings
+from pytest_vperf.run.settings import READERS, read_settings
 
 RENAMED_INI = {ini: f"vperf_{name}".replace("-", "_") for name, ini in RENAMED.items()}
 
@@ -24,69 +23,6 @@ THEIRS = f"""
             parser.addini(ini, "theirs", type="args")
 """
 
-#: A value of each option, as on the command line, other than its default.
-VALUES = {
-    "claims_hw": "lab",
-    "claims_tolerance": "3 %",
-    "claims_level": "measured",
-    "claims_time": "15m",
-    "claims_export": "markdown=out.md",
-    "claims_markdown": "out.md",
-    "claims_codequality": "out.json",
-    "claims_openmetrics": "out.txt",
-    "claims_baseline": "main",
-    "claims_alpha": "0.02",
-    "claims_beta": "0.02",
-    "claims_pairs": "64",
-    "claims_budget": "2 min",
-    "claims_sessions": "1",
-    "claims_base": "env.A=1",
-    "claims_head": "env.A=2",
-    "claims_json": "out.json",
-    "claims_benchmark_json": "bench.json",
-    "claims_save": "main",
-    "claims_store": "sqlite:///runs.db",
-    "claims_thresholds": "mine",
-    "claims_seed": "7",
-    "container_runtime": "runsc",
-    "container_image": "debian:12",
-    "guest_kernel": "vmlinuz",
-    "guest_image": "own.qcow2",
-    "vperf_kernel": "vmlinuz",
-    "baseline_kernel": "vmlinuz",
-    "vperf_accelerator": "tcg",
-    "start_timeout": "3 s",
-    "density_memory": "6 GiB",
-    "density_max": "3",
-    "density_floor": "1 GiB",
-    "scale_count": "3",
-    "vperf_on": "lab:kvm",
-    "vperf_disk": "/dev/sdb",
-    "vperf_machine": "esxi=ssh://guest",
-    "load_host": "ssh://there",
-    "libvirt_uri": "qemu:///system",
-    "vperf_lab": "xen",
-}
-#: The setting of an option whose name differs.
-FIELDS = {
-    "claims_hw": "hardware",
-    **dict.fromkeys(("claims_export", *EXPORTS), "exports"),
-    "claims_strict": "level",
-    "claims_advisory": "level",
-    **dict.fromkeys([f"claims_{key}" for key in ("tolerance", "alpha", "beta", "pairs", "budget")], "judge"),
-    **dict.fromkeys(("claims_base", "claims_head", "same_on_purpose"), "sides"),
-    **dict.fromkeys(("vperf_kernel", "baseline_kernel"), "sides"),
-    "container_runtime": "runtimes",
-    "container_image": "image",
-    "vperf_accelerator": "accelerators",
-    "density_max": "density",
-    "density_memory": "density",
-    "density_floor": "density",
-    "libvirt_uri": "libvirt_uris",
-    "vperf_lab": "labs",
-    "vperf_machine": "machines",
-    "vperf_disk": "disks",
-}  # fmt: skip
 #: What has to be given along with an option.
 ALONG = {
     "baseline_kernel": ["--vperf-kernel=other"],
@@ -101,11 +37,6 @@ CHANGES = {
     "vperf_kernel": ["level", "sides"],
     "same_on_purpose": [],
 }
-
-
-def field(ini: str) -> str:
-    """The setting of an option."""
-    return FIELDS.get(ini) or ini.removeprefix("claims_").removeprefix("vperf_")
 
 
 @pytest.fixture
@@ -131,7 +62,7 @@ def test_each_option_is_one_setting(folder: pytest.Pytester, ini: str, where: st
     option = OPTIONS[ini]
     along = ALONG.get(ini, [])
     usual = settings(folder, *along)
-    value = VALUES.get(ini, "")
+    value = option.example
     word = f"{option.name}={value}" if value else option.name
     if where == "ini" and option.typed:
         message = rf"^{ini} is no ini setting, .*: give {option.name} on the command line$"
@@ -146,16 +77,12 @@ def test_each_option_is_one_setting(folder: pytest.Pytester, ini: str, where: st
         assert found.seed == 7
         return
     found = settings(folder, *along, word)
-    changed = [
-        each.name
-        for each in fields(Settings)
-        if getattr(found, each.name) != getattr(usual, each.name)
-    ]
-    assert changed == CHANGES.get(ini, [field(ini)])
+    changed = [name for name in Settings._fields if getattr(found, name) != getattr(usual, name)]
+    assert changed == CHANGES.get(ini, [OPTIONS[ini].setting])
 
 
 def test_each_setting_has_an_option() -> None:
-    assert {field(ini) for ini in OPTIONS} == {each.name for each in fields(Settings)}
+    assert {option.setting for option in OPTIONS.values()} == set(Settings._fields)
 
 
 @pytest.mark.parametrize("option", OPTIONS.values(), ids=OPTIONS)
@@ -163,6 +90,9 @@ def test_each_option_is_described(option: Option) -> None:
     assert option.help
     assert not option.help.endswith(".")
     assert not (option.default and option.otherwise)
+    assert bool(option.example) == (option.kind != "flag")
+    assert not option.reads or option.reads in READERS
+    assert bool(option.takes[0]) == (option.reads == "number")
     assert ("=" in option.usage) == (option.kind != "flag")
     assert option.ini.isidentifier()
 

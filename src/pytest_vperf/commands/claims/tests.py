@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from pytest_vperf.run.settings import Settings
+    from pytest_vperf.run.options import Settings
 
 
 class ProjectError(Exception):
