@@ -12,7 +12,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
     In the root, `testpaths` says so; but pytest reads that in the root alone.
     """
-    if config.args_source is not pytest.Config.ArgsSource.INVOCATION_DIR:
+    source = pytest.Config.ArgsSource
+    # The third source, the folder, is INCOVATION_DIR in pytest 7.
+    if config.args_source in (source.ARGS, source.TESTPATHS):
         return
     here, tests = config.invocation_params.dir, config.rootpath / "tests"
     if tests not in (here, *here.parents):

@@ -72,7 +72,7 @@ def pytest_vperf_side_keys() -> list[vperf.SideKey]:
 
 
 @pytest.fixture
-def podmans(vperf_run: Any, vperf_scope: Any, vperf_sides: Any, rootfs: Any) -> Any:
+def podmans(vperf_run: Any, vperf_scope: Any, vperf_sides: Any, vperf_rootfs: Any) -> Any:
     """Starts containers of podman: ``podmans.start().startup_time``."""
 
     def of(side: Any) -> vperf.Starting:
@@ -87,11 +87,11 @@ def podmans(vperf_run: Any, vperf_scope: Any, vperf_sides: Any, rootfs: Any) -> 
         def start() -> Podman:
             if not vperf.program_version(shlex.join(command)):
                 raise vperf.Unavailable("there is no podman", remedy="apt-get install podman")
-            return Podman(call, side.of(rootfs)(), f"podman{side.mark}", vperf_run.cgroup)
+            return Podman(call, side.of(vperf_rootfs)(), f"podman{side.mark}", vperf_run.cgroup)
 
         return vperf.Starting(start, vperf_scope)
 
-    return vperf_sides.each(of, "podman", of=(rootfs,))
+    return vperf_sides.each(of, "podman", of=(vperf_rootfs,))
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vperf import hookspecs
-from pytest_vperf.fixtures import core, machines, named, network, pods, tools
+from pytest_vperf.fixtures import on_demand
 from pytest_vperf.run import options
 from pytest_vperf.run.result import REPORTS, Reports
 from pytest_vperf.run.stash import RUNNING, STORAGE, WORKERS, begun_session, claims_session
@@ -28,16 +28,6 @@ if TYPE_CHECKING:
     from pytest_vperf.run.sides import SideKey
     from pytest_vperf.targets.kinds import TargetKind
     from pytest_vperf.workloads.registry import Tool
-
-#: Modules of fixtures.
-_FIXTURES = (
-    core,
-    tools,
-    network,
-    machines,
-    named,
-    pods,
-)
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -77,11 +67,6 @@ def pytest_vperf_side_keys() -> Iterable[SideKey]:
     return KEYS
 
 
-def pytest_plugin_registered(plugin: object, manager: pytest.PytestPluginManager) -> None:
-    """Register fixtures for the tools that a plug-in has."""
-    tools.register(plugin, manager)
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the options and ini settings."""
     options.add_options(parser)
@@ -99,11 +84,9 @@ def pytest_load_initial_conftests(
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register markers and fixtures, and check the command line, the ini file and the environment."""
+    """Register markers, and check the command line, the ini file and the environment."""
     for name, meaning in options.MARKERS:
         config.addinivalue_line("markers", f"{name}: {meaning}")
-    for module in _FIXTURES:
-        config.pluginmanager.register(module, module.__name__)
     folder = config.invocation_params.dir / ".benchmarks"
     if not folder.exists():
         config.stash[STORAGE] = folder
@@ -120,6 +103,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Check a named profile and the place of the JSON file before collection."""
+    on_demand.watch(session)
     if options.given_on_command_line(session.config):
         claims_session(session.config).check_start()
 
@@ -142,7 +126,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """In a gate, leave out the claims that its sides make no difference to."""
     session = begun_session(config)
     if session is not None and session.settings.sides:
-        left_out = session.leave_out(filter(core.asks_for_claim, items))
+        left_out = session.leave_out(_claiming(config, items))
         if left_out:
             config.hook.pytest_deselected(items=left_out)
             items[:] = [item for item in items if item not in left_out]
@@ -151,9 +135,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """If any test claims: read the threshold files and choose the profile, before any target starts."""
-    claiming = [item for item in session.items if core.asks_for_claim(item)]
+    claiming = _claiming(session.config, session.items)
     if claiming:
         claims_session(session.config).prepare(session, claiming)
+
+
+def _claiming(config: pytest.Config, items: Iterable[pytest.Item]) -> list[pytest.Item]:
+    if not on_demand.loaded(config):
+        return []
+    from pytest_vperf.fixtures.core import asks_for_claim
+
+    return [item for item in items if asks_for_claim(item)]
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:

@@ -55,6 +55,55 @@ def fixture_definitions(item: pytest.Item) -> Mapping[str, Sequence[Any]]:
     return found
 
 
+def before_lookup(
+    session: pytest.Session,
+    wanted: Callable[[str, bool], bool],
+    call: Callable[[], object],
+    *,
+    now: bool,
+) -> None:
+    """Call a function once, before the first lookup of a fixture's name that is wanted.
+
+    Where a version of pytest has no such method to wrap, it is called at once.
+
+    Args:
+        session: which has begun.
+        wanted: whether a name is, and whether a fixture of that name is known.
+        call: the function.
+        now: whether to call it at once.
+    """
+    manager: Any = getattr(session, "_fixturemanager", None)
+    find: Any = getattr(manager, "getfixturedefs", None)
+    if now or find is None:
+        call()
+        return
+
+    def getfixturedefs(name: str, *place: Any, **more: Any) -> Any:
+        found = find(name, *place, **more)
+        if not wanted(name, bool(found)):
+            return found
+        vars(manager).pop("getfixturedefs", None)
+        call()
+        return find(name, *place, **more)
+
+    manager.getfixturedefs = getfixturedefs
+
+
+def yield_to_others(session: pytest.Session, which: Callable[[Callable[..., Any]], bool]) -> None:
+    """Let any other fixture of the same name win over some of those that all tests have.
+
+    Args:
+        session: which has begun.
+        which: whether a fixture, by its function, is one of these.
+    """
+    manager: Any = getattr(session, "_fixturemanager", None)
+    known = vars(manager)
+    for each in known.get("_arg2fixturedefs", {}).values():  # the last one wins
+        each.sort(key=lambda definition: not which(definition.func))
+    for by_node in known.get("_arg2node2fixturedefs", {}).values():  # pytest 9.1: the first one
+        by_node.get(session, []).sort(key=lambda definition: which(definition.func))
+
+
 def has_request(item: pytest.Item) -> bool:
     """Whether a test keeps the request by which it gets its fixtures, as functions do."""
     return hasattr(item, "_request")

@@ -14,6 +14,7 @@ import pytest_vperf
 from pytest_vperf import pytest_internals
 from pytest_vperf.pytest_internals import (
     WorkerIndex,
+    before_lookup,
     colour_last_line,
     end_line,
     fields_of_representation,
@@ -27,6 +28,7 @@ from pytest_vperf.pytest_internals import (
     terminal_column,
     terminal_stream,
     terminal_width,
+    yield_to_others,
 )
 
 
@@ -47,6 +49,58 @@ def test_the_fixtures_of_a_test_are_known(pytester: pytest.Pytester) -> None:
     (found,) = fixture_definitions(made)["tmp_path"]
     assert found.func.__name__ == "tmp_path"
     assert "request" in found.argnames
+
+
+def test_something_is_called_before_a_name_is_looked_up(pytester: pytest.Pytester) -> None:
+    called: list[str] = []
+
+    class Plugin:
+        @pytest.hookimpl(trylast=True)
+        def pytest_sessionstart(self, session: pytest.Session) -> None:
+            def call() -> None:
+                called.append("late")
+                session.config.pluginmanager.register(Late())
+
+            before_lookup(session, lambda name, _: name == "late", call, now=False)
+
+    class Late:
+        @pytest.fixture
+        def late(self) -> int:
+            return 3
+
+    pytester.makepyfile(
+        test_a="def test_before(tmp_path): pass",
+        test_b="def test_it(late): assert late == 3\ndef test_more(late): assert late == 3",
+    )
+    pytester.inline_run("test_a.py", plugins=[Plugin()]).assertoutcome(passed=1)
+    assert called == []
+    pytester.inline_run(plugins=[Plugin()]).assertoutcome(passed=3)
+    assert called == ["late"]
+
+
+def test_other_fixtures_of_the_same_name_win(pytester: pytest.Pytester) -> None:
+    class Late:
+        @pytest.hookimpl(trylast=True)
+        def pytest_sessionstart(self, session: pytest.Session) -> None:
+            session.config.pluginmanager.register(Fixtures())
+            yield_to_others(
+                session, lambda function: function.__qualname__.endswith("Fixtures.mine")
+            )
+
+    class Fixtures:
+        @pytest.fixture
+        def mine(self) -> str:
+            return "late"
+
+    fixture = "import pytest\n@pytest.fixture\ndef mine({}): return {}\n"
+    pytester.makepyfile(
+        early=fixture.format("", "'early'"), test_it="def test_it(mine): assert mine == 'early'"
+    )
+    pytester.makeconftest('pytest_plugins = ["early"]')
+    pytester.inline_run(plugins=[Late()]).assertoutcome(passed=1)
+    pytester.makeconftest(fixture.format("mine", "mine + '!'"))
+    pytester.makepyfile(test_it="def test_it(mine): assert mine == 'late!'")
+    pytester.inline_run(plugins=[Late()]).assertoutcome(passed=1)
 
 
 def test_a_test_runs_again_with_new_fixtures_and_a_new_instance(pytester: pytest.Pytester) -> None:

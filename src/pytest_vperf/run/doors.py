@@ -8,6 +8,7 @@ some 10 ms, which a run without claims must not pay.
 from __future__ import annotations
 
 import os
+import re
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -28,6 +29,13 @@ T = TypeVar("T")
 #: The name of our own plug-in.
 _OURS = "vperf"
 _LOADED: pytest.StashKey[bool] = pytest.StashKey()
+#: Names that can be typed where they are used: after ``--claims-export=`` or ``--claims-head``, in ``VPERF_REQUIRE``.
+_NAMES = {
+    "export format": r"[A-Za-z0-9][A-Za-z0-9_.+-]*",
+    "kind of target": r"[a-z][a-z0-9_-]*",
+    "key of a side": r"[a-z][a-z0-9_.]*",
+    "tool": r"\w+",
+}
 #: The group of entry points; each is registered as a plug-in called ``pytest_vperf.NAME``.
 GROUP = "pytest_vperf"
 
@@ -146,6 +154,8 @@ def tell_judged(config: pytest.Config, record: ClaimRecord) -> str:
 
     try:
         hook(record=deepcopy(record), config=config)  # nobody changes what was measured
+    except pytest.exit.Exception:
+        raise  # it ends the run, as it does anywhere
     except Exception as error:  # whatever a plug-in may raise; the run goes on
         place = extract_tb(error.__traceback__)[-1]
         return (
@@ -159,6 +169,10 @@ def _by_name(config: pytest.Config, hook: str, kind: type[T], called: str) -> di
     found: dict[str, tuple[str, T]] = {}
     for plugin, each in _gathered(config, hook, kind):
         name: str = vars(each)["name"]
+        if not isinstance(name, str) or not re.fullmatch(_NAMES[called], name):
+            raise pytest.UsageError(
+                f"{hook} of {plugin}: no {called} can be called {name!r}: its name is to match {_NAMES[called]}"
+            )
         if name in found:
             raise pytest.UsageError(
                 f"two plug-ins, {found[name][0]} and {plugin}, have the {called} {name!r}: leave out one of them"
@@ -176,7 +190,12 @@ def _gathered(config: pytest.Config, hook: str, kind: type[T]) -> list[tuple[str
         caller.get_hookimpls(), key=lambda each: str(each.plugin_name) != _OURS
     ):
         plugin = str(implementation.plugin_name)
-        given = implementation.function()
+        try:
+            given = implementation.function()
+        except Exception as error:  # whatever a plug-in may raise
+            raise pytest.UsageError(
+                f"{hook} of {plugin} failed: {type(error).__name__}: {error}"
+            ) from error
         if given is None:
             continue
         if isinstance(given, str) or not hasattr(given, "__iter__"):

@@ -7,6 +7,8 @@ that cannot be written is known then.
 from __future__ import annotations
 
 import os
+from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -52,7 +54,8 @@ class Export(NamedTuple):
     def write(self, run: EndedRun) -> str:
         """Write the file; return why it could not be written, empty if it was."""
         try:
-            write_whole(self.path, self.make(run))
+            # A copy: what one format does to the records, no other one sees.
+            write_whole(self.path, self.make(replace(run, claims=deepcopy(run.claims))))
         except Exception as error:  # nothing that a record has may end the run here
             why = getattr(error, "strerror", "") or f"{type(error).__name__}: {error}"
             return f"{self.path} cannot be written: {why}"

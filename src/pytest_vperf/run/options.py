@@ -6,6 +6,7 @@ is an entry of the table and a field of `Settings` here; whatever uses it takes 
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pytest
@@ -60,7 +61,7 @@ class AskedExport(NamedTuple):
     path: Path
 
 
-class Settings(NamedTuple):
+class Settings(SimpleNamespace):
     """What this run was asked for.
 
     Attributes:
@@ -100,6 +101,7 @@ class Settings(NamedTuple):
         seed: of every random order, drawn per run where none was given; kept in each record.
     """
 
+    # No dataclass and no named tuple: every run loads this module, and the making of one takes a millisecond.
     hardware: str
     level: Level
     judge: Mapping[str, Setting]

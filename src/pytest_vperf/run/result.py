@@ -6,7 +6,6 @@ the claims and on the reports that pytest logged, and not on what a test made of
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import pytest
@@ -44,7 +43,6 @@ class Result(NamedTuple):
     swallowed: Sequence[tuple[ClaimRecord, ClaimRecord | None]] = ()
 
 
-@dataclass(eq=False)  # plug-ins are hashed
 class Reports:
     """What was logged of the run's tests; a plug-in of its own.
 
@@ -57,12 +55,12 @@ class Reports:
         places: of tests: file, seen from the root folder, and line, counted from 0.
     """
 
-    failed: dict[str, str] = field(default_factory=dict)
-    ran: bool = False
-    passed: bool = False
-    excused: set[str] = field(default_factory=set)
-    worker_died: bool = False
-    places: dict[str, tuple[str, int]] = field(default_factory=dict)
+    # No dataclass: every run loads this module, and the making of one takes 1 ms.
+    def __init__(self) -> None:
+        self.failed: dict[str, str] = {}
+        self.ran = self.passed = self.worker_died = False
+        self.excused: set[str] = set()
+        self.places: dict[str, tuple[str, int]] = {}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

@@ -223,7 +223,7 @@ KEYS = (
     SideKey(
         "image",
         _image,
-        _CONTAINERS | _MACHINES | {"native"},
+        _CONTAINERS | _MACHINES | {"_vperf_native"},
         option="container_image",
         anywhere=True,
     ),

@@ -62,7 +62,7 @@ def _named(place: str) -> Any:
 
 #: Our own.
 KINDS = (
-    TargetKind("host", frozenset({"native"})),
+    TargetKind("host", frozenset({"_vperf_native"})),
     TargetKind(
         "container",
         frozenset({"containers_with", "oci"}),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import textwrap
+import sys
 from typing import TYPE_CHECKING
 
+import installed_packages
 import pytest
 
 from pytest_vperf.cli import main
@@ -41,14 +42,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("VPERF_CACHE_DIR", str(tmp_path / "cache"))
     (folder := tmp_path / "packages").mkdir()
     monkeypatch.syspath_prepend(folder)
-    (folder / "vperf_youki_here.py").write_text(textwrap.dedent(MODULE))
-    (information := folder / "vperf_youki_here-1.0.dist-info").mkdir()
-    (information / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: vperf-youki-here\nVersion: 1.0\n"
-    )
-    (information / "entry_points.txt").write_text(f"[{GROUP}]\nyouki = vperf_youki_here\n")
-    monkeypatch.delitem(__import__("sys").modules, "vperf_youki_here", raising=False)
-    return folder / "vperf_youki_here.py"
+    monkeypatch.delitem(sys.modules, "vperf_youki_here", raising=False)
+    return installed_packages.package(folder, "vperf_youki_here", MODULE, entry="youki")
 
 
 def test_the_doctor_asks_them(package: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
+import functools
+import importlib.util
 from datetime import datetime
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from passing_time import Clock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 # pytester drops modules that a run in this process imports, so the next run would import them again: those imported
@@ -28,7 +30,7 @@ for name in (
     *("results.run", "run.session", "run.settings", "targets.base", "targets.scope"),
 ):
     importlib.import_module(f"pytest_vperf.{name}")
-for name in ("pint", "scipy.special"):  # numpy cannot be imported twice
+for name in ("pint", "psutil", "scipy.special"):  # these cannot be imported twice
     importlib.import_module(name)
 
 ANY = """
@@ -137,6 +139,25 @@ def apart(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("VPERF_REQUIRE", raising=False)
     monkeypatch.setenv("COLUMNS", "160")
     return folder
+
+
+@pytest.fixture(autouse=True)
+def without_xdist(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run with workers skips its test where there is no pytest-xdist, as in some environments of tox."""
+    if importlib.util.find_spec("xdist") is not None:
+        return
+    for name in ("runpytest", "runpytest_inprocess", "runpytest_subprocess"):
+        monkeypatch.setattr(pytest.Pytester, name, _with_workers(getattr(pytest.Pytester, name)))
+
+
+def _with_workers(run: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(run)
+    def checked(self: pytest.Pytester, *words: Any, **more: Any) -> Any:
+        if any(str(word).startswith("-n") for word in words):
+            pytest.importorskip("xdist")
+        return run(self, *words, **more)
+
+    return checked
 
 
 @pytest.fixture

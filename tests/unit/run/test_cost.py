@@ -30,12 +30,7 @@ def test_modules_imported_without_a_claim(tmp_path: Path) -> None:
     assert found == {
         "pytest_vperf",
         "pytest_vperf.fixtures",
-        "pytest_vperf.fixtures.core",
-        "pytest_vperf.fixtures.machines",
-        "pytest_vperf.fixtures.named",
-        "pytest_vperf.fixtures.network",
-        "pytest_vperf.fixtures.pods",
-        "pytest_vperf.fixtures.tools",
+        "pytest_vperf.fixtures.on_demand",
         "pytest_vperf.hookspecs",
         "pytest_vperf.plugin",
         "pytest_vperf.pytest_internals",
@@ -43,6 +38,4 @@ def test_modules_imported_without_a_claim(tmp_path: Path) -> None:
         "pytest_vperf.run.options",
         "pytest_vperf.run.result",
         "pytest_vperf.run.stash",
-        "pytest_vperf.workloads",
-        "pytest_vperf.workloads.registry",
     }

@@ -11,6 +11,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 import pytest
+from installed_packages import package
 
 from pytest_vperf import hookspecs
 from pytest_vperf.run.doors import GROUP
@@ -37,15 +38,6 @@ def example(hook: str) -> str:
 def play(project: pytest.Pytester, *options: str, test: str = TEST) -> pytest.RunResult:
     project.makepyfile(test_it=test)
     return project.runpytest("--claims-seed=1", "--claims-sessions=1", *options)
-
-
-def package(folder: Path, name: str, module: str, group: str = GROUP) -> None:
-    """Install a module as a package with an entry point."""
-    (folder / f"{name}.py").write_text(textwrap.dedent(module))
-    information = folder / f"{name}-1.0.dist-info"
-    information.mkdir()
-    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    (information / "entry_points.txt").write_text(f"[{group}]\nof_{name} = {name}\n")
 
 
 @pytest.fixture
@@ -122,6 +114,14 @@ def test_what_is_no_tool(project: pytest.Pytester, returned: str, message: str) 
     result = play(project)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert f"pytest_vperf_tools of {conftest} {message}" in result.stderr.str()
+
+
+def test_a_hook_for_tools_that_fails(project: pytest.Pytester) -> None:
+    conftest = project.makeconftest("def pytest_vperf_tools(): return 1 / 0")
+    result = play(project)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    wanted = f"pytest_vperf_tools of {conftest} failed: ZeroDivisionError: division by zero"
+    assert wanted in result.stdout.str()
 
 
 def test_a_tool_that_cannot_be_a_fixture() -> None:
@@ -247,7 +247,7 @@ def test_example_of_side_keys(project: pytest.Pytester) -> None:
 
 @pytest.mark.parametrize("group", [GROUP, "pytest11"])
 def test_a_package_adds_a_format(project: pytest.Pytester, packages: Path, group: str) -> None:
-    package(packages, "verdicts", example("pytest_vperf_export_formats"), group)
+    package(packages, "verdicts", example("pytest_vperf_export_formats"), group=group)
     project.makepyfile(test_it=TEST)
     result = project.runpytest_subprocess("--claims-export=verdicts=out.txt", "--claims-sessions=1")
     assert result.ret == 0, result.stdout.str()
@@ -306,6 +306,12 @@ CONFTEST = "from pytest_vperf import ExportFormat\ndef pytest_vperf_export_forma
         ),
         ("ExportFormat('mine', str)", "pytest_vperf_export_formats of {conftest} gives ExportFormat(*, not a list"),
         ("['mine']", "pytest_vperf_export_formats of {conftest} gives 'mine', which is no ExportFormat"),
+        ("1 / 0", "pytest_vperf_export_formats of {conftest} failed: ZeroDivisionError: division by zero"),
+        (
+            "[ExportFormat('a=b', str)]",
+            "pytest_vperf_export_formats of {conftest}: no export format can be called 'a=b':"
+            " its name is to match [A-Za-z0-9][A-Za-z0-9_.+-]*",
+        ),
         ("[]", "--claims-export: there is no format 'makrdown'; did you mean 'markdown'?"),
         (
             "[ExportFormat('makrdown', str)][1:]",
@@ -366,6 +372,29 @@ def test_a_plugin_that_fails_with_a_claim_ends_the_run_with_an_error(
     )
     assert wanted in result.stdout.str()
     assert '"start.quick"' in (project.path / "out.json").read_text()
+
+
+def test_what_a_format_does_to_a_record_no_other_one_sees(project: pytest.Pytester) -> None:
+    conftest = """
+        def worse(run):
+            run.claims[0]["verdict"] = "refuted"
+            return ""
+        def verdict(run): return run.claims[0]["verdict"]
+        def pytest_vperf_export_formats(): return [ExportFormat("a", worse), ExportFormat("b", verdict)]
+    """
+    project.makeconftest(f"from pytest_vperf import ExportFormat\n{textwrap.dedent(conftest)}")
+    play(project, "--claims-export=a=a.txt", "--claims-export=b=b.txt", "--claims-json=out.json")
+    assert (project.path / "b.txt").read_text() == "holds"
+    assert json.loads((project.path / "out.json").read_text())["claims"][0]["verdict"] == "holds"
+
+
+def test_a_plugin_may_end_the_run_at_a_claim(project: pytest.Pytester) -> None:
+    project.makeconftest(
+        "import pytest\ndef pytest_vperf_claim_judged(record): pytest.exit('seen enough')\n"
+    )
+    result = play(project, test=f"{TEST}\ndef test_more(): pass")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["holds *start.quick*", "*Exit: seen enough*"])
 
 
 def test_a_folder_of_thresholds_that_is_not_there(project: pytest.Pytester) -> None:

@@ -77,12 +77,14 @@ def test_each_option_is_one_setting(folder: pytest.Pytester, ini: str, where: st
         assert found.seed == 7
         return
     found = settings(folder, *along, word)
-    changed = [name for name in Settings._fields if getattr(found, name) != getattr(usual, name)]
+    changed = [
+        name for name in Settings.__annotations__ if getattr(found, name) != getattr(usual, name)
+    ]
     assert changed == CHANGES.get(ini, [OPTIONS[ini].setting])
 
 
 def test_each_setting_has_an_option() -> None:
-    assert {option.setting for option in OPTIONS.values()} == set(Settings._fields)
+    assert {option.setting for option in OPTIONS.values()} == set(Settings.__annotations__)
 
 
 @pytest.mark.parametrize("option", OPTIONS.values(), ids=OPTIONS)

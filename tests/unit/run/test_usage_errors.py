@@ -450,7 +450,6 @@ def test_a_bad_marker_ends_the_run_before_anything_is_measured(
 def test_a_bad_marker_ends_xdist_as_a_usage_error(
     project: pytest.Pytester,
 ) -> None:
-    pytest.importorskip("xdist")
     project.makepyfile(MARKED)
     result = project.runpytest_subprocess("-n1")
     assert result.ret == pytest.ExitCode.USAGE_ERROR

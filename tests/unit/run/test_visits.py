@@ -637,7 +637,6 @@ SHARED = """
 
 @pytest.mark.parametrize("how", ["load", "loadfile", "worksteal"])
 def test_sessions_are_shared_among_workers(project: pytest.Pytester, how: str) -> None:
-    pytest.importorskip("xdist")
     project.makepyfile(SHARED)
     options = ("-n2", f"--dist={how}", "--claims-json=out.json", "--junitxml=out.xml")
     result = project.runpytest_subprocess(*options)
@@ -655,7 +654,6 @@ def test_sessions_are_shared_among_workers(project: pytest.Pytester, how: str) -
 def test_a_worker_that_is_told_to_stop_hands_over_what_it_measured(
     project: pytest.Pytester,
 ) -> None:
-    pytest.importorskip("xdist")
     project.makepyfile(
         """
         from samplers import around

@@ -220,7 +220,6 @@ def test_the_plugin_can_be_turned_off(project: pytest.Pytester) -> None:
 
 
 def test_workers_of_xdist_measure_and_the_controller_keeps(project: pytest.Pytester) -> None:
-    pytest.importorskip("xdist")
     project.makepyfile(THREE)
     result = project.runpytest_subprocess("-n2", "--claims-json=out.json", "--junitxml=out.xml")
     result.stdout.fnmatch_lines(
@@ -244,7 +243,6 @@ def test_workers_of_xdist_measure_and_the_controller_keeps(project: pytest.Pytes
 
 
 def test_a_wrong_threshold_file_ends_xdist_as_a_usage_error(project: pytest.Pytester) -> None:
-    pytest.importorskip("xdist")
     (project.path / "thresholds" / "any.yaml").write_text("hardware: [")
     project.makepyfile(THREE)
     result = project.runpytest_subprocess("-n2")
@@ -267,3 +265,28 @@ def test_fixtures_of_pytest_testinfra_stay_its_own(project: pytest.Pytester) -> 
     result = project.runpytest("--hosts=local://", "--vperf-host-tools")
     result.assert_outcomes(passed=2)
     assert result.parseoutcomes()["held"] == 1
+
+
+def test_fixtures_of_a_project_stay_its_own_and_ours_do_without_them(
+    project: pytest.Pytester,
+) -> None:
+    names = ("bench", "native", "rootfs", "lab", "network", "procmem", "cpuhog", "guestmem")
+    split = ("pods", "guests", "container_runtime")  # ours run a test once for each of several
+    project.makeconftest(
+        "import pytest\n"
+        + "".join(
+            f"@pytest.fixture\ndef {name}(): return 'my {name}'\n" for name in (*names, *split)
+        )
+    )
+    project.makepyfile(
+        f"""
+        def test_mine({", ".join((*names, *split))}):
+            assert (bench, pods) == ("my bench", "my pods")
+        def test_ours(sysbench, density, crowds, loaded, limited_host, vperf_bench):
+            assert sysbench._bench is vperf_bench
+        """
+    )
+    result = project.runpytest_subprocess(
+        "--vperf-host-tools", "--vperf-accelerator=kvm,tcg", "--container-runtime=runc,runsc"
+    )
+    result.assert_outcomes(passed=2)
