@@ -93,6 +93,7 @@ def steps(work: Path) -> Sequence[Step]:
         ),
         Step("types", (("-m", "mypy"),), 300),
         _pytest("unit", "tests/unit", "tests/fuzz", "-n", "auto", limit=2400, offline=True),
+        Step("matrix", (("-m", "gate.matrix", "landing"),), 900),
         Step("prepare", (("-m", "gate.prepare", "kvm"),), 1500),
         _pytest(
             "integration",
@@ -131,6 +132,13 @@ def steps(work: Path) -> Sequence[Step]:
             *("tests/unit", "-m", "hypothesis", "--hypothesis-profile=patient"),
             *("-n", "auto", "--timeout=1800"),
             limit=3600,
+            patient=True,
+        ),
+        Step("matrix-all", (("-m", "gate.matrix", "all"),), 10800, patient=True),
+        Step(
+            "pythons",
+            (("-m", "tox", "run", "-e", "py310,py312,py313"),),
+            10800,
             patient=True,
         ),
         Step("prepare-all", (("-m", "gate.prepare", "kvm", "xen"),), 2400, patient=True),

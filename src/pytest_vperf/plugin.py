@@ -16,7 +16,7 @@ import pytest
 from pytest_vperf import hookspecs
 from pytest_vperf.fixtures import on_demand
 from pytest_vperf.run import options
-from pytest_vperf.run.result import REPORTS, Reports
+from pytest_vperf.run.reports import REPORTS, Reports
 from pytest_vperf.run.stash import RUNNING, STORAGE, WORKERS, begun_session, claims_session
 
 if TYPE_CHECKING:

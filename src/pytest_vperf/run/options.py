@@ -7,7 +7,7 @@ is an entry of the table and a field of `Settings` here; whatever uses it takes 
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -44,10 +44,12 @@ _KINDS: dict[Kind, tuple[str, Any, Any]] = {
 _INI = {"--hw": "claims_hw", "--baseline": "claims_baseline"}
 
 
+# Neither dataclasses nor named tuples: every run loads this module, and the making of one takes up to a millisecond.
+
 Level = Literal["advisory", "refuted", "measured", "strict"]
 
 
-class AskedExport(NamedTuple):
+class AskedExport(SimpleNamespace):
     """A file that the run writes when it has ended.
 
     Attributes:
@@ -101,7 +103,6 @@ class Settings(SimpleNamespace):
         seed: of every random order, drawn per run where none was given; kept in each record.
     """
 
-    # No dataclass and no named tuple: every run loads this module, and the making of one takes a millisecond.
     hardware: str
     level: Level
     judge: Mapping[str, Setting]
@@ -140,10 +141,10 @@ class Settings(SimpleNamespace):
         return self.judge["budget"].value
 
 
-class Option(NamedTuple):
+class Option:
     """One option and its ini setting: all that there is to say of it, but for what uses its setting.
 
-    Attributes:
+    Args:
         usage: its name, and after = what ``--help`` calls its value.
         setting: the field of `Settings` that it is, alone or with other options.
         kind: of its value; names and several values may be given by repeating the option, and a text that may be
@@ -155,28 +156,30 @@ class Option(NamedTuple):
         otherwise: what happens then, in words.
         typed: whether the command line alone may give it, since a file goes to other machines with its project.
         help: what ``--help`` says, without the default and the ini setting.
+
+    Attributes:
+        name: what is typed.
+        ini: the ini setting; pytest keeps what the command line says by the same name.
     """
 
-    usage: str
-    setting: str
-    kind: Kind = "text"
-    reads: str = ""
-    takes: tuple[str, str] = ("", "")
-    example: str = ""
-    default: str = ""
-    otherwise: str = ""
-    help: str = ""
-    typed: bool = False
-
-    @property
-    def name(self) -> str:
-        """What is typed."""
-        return self.usage.partition("=")[0]
-
-    @property
-    def ini(self) -> str:
-        """The ini setting; pytest keeps what the command line says by the same name."""
-        return _INI.get(self.name, self.name[2:].replace("-", "_"))
+    def __init__(
+        self,
+        usage: str,
+        setting: str,
+        kind: Kind = "text",
+        reads: str = "",
+        takes: tuple[str, str] = ("", ""),
+        example: str = "",
+        default: str = "",
+        otherwise: str = "",
+        help: str = "",
+        typed: bool = False,
+    ) -> None:
+        self.usage, self.setting, self.kind, self.reads = usage, setting, kind, reads
+        self.takes, self.example, self.default, self.otherwise = takes, example, default, otherwise
+        self.help, self.typed = help, typed
+        self.name = usage.partition("=")[0]
+        self.ini = _INI.get(self.name, self.name[2:].replace("-", "_"))
 
     def declare(self, group: pytest.OptionGroup, parser: pytest.Parser) -> None:
         """Tell pytest of it; on the command line, what is not given is ``None``."""

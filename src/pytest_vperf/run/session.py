@@ -15,7 +15,8 @@ import pytest
 from pytest_vperf.results.record import from_wire, to_wire
 from pytest_vperf.run import doors
 from pytest_vperf.run.outcomes import TEST_CLAIMS, TestClaims
-from pytest_vperf.run.result import REPORTS, conclude, failing
+from pytest_vperf.run.reports import REPORTS
+from pytest_vperf.run.result import conclude, failing
 from pytest_vperf.run.settings import read_settings
 from pytest_vperf.run.sides import changed, described, recorded
 from pytest_vperf.run.workers import Notes, end_workers, reports_of

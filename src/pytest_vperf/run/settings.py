@@ -194,7 +194,11 @@ def _exports(config: pytest.Config, name: str) -> list[AskedExport]:
     option = OPTIONS[name].name
     if name in EXPORTS:
         path = _path(config, name)
-        return [AskedExport(option, EXPORTS[name], path)] if path is not None else []
+        return (
+            [AskedExport(option=option, format=EXPORTS[name], path=path)]
+            if path is not None
+            else []
+        )
     given = config.getoption(name)
     folder = config.invocation_params.dir if given is not None else config.rootpath
     found = []
@@ -202,7 +206,7 @@ def _exports(config: pytest.Config, name: str) -> list[AskedExport]:
         kind, _, file = text.partition("=")
         if not kind.strip() or not file.strip():
             raise ValueError(f"{text!r} is not FORMAT=FILE, such as markdown=claims.md")
-        found.append(AskedExport(option, kind.strip(), folder / file))
+        found.append(AskedExport(option=option, format=kind.strip(), path=folder / file))
     return found
 
 

@@ -36,6 +36,6 @@ def test_modules_imported_without_a_claim(tmp_path: Path) -> None:
         "pytest_vperf.pytest_internals",
         "pytest_vperf.run",
         "pytest_vperf.run.options",
-        "pytest_vperf.run.result",
+        "pytest_vperf.run.reports",
         "pytest_vperf.run.stash",
     }
