@@ -78,13 +78,16 @@ def before_lookup(
         call()
         return
 
+    due = True
+
     def getfixturedefs(name: str, *place: Any, **more: Any) -> Any:
+        nonlocal due
         found = find(name, *place, **more)
-        if not wanted(name, bool(found)):
-            return found
-        vars(manager).pop("getfixturedefs", None)
-        call()
-        return find(name, *place, **more)
+        if due and wanted(name, bool(found)):
+            due = False
+            call()
+            found = find(name, *place, **more)
+        return found
 
     manager.getfixturedefs = getfixturedefs
 

@@ -98,8 +98,8 @@ def test_other_fixtures_of_the_same_name_win(pytester: pytest.Pytester) -> None:
     )
     pytester.makeconftest('pytest_plugins = ["early"]')
     pytester.inline_run(plugins=[Late()]).assertoutcome(passed=1)
-    pytester.makeconftest(fixture.format("mine", "mine + '!'"))
-    pytester.makepyfile(test_it="def test_it(mine): assert mine == 'late!'")
+    pytester.makeconftest(fixture.format("mine", "mine + ', mine'"))
+    pytester.makepyfile(test_it="def test_it(mine): assert mine == 'late, mine'")
     pytester.inline_run(plugins=[Late()]).assertoutcome(passed=1)
 
 

@@ -441,12 +441,10 @@ def _declared(config: pytest.Config, ini: str) -> bool:
 
 def given_on_command_line(config: pytest.Config) -> bool:
     """Whether any option of the plugin was given, and is to be checked although nothing may claim."""
-    return any(config.getoption(name) is not None for name in OPTIONS)
+    given = vars(config.option)
+    return any(given.get(name) is not None for name in OPTIONS)
 
 
 def given_in_ini(config: pytest.Config) -> bool:
     """Whether any setting of the plugin was given in the ini file, or with ``-o``."""
-    try:
-        return any(config.getini(name) for name, each in OPTIONS.items() if not each.typed)
-    except (TypeError, ValueError, pytest.UsageError):
-        return True  # one is not understood; reading the settings says which
+    return not given_settings(config).isdisjoint(OPTIONS)
