@@ -7,6 +7,7 @@ does, and the docstring says so.
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -92,19 +93,29 @@ def before_lookup(
     manager.getfixturedefs = getfixturedefs
 
 
-def yield_to_others(session: pytest.Session, which: Callable[[Callable[..., Any]], bool]) -> None:
-    """Let any other fixture of the same name win over some of those that all tests have.
+def rank_fixtures(session: pytest.Session, rank: Callable[[str, str, bool], int]) -> None:
+    """Decide which fixture wins where plug-ins have several of one name; those of files and folders win over all.
 
     Args:
         session: which has begun.
-        which: whether a fixture, by its function, is one of these.
+        rank: of a fixture: by its name, the module of its function, and whether it asks for the fixture of its name
+            that it hides. The highest wins, and of equals the last registered.
     """
+
+    def ranked(name: str, found: Any) -> tuple[bool, int]:
+        module = str(getattr(found.func, "__module__", ""))
+        # pytest 9.1 keeps those of the root folder's conftest.py together with those of plug-ins.
+        return module.rpartition(".")[2] == "conftest", rank(name, module, name in found.argnames)
+
     manager: Any = getattr(session, "_fixturemanager", None)
     known = vars(manager)
-    for each in known.get("_arg2fixturedefs", {}).values():  # the last one wins
-        each.sort(key=lambda definition: not which(definition.func))
-    for by_node in known.get("_arg2node2fixturedefs", {}).values():  # pytest 9.1: the first one
-        by_node.get(session, []).sort(key=lambda definition: which(definition.func))
+    for name, each in known.get("_arg2fixturedefs", {}).items():  # the last one wins
+        # Those of files and folders are behind the others already.
+        own = [found for found in each if not found.has_location]
+        own.sort(key=partial(ranked, name))
+        each[: len(own)] = own
+    for name, by_node in known.get("_arg2node2fixturedefs", {}).items():  # pytest 9.1: the first
+        by_node.get(session, []).sort(key=partial(ranked, name), reverse=True)
 
 
 def has_request(item: pytest.Item) -> bool:

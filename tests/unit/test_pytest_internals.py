@@ -24,11 +24,11 @@ from pytest_vperf.pytest_internals import (
     has_request,
     is_strict_xfail,
     make_anew,
+    rank_fixtures,
     take_unittest_error,
     terminal_column,
     terminal_stream,
     terminal_width,
-    yield_to_others,
 )
 
 
@@ -78,26 +78,35 @@ def test_something_is_called_before_a_name_is_looked_up(pytester: pytest.Pyteste
     assert called == ["late"]
 
 
-def test_other_fixtures_of_the_same_name_win(pytester: pytest.Pytester) -> None:
+def test_which_of_several_fixtures_wins_is_a_matter_of_rank(pytester: pytest.Pytester) -> None:
     class Late:
         @pytest.hookimpl(trylast=True)
         def pytest_sessionstart(self, session: pytest.Session) -> None:
             session.config.pluginmanager.register(Fixtures())
-            yield_to_others(
-                session, lambda function: function.__qualname__.endswith("Fixtures.mine")
-            )
+            rank_fixtures(session, rank)
 
     class Fixtures:
         @pytest.fixture
         def mine(self) -> str:
             return "late"
 
+    highest = ""
+    seen = set()
+
+    def rank(name: str, module: str, extends: bool) -> int:
+        if name == "mine":
+            seen.add((module, extends))
+        return int(module == highest)
+
     fixture = "import pytest\n@pytest.fixture\ndef mine({}): return {}\n"
     pytester.makepyfile(
         early=fixture.format("", "'early'"), test_it="def test_it(mine): assert mine == 'early'"
     )
     pytester.makeconftest('pytest_plugins = ["early"]')
+    pytester.inline_run(plugins=[Late()]).assertoutcome(failed=1)
+    highest = "early"
     pytester.inline_run(plugins=[Late()]).assertoutcome(passed=1)
+    assert {("early", False), (__name__, False)} <= seen
     pytester.makeconftest(fixture.format("mine", "mine + ', mine'"))
     pytester.makepyfile(test_it="def test_it(mine): assert mine == 'late, mine'")
     pytester.inline_run(plugins=[Late()]).assertoutcome(passed=1)

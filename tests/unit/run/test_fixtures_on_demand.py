@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import pytest
+from installed_packages import package
 
 from pytest_vperf.fixtures import on_demand
 from pytest_vperf.workloads.registry import TOOLS
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_all_names_are_known() -> None:
@@ -62,6 +67,83 @@ def test_all_are_listed(project: pytest.Pytester, option: str) -> None:
     project.makepyfile("def test_it(bench, sysbench): pass")
     result = project.runpytest(option)
     result.stdout.fnmatch_lines_random(["bench -- *", "sysbench -- *"])
+
+
+CLAIM = """
+    import pytest
+    @pytest.fixture
+    def claim({}): return {}
+    @pytest.fixture
+    def vperf_sides(): return "mine"
+    @pytest.fixture
+    def container(): return "mine"
+"""
+
+
+@pytest.fixture
+def packages(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Packages that are put here are installed."""
+    monkeypatch.setenv("PYTHONPATH", str(project.path), prepend=":")
+    return project.path
+
+
+@pytest.mark.parametrize("installed", [True, False], ids=["installed", "named"])
+def test_only_a_project_takes_away_what_judges(
+    project: pytest.Pytester, packages: Path, installed: bool
+) -> None:
+    """A package that is installed for other reasons, and has a fixture `claim`, would leave nothing judged."""
+    text = CLAIM.format("", "lambda name: pytest.importorskip('unittest.mock').Mock()")
+    if installed:
+        package(packages, "insurance", text, group="pytest11")
+    else:
+        project.makepyfile(insurance=text)
+        project.makeconftest('pytest_plugins = ["insurance"]')
+    project.makepyfile(
+        f"""
+        from samplers import around
+        def test_claim(claim, container, vperf_sides):
+            claim("start.quick").holds(around(450))
+            assert container == "mine"
+            assert (vperf_sides == "mine") is not {installed}
+        """
+    )
+    result = project.runpytest_subprocess("-p", "no:cacheprovider")
+    assert result.parseoutcomes() == ({"refuted": 1} if installed else {"passed": 1})
+
+
+def test_a_package_may_extend_what_judges(project: pytest.Pytester, packages: Path) -> None:
+    package(packages, "labels", CLAIM.format("claim", "claim, 'extended'"), group="pytest11")
+    project.makepyfile(
+        """
+        from samplers import around
+        def test_claim(claim):
+            claim[0]("start.quick").holds(around(450))
+            assert claim[1] == "extended"
+        """
+    )
+    assert project.runpytest_subprocess("-v").parseoutcomes() == {"refuted": 1}
+
+
+def test_claims_of_a_project_that_extends_the_fixture_are_spread_over_the_run(
+    project: pytest.Pytester,
+) -> None:
+    project.makeconftest(
+        """
+        import pytest
+        @pytest.fixture
+        def claim(claim): return claim
+        """
+    )
+    project.makepyfile(
+        """
+        from samplers import around
+        def test_a(claim): claim("start.quick").holds(around(450))
+        def test_b(claim): claim("start.quick").holds(around(460))
+        """
+    )
+    result = project.runpytest()
+    assert result.parseoutcomes() == {"refuted": 2}
+    result.stdout.no_fnmatch_line("*cannot be run again*")
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
