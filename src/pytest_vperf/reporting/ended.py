@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from pytest_vperf.results.record import of_sides
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pytest_vperf.results.record import ClaimRecord
+    from pytest_vperf.results.record import ClaimRecord, FillingRecord
 
 
 class Place(NamedTuple):
@@ -23,6 +23,46 @@ class Place(NamedTuple):
 
     file: str
     line: int
+
+
+class Turn(TypedDict):
+    """Where the level of a claim's figure changes: from which run on, counted from 0, and the word for it."""
+
+    first: int
+    word: str
+
+
+class Past(TypedDict):
+    """The runs of a claim that were kept, the oldest first.
+
+    Keys: the ``unit`` of the figures; ``runs``, of each when it started, what it is called and its figure;
+    ``changes`` of the level among them.
+    """
+
+    unit: str
+    runs: list[tuple[str, str, float]]
+    changes: list[Turn]
+
+
+class Difference(NamedTuple):
+    """A claim's figure in two runs, in words, and by how much they differ."""
+
+    claim: str
+    before: str
+    after: str
+    difference: str
+
+
+class Since(NamedTuple):
+    """What differs between a run and an earlier one.
+
+    Attributes:
+        run: what the earlier one is called.
+        differences: the greatest first.
+    """
+
+    run: str
+    differences: Sequence[Difference]
 
 
 @dataclass(frozen=True)
@@ -40,6 +80,11 @@ class EndedRun:
         fingerprint: of the machine.
         sides: of a gate, what each is; see `pytest_vperf.run.sides.recorded`.
         places: of tests, by node ID.
+        asked: ``command``, what was asked for, and ``options`` of it that say how claims are judged.
+        profile: what judged it, see the record's head.
+        fillings: of hosts.
+        past: by a claim's name, the stored runs that have a figure of it.
+        since: what differs from the last of them; ``None`` where there is none.
     """
 
     claims: Sequence[ClaimRecord]
@@ -52,6 +97,11 @@ class EndedRun:
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     sides: Mapping[str, Any] = field(default_factory=dict)
     places: Mapping[str, Place] = field(default_factory=dict)
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    profile: Mapping[str, Any] | None = None
+    fillings: Sequence[FillingRecord] = ()
+    past: Mapping[str, Past] = field(default_factory=dict)
+    since: Since | None = None
 
     def place(self, record: ClaimRecord) -> Place:
         """Where the test of a claim is; the first line of its file if that is all that is known."""

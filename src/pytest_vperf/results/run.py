@@ -96,6 +96,7 @@ class RunRecord:
         path: the file; ``None`` keeps the record in memory only.
         lasting: whether the file is written; otherwise its journal stays until `kept_elsewhere`.
         profile: the hardware profile as described in the header; set when it is chosen.
+        asked: what the run was asked for, see `pytest_vperf.run.asked`.
         sides: of a gate, by name: what each of its settings is; empty in another run.
         fingerprint: the machine's; set at the same time.
         claims: in the order they ended.
@@ -112,6 +113,7 @@ class RunRecord:
     lasting: bool = True
     started: str = field(default_factory=_started)
     profile: Mapping[str, Any] | None = None
+    asked: Mapping[str, Any] = field(default_factory=dict)
     sides: Mapping[str, Any] = field(default_factory=dict)
     fingerprint: Mapping[str, Any] | None = None
     claims: list[ClaimRecord] = field(default_factory=list)
@@ -332,6 +334,7 @@ class RunRecord:
             "vperf": __version__,
             "run": self.mark,
             "started": self.started,
+            "asked": self.asked,
             "profile": self.profile,
             "sides": self.sides,
             "fingerprint": self.fingerprint,
@@ -365,7 +368,7 @@ class RunRecord:
         """The content of the file, one claim per line, so that a reader needs memory for only one at a time."""
         head = self._head_values()
         first = {key: head[key] for key in ("format", "vperf", "run", "started")}
-        rest = {key: head[key] for key in ("sides", "profile", "fingerprint")}
+        rest = {key: head[key] for key in ("asked", "sides", "profile", "fingerprint")}
         own = {"stored": stored} if stored is not None else {}
         start = {**first, "unfinished": unfinished, **rest, **own, "claims": []}
         yield f"{to_json(start)[:-2]}\n".encode()

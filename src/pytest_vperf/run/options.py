@@ -253,8 +253,11 @@ _TABLE = (
     Option("--claims-benchmark-json=FILE", "benchmark_json", kind="path", reads="path", example="bench.json", help=
         "write the samples of every claim about a time to FILE, for pytest-benchmark's compare and histograms"),
     Option("--claims-export=FORMAT=FILE", "exports", kind="texts", example="markdown=out.md", help=
-        "write the claims as FORMAT to FILE when the run has ended: markdown, codequality, openmetrics, or a format "
-        "of a plug-in; may be repeated"),
+        "write the claims as FORMAT to FILE when the run has ended: html, markdown, codequality, openmetrics, or a "
+        "format of a plug-in; may be repeated"),
+    Option("--claims-report=FILE", "exports", kind="path", example="out.html", help=
+        "write the run as a page of HTML to FILE, with pictures of all samples; it opens in a browser without a "
+        "network; 'vperf report' makes it of records"),
     Option("--claims-markdown=FILE", "exports", kind="path", example="out.md", help=
         "write the answer and the claims as a page of Markdown to FILE; in GitHub Actions it is the step's summary "
         "by itself"),
@@ -355,6 +358,7 @@ RENAMED = {
 
 #: Options that are short for ``--claims-export=FORMAT=FILE``, with the format.
 EXPORTS = {
+    "claims_report": "html",
     "claims_markdown": "markdown",
     "claims_codequality": "codequality",
     "claims_openmetrics": "openmetrics",

@@ -14,6 +14,7 @@ import pytest
 
 from pytest_vperf.results.record import from_wire, to_wire
 from pytest_vperf.run import doors
+from pytest_vperf.run.asked import asked
 from pytest_vperf.run.outcomes import TEST_CLAIMS, TestClaims
 from pytest_vperf.run.reports import REPORTS
 from pytest_vperf.run.result import conclude, failing
@@ -257,6 +258,7 @@ class ClaimsSession:
                     lasting=place is None,
                     tell=lambda text: say_notice(self.config, text),
                     judged=self._tell_judged,
+                    asked=asked(self.config),
                 )
         return self._run
 
@@ -550,6 +552,9 @@ class ClaimsSession:
             fingerprint=run.fingerprint or {},
             sides=run.sides,
             places={nodeid: placed(*place) for nodeid, place in self.reports.places.items()},
+            asked=run.asked,
+            profile=run.profile,
+            fillings=run.fillings,
         )
 
     def _result(self, status: int, *, record_lost: bool = False) -> Result:

@@ -23,6 +23,7 @@ OPTIONS = (
     "--claims-markdown=out.md",
     "--claims-openmetrics=out.txt",
     "--claims-codequality=out.json",
+    "--claims-report=out.html",
 )
 
 
@@ -48,6 +49,37 @@ def test_each_file_is_written(project: pytest.Pytester) -> None:
     (found,) = json.loads((project.path / "out.json").read_text())
     assert found["location"] == {"path": "test_it.py", "lines": {"begin": 6}}
     assert "::error" not in result.stdout.str()
+    report = (project.path / "out.html").read_text()
+    assert "claims: 1 held, 1 refuted</h1>" in report
+    assert 'id="claim-start.quick~2"' in report
+    assert report.count('id="data-') == 2
+
+
+def test_a_record_and_its_report_say_what_was_asked_without_passwords(
+    project: pytest.Pytester,
+) -> None:
+    store = "postgresql://me:se%20cret@nowhere.invalid/runs?password=se%20cret"
+    words = (
+        f"--claims-store={store}",
+        "--claims-json=out.json",
+        "--claims-report=out.html",
+        "-k",
+        "a or quick",
+    )
+    play(project, *words)
+    record = json.loads((project.path / "out.json").read_text())
+    command, options = record["asked"]["command"], record["asked"]["options"]
+    assert "'--claims-store=postgresql://me:***@nowhere.invalid/runs?password=***'" in command
+    assert "-k 'a or quick'" in command
+    assert options == [
+        "--claims-sessions=1",
+        "--claims-store=postgresql://me:***@nowhere.invalid/runs?password=***",
+        "--claims-seed=1",
+    ]
+    report = (project.path / "out.html").read_text()
+    assert "me:***@nowhere" in report
+    assert "se%20cret" not in report
+    assert "se%20cret" not in json.dumps(record)
 
 
 def test_github_gets_its_summary_and_annotations_by_itself(
