@@ -89,7 +89,7 @@ def _split_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def _parser() -> argparse.ArgumentParser:
     from pytest_vperf import __version__
-    from pytest_vperf.commands import comment, gate
+    from pytest_vperf.commands import comment, gate, report
     from pytest_vperf.commands.bisect import command as bisect_command
     from pytest_vperf.commands.calibrate import options
     from pytest_vperf.commands.claims import command as claims_command
@@ -113,6 +113,7 @@ def _parser() -> argparse.ArgumentParser:
     bisect_command.add_parser(commands)
     bisect_command.add_step_parser(commands)
     gate.add_parser(commands)
+    report.add_parser(commands)
     comment.add_parser(commands)
     _add_lab(commands)
     _add_clean(commands)

@@ -112,7 +112,7 @@ class Document(Generic[_Claim]):
     """The content of a file.
 
     Attributes:
-        head: every key of the document but ``claims``.
+        head: every key of the document but ``claims``, those behind them, too.
         claims: the result of ``claim`` for each claim; ``None`` if the document has no list of claims.
         note: a remark about an unfinished run; otherwise empty.
         torn: whether the last line of a journal is cut off; ``None`` for a whole record.
@@ -282,7 +282,8 @@ class _Reader(Generic[_Claim]):
         del found.head["claims"]
         while not (line := lines.next()).startswith(b"]"):
             self._add(claims, _whole_line(line).rstrip(b","))
-        _object(first.rstrip() + b"\n" + line)  # what follows the claims
+        rest = _object(first.rstrip() + b"\n" + line)  # what follows the claims
+        found.head |= {key: value for key, value in rest.items() if key != "claims"}
         if lines.next():
             raise RecordProblem("is not JSON: there is more after its end")
         return found
@@ -291,6 +292,7 @@ class _Reader(Generic[_Claim]):
         """Read a journal. A cut-off last line is dropped: its claim was never reported."""
         claims: list[_Claim] = []
         found: Document[_Claim] = Document({}, claims)
+        fillings: dict[str, Any] = {}
         begun: dict[int, int] = {}  # where the last line of each is that is not over
         line = first
         while line.endswith(b"\n"):
@@ -308,11 +310,14 @@ class _Reader(Generic[_Claim]):
                     raise RecordProblem("is not the JSON of a journal")
                 self._check({**head, "claims": []})
                 found.head = head
-            elif not line.startswith(journal.FILLINGS.encode()):
+            elif line.startswith(journal.FILLINGS.encode()):
+                fillings = _object(line)
+            else:
                 raise RecordProblem("is a journal with a line that does not belong in one")
             line = lines.next()
         if not found.head:
             raise RecordProblem("is not JSON: it is cut off in its first line")
+        found.head |= fillings
         found.torn = bool(line)
         for place in begun.values():
             if (claim := journal.claim_of(lines.again(place))) is not None:
@@ -348,6 +353,15 @@ class _Reader(Generic[_Claim]):
     def _check_number(self, number: int) -> None:
         if number >= MAX_CLAIMS:
             raise RecordProblem(f"has more than {MAX_CLAIMS} claims; no record has")
+
+
+def parsed_object(data: bytes) -> dict[str, Any]:
+    """The object that a text of JSON is; its size was checked before.
+
+    Raises:
+        ForeignFile: it is no object.
+    """
+    return _object(data)
 
 
 def _object(data: bytes) -> dict[str, Any]:

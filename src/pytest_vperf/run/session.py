@@ -530,9 +530,11 @@ class ClaimsSession:
     def _ended(self, result: Result) -> EndedRun:
         from pytest_vperf.reporting.ended import EndedRun, Place
         from pytest_vperf.reporting.summary import counts_line
+        from pytest_vperf.run.earlier import earlier_runs
         from pytest_vperf.run.exports import seen_from
 
         root, run = self.config.rootpath, self.run
+        past = earlier_runs(self.config, self.settings, run)
         top = seen_from() or root
 
         def placed(file: str, number: int) -> Place:
@@ -555,6 +557,8 @@ class ClaimsSession:
             asked=run.asked,
             profile=run.profile,
             fillings=run.fillings,
+            past=past.past,
+            since=past.since,
         )
 
     def _result(self, status: int, *, record_lost: bool = False) -> Result:

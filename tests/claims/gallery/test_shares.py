@@ -31,7 +31,8 @@ def used(targets):
 def share(targets, number):
     """What one of them uses of what all of them use, in %."""
     each = used(targets)
-    return Quantity(100 * each[number] / sum(each), "%")
+    of_a_processor = {f"rival_{k}": Quantity(100 * own, "%") for k, own in enumerate(each, 1)}
+    return Quantity(100 * each[number] / sum(each), "%").with_extra(**of_a_processor)
 
 
 def of_a_processor(target):

@@ -42,7 +42,9 @@ def test_libvirt_shares_a_processor_by_weight(claim, guests_on, cpuhog):
         time.sleep(WINDOW)
         after = heavy.usage().cpu_time, light.usage().cpu_time
         first, second = (late - early for early, late in zip(before, after, strict=True))
-        return Quantity(100 * first / (first + second), "%")
+        return Quantity(100 * first / (first + second), "%").with_extra(
+            heavy=Quantity(100 * first / WINDOW, "%"), light=Quantity(100 * second / WINDOW, "%")
+        )
 
     with cpuhog.load(heavy), cpuhog.load(light):
         proven.holds(share)

@@ -157,6 +157,26 @@ def test_a_claim_has_what_its_pictures_are_drawn_from() -> None:
     assert gate["arms"]["a"]["name"] == "head"
     assert gate["ratio"]
     assert found.data("start.against")["arms"]["b"]["name"] == "container runc"
+
+
+def test_arms_have_the_names_of_their_targets() -> None:
+    record = compared("start.x", "holds", 1.0, sides=False)
+    targets = [
+        {"kind": "pod", "name": f"pod {arm}", "arms": [arm], "details": {}}
+        for arm in ("a", "b", "b")
+    ]
+    arms = [
+        Parsed(page(run({**record, **more}))).data("start.x")["arms"]
+        for more in ({"targets": targets}, {"target": "host"})
+    ]
+    assert [[own[arm]["name"] for arm in "ab"] for own in arms] == [
+        ["pod a", "pod b"],
+        ["in question", "compared with"],
+    ]
+
+
+def test_a_claim_has_what_its_other_pictures_are_drawn_from() -> None:
+    found = Parsed(page(everything()))
     assert found.data("priority.shares")["beside"]["heavy"]["values"][1] == [1, 0.67]
     assert found.data("saturation.vhost")["sweep"]["knee"] == 70
     shared = json.loads(found.blocks["shared"])

@@ -142,3 +142,12 @@ def test_what_an_earlier_run_wrote_is_not_taken_for_this_ones(project: pytest.Py
 def test_under_xdist_there_is_one_page(project: pytest.Pytester) -> None:
     play(project, *OPTIONS, "-n2", "-p", "xdist")
     assert (project.path / "out.md").read_text().startswith("**claims: 1 held, 1 refuted**\n")
+
+
+def test_a_report_has_the_history_of_stored_runs(project: pytest.Pytester) -> None:
+    play(project, "--claims-save=main", "-k", "quick")
+    result = play(project, "--claims-save=main", "--claims-report=out.html", "-k", "quick")
+    assert result.ret == 0
+    report = (project.path / "out.html").read_text()
+    assert "Since the last stored run" in report
+    assert '"past": {"unit": "ms", "runs": [[' in report

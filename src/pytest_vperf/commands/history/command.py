@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from pytest_vperf.commands.history.series import History
+    from pytest_vperf.results.store.series import History
 
 SHOWN, FAILED, MISUSED, NOTHING = 0, 1, 2, 5
 
@@ -51,10 +51,10 @@ def _history(arguments: argparse.Namespace) -> int:
     check_reading_options(arguments)
     if arguments.last is not None and arguments.last < 1:
         arguments.fail(f"--last: {arguments.last} is no number of runs")
-    from pytest_vperf.commands.history.series import histories
     from pytest_vperf.commands.store import reading
     from pytest_vperf.results.store.choosing import choose_all
     from pytest_vperf.results.store.model import StoreProblem
+    from pytest_vperf.results.store.series import histories
 
     try:
         with reading("vperf history", arguments.store) as store:

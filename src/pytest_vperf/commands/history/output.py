@@ -6,18 +6,18 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from pytest_vperf import __version__, foreign_text
-from pytest_vperf.commands.history.series import blame
 from pytest_vperf.quantity import format_number
 from pytest_vperf.reporting import words
 from pytest_vperf.reporting.layout import remark_lines
 from pytest_vperf.reporting.tables import cell, plain_table, render
+from pytest_vperf.results.store.series import blame
 from pytest_vperf.stats.changes import least_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pytest_vperf.commands.history.series import Blame, History
     from pytest_vperf.results.store.model import StoredRun
+    from pytest_vperf.results.store.series import Blame, History
     from pytest_vperf.stats.changes import Change
 
 _STYLES = {

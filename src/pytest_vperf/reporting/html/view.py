@@ -246,12 +246,19 @@ def _facts(record: ClaimRecord) -> Iterator[tuple[str, str]]:
         yield "took", f"{took}{waited}"
 
 
+#: Where nobody has named them.
+_ARMS = {"a": "in question", "b": "compared with"}
+
+
 def _arm_name(record: ClaimRecord, arm: str) -> str:
     """``head`` and ``base``, or what the comparison calls its targets."""
     if arm in record["sides"]:
         return record["sides"][arm]
+    own = dict.fromkeys(each["name"] for each in record["targets"] if each["arms"] == [arm])
+    if own:
+        return ", ".join(own)
     names = record["target"].split(" / ")
-    return names["ab".index(arm)] if len(names) == 2 else arm
+    return names["ab".index(arm)] if len(names) == 2 else _ARMS[arm]
 
 
 def _arm(record: ClaimRecord, arm: str) -> dict[str, Any]:
