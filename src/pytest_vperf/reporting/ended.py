@@ -80,7 +80,7 @@ class EndedRun:
         fingerprint: of the machine.
         sides: of a gate, what each is; see `pytest_vperf.run.sides.recorded`.
         places: of tests, by node ID.
-        asked: ``command``, what was asked for, and ``options`` of it that say how claims are judged.
+        asked: what was asked for, see `pytest_vperf.run.asked`.
         profile: what judged it, see the record's head.
         fillings: of hosts.
         past: by a claim's name, the stored runs that have a figure of it.

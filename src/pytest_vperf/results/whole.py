@@ -40,6 +40,7 @@ class AskedPart(Part):
 
     command: str = ""
     options: list[str] = Field(default_factory=list)
+    package: str = ""
 
 
 class ProfilePart(Part):

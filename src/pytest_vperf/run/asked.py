@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vperf.run.options import OPTIONS
@@ -23,12 +25,18 @@ _WHERE = ("json", "benchmark_json", "exports", "save")
 
 
 def asked(config: pytest.Config) -> dict[str, Any]:
-    """``command``, the command line, and ``options``, those of the plugin in it that say what is measured and how it
-    is judged; without the passwords that addresses have.
+    """What it was asked for, without the passwords that addresses have.
+
+    Keys: ``command``, the command line; ``options``, those of the plugin in it that say what is measured and how it
+    is judged; ``package``, of ``--pyargs``, where tests are named by their place in an installed package.
     """
     words = [without_passwords(str(word)) for word in config.invocation_params.args]
     options = [without_passwords(word) for word in _options(config)]
-    return {"command": shlex.join(["pytest", *words]), "options": options}
+    return {
+        "command": shlex.join(["pytest", *words]),
+        "options": options,
+        "package": _package(config),
+    }
 
 
 def without_passwords(text: str) -> str:
@@ -36,6 +44,19 @@ def without_passwords(text: str) -> str:
     for pattern, instead in _PASSWORDS:
         text = pattern.sub(instead, text)
     return text
+
+
+def _package(config: pytest.Config) -> str:
+    """The package that the tests are in; empty where their node IDs are paths below the root folder."""
+    if not config.option.pyargs or len(config.args) != 1:
+        return ""
+    name = config.args[0].partition("::")[0]
+    try:
+        found = find_spec(name)
+    except (ImportError, ValueError):
+        return ""
+    origin = found.origin if found is not None else None
+    return "" if origin is None or Path(origin).is_relative_to(config.rootpath) else name
 
 
 def _options(config: pytest.Config) -> Iterator[str]:

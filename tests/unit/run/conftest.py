@@ -30,7 +30,7 @@ for name in (
     *("results.run", "run.session", "run.settings", "targets.base", "targets.scope"),
 ):
     importlib.import_module(f"pytest_vperf.{name}")
-for name in ("pint", "psutil", "ruptures", "scipy.special"):  # these cannot be imported twice
+for name in ("pint", "psutil", "scipy.special"):  # these cannot be imported twice
     importlib.import_module(name)
 
 ANY = """

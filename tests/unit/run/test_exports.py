@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from typing import TYPE_CHECKING
 
 import pytest
@@ -151,3 +153,34 @@ def test_a_report_has_the_history_of_stored_runs(project: pytest.Pytester) -> No
     report = (project.path / "out.html").read_text()
     assert "Since the last stored run" in report
     assert '"past": {"unit": "ms", "runs": [[' in report
+
+
+def again(project: pytest.Pytester) -> list[str]:
+    """The command that the report has for its one claim, without ``pytest``."""
+    found = re.search(r'"again": "pytest ([^"]*)"', (project.path / "out.html").read_text())
+    assert found is not None
+    return shlex.split(found[1])
+
+
+def test_the_command_for_one_claim_runs_its_test_alone(project: pytest.Pytester) -> None:
+    play(project, "--claims-report=out.html", "-k", "quick")
+    assert again(project) == ["test_it.py::test_quick", "--claims-sessions=1", "--claims-seed=1"]
+    project.runpytest(*again(project)).assert_outcomes()
+    project.runpytest(*again(project)).stdout.fnmatch_lines(["claims: 1 held"])
+
+
+def test_a_test_of_a_package_is_run_again_as_one(
+    project: pytest.Pytester, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    package = tmp_path_factory.mktemp("site") / "claims_elsewhere" / "inner"
+    package.mkdir(parents=True)
+    for folder in (package.parent, package):
+        (folder / "__init__.py").touch()
+    (package / "test_packed.py").write_text(project.makepyfile(made=TEST).read_text())
+    (project.path / "made.py").unlink()
+    project.syspathinsert(package.parents[1])
+    project.syspathinsert()  # of the samplers
+    options = ("--claims-seed=1", "--claims-sessions=1", "--claims-report=out.html")
+    project.runpytest("--pyargs", "claims_elsewhere", "-k", "quick", *options)
+    assert again(project)[:2] == ["--pyargs", "claims_elsewhere.inner.test_packed::test_quick"]
+    project.runpytest(*again(project)).stdout.fnmatch_lines(["claims: 1 held"])

@@ -226,10 +226,10 @@ def _own(name: str) -> str:
 @cache
 def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
 
     def shown(value: Any) -> Any:
-        return _text(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+        safe = hasattr(value, "__html__")  # as Jinja itself knows it
+        return _text(value) if isinstance(value, str) and not safe else value
 
     return Environment(
         loader=PackageLoader("pytest_vperf.reporting.html"),

@@ -195,9 +195,15 @@ def data(record: ClaimRecord, run: EndedRun, shared: Shared) -> dict[str, Any]:
 
 def again(record: ClaimRecord, run: EndedRun) -> str:
     """The command that runs the test of this claim alone, as the run was asked for."""
-    if not record["nodeid"]:
+    test, package = record["nodeid"], run.asked.get("package", "")
+    if not test:
         return ""
-    return shlex.join(["pytest", record["nodeid"], *run.asked.get("options", ())])
+    if package:
+        file, _, name = test.partition("::")
+        module = ".".join([package, *file.removesuffix(".py").split("/")]) if file else package
+        test = f"{module}::{name}"
+    words = ["pytest", *(["--pyargs"] if package else []), test]
+    return shlex.join([*words, *run.asked.get("options", ())])
 
 
 def filling(record: FillingRecord) -> dict[str, Any]:

@@ -207,7 +207,11 @@
       }),
       Plot.text(sessions, {
         x: (each) => (each.from + each.to) / 2, frameAnchor: "top", dy: -14,
-        text: (each) => `${each.n}${each.disturbed.length ? " disturbed" : ""}`, fill: "var(--faint)",
+        text: (each) => {
+          const told = sessions.length <= 3 && width > 400;
+          return each.disturbed.length ? `${each.n}${told ? ": disturbed" : "!"}` : `${told ? "session " : ""}${each.n}`;
+        },
+        fill: "var(--faint)",
       }),
       ...limits(data, two, "y"),
       Plot.dot(found, {
@@ -247,8 +251,8 @@
   function limitRule(value, axis, label) {
     const rule = { stroke: "var(--refuted)", strokeWidth: 1.5, strokeDasharray: "5 3" };
     return axis === "y"
-      ? [Plot.ruleY([value], rule), Plot.text([value], { y: (each) => each, frameAnchor: "right", dy: -7, text: () => `limit ${label}`, fill: "var(--refuted)" })]
-      : [Plot.ruleX([value], rule), Plot.text([value], { x: (each) => each, frameAnchor: "top", dy: -14, text: () => `limit ${label}`, fill: "var(--refuted)" })];
+      ? [Plot.ruleY([value], rule), Plot.text([value], { y: (each) => each, frameAnchor: "right", dy: -7, text: () => `claimed: ${label}`, fill: "var(--refuted)" })]
+      : [Plot.ruleX([value], rule), Plot.text([value], { x: (each) => each, frameAnchor: "top", dy: -14, text: () => `claimed: ${label}`, fill: "var(--refuted)" })];
   }
 
   function judgedFigures(data) {
