@@ -334,7 +334,7 @@ def test_what_a_plugin_must_not_add(project: pytest.Pytester, returned: str, mes
         (["--claims-export=markdown="], "'markdown=' is not FORMAT=FILE, such as markdown=claims.md"),
         (
             ["--claims-export=pdf=out.pdf"],
-            "there is no format 'pdf'; the formats are codequality, markdown, openmetrics",
+            "there is no format 'pdf'; the formats are codequality, html, markdown, openmetrics",
         ),
         (
             ["--claims-json=out.md", "--claims-export=markdown=out.md"],
