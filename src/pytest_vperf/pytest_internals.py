@@ -204,6 +204,19 @@ def terminal_stream(reporter: object) -> TextIO | None:
     return found
 
 
+def write_through(reporter: TerminalReporter, change: Callable[[str], str]) -> None:
+    """Change each text before it is written to the terminal; once, whatever is asked for later."""
+    writer: Any = reporter._tw
+    write: Any = getattr(writer, "write", None)
+    if write is None or "write" in vars(writer):
+        return
+
+    def changed(msg: str, **how: Any) -> None:
+        write(change(msg), **how)
+
+    writer.write = changed
+
+
 def terminal_width(reporter: TerminalReporter) -> int:
     """Columns of the terminal."""
     return reporter._tw.fullwidth

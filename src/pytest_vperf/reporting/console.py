@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pytest_vperf import foreign_text
+from pytest_vperf.reporting.encodings import encodable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -41,17 +42,19 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) ->
     with console.capture() as capture:
         console.print(table)
     # rich pads each line to the width of the table; a pipe, a log or a paste is better without.
-    sys.stdout.writelines(f"{line.rstrip()}\n" for line in capture.get().splitlines())
+    lines = [f"{line.rstrip()}\n" for line in capture.get().splitlines()]
+    sys.stdout.writelines(encodable(line, sys.stdout.encoding) for line in lines)
 
 
 def tell(text: str = "") -> None:
     """Print one or more lines to standard output."""
-    print(foreign_text.lines(text))
+    print(encodable(foreign_text.lines(text), sys.stdout.encoding))
 
 
 def say(program: str, text: str) -> None:
     """Print one or more lines to standard error, after the program's name: ``vperf claims: …``."""
-    print(f"{program}: {foreign_text.lines(text)}", file=sys.stderr, flush=True)
+    shown = encodable(f"{program}: {foreign_text.lines(text)}", sys.stderr.encoding)
+    print(shown, file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -60,7 +63,7 @@ def waiting_line(text: str) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    sys.stderr.write(text)
+    sys.stderr.write(encodable(text, sys.stderr.encoding))
     sys.stderr.flush()
     try:
         yield

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from pytest_vperf.quantity import Quantity, format_number, is_speed
 from pytest_vperf.reporting import words
+from pytest_vperf.reporting.strips import arms
 from pytest_vperf.reporting.tables import cell, plain_table
-from pytest_vperf.results.record import judged, of_sides
+from pytest_vperf.results.record import of_sides
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pytest_vperf.reporting.layout import PlainTable
-    from pytest_vperf.results.record import ArmFigures, ClaimRecord
+    from pytest_vperf.results.record import ClaimRecord
 
 _STYLES = {"holds": "green", "refuted": "bold red"}
 
@@ -83,11 +83,6 @@ def _signed_percent(ratio: float) -> str:
     return words.signed((ratio - 1) * 100)
 
 
-def figures(arm: ArmFigures | None) -> str:
-    """``172.2 ms [170.1, 175.8]``; ``-`` if nothing was measured."""
-    return "-" if arm is None else words.estimated(arm["estimate"], arm["unit"], arm["interval"])
-
-
 def table(records: Sequence[ClaimRecord]) -> PlainTable | None:
     """A row for each comparison of two sides; ``None`` if there is none."""
     rows = [record for record in records if of_sides(record)]
@@ -104,8 +99,8 @@ def table(records: Sequence[ClaimRecord]) -> PlainTable | None:
         found.add_row(
             cell(verdict(record), _STYLES.get(record["verdict"], "yellow")),
             cell(name),
-            cell(figures(record["arms"].get("b"))),
-            cell(figures(record["arms"].get("a"))),
+            cell(words.figures(record["arms"].get("b"))),
+            cell(words.figures(record["arms"].get("a"))),
             cell(change(record)),
             str(record["n"]),
             f"{record['duration_s']:.0f} s",
@@ -151,38 +146,12 @@ def _phases(record: ClaimRecord) -> Mapping[str, float]:
 
 
 def evidence(record: ClaimRecord) -> Iterator[tuple[str, str]]:
-    """The rows of a failure's text: both sides in absolute figures, the change, and their samples on one axis."""
+    """The rows of a failure's text: both sides in absolute figures, the change, and what it took."""
     confidence = record["confidence"]
     level = f" at {100 * confidence:.4g} % confidence" if confidence else ""
-    for arm in ("b", "a"):
-        if (own := record["arms"].get(arm)) is not None:
-            yield record["sides"][arm], f"median {figures(own)}, {own['n']} samples"
+    for name, own in arms(record).items():
+        yield name, f"median {words.figures(own)}, {own['n']} samples"
     yield "change", f"{change(record)}{level}; tolerated: {_percent(record['plan']['tolerance'])}"
     if changes := _phases(record):
         yield "phases", ", ".join(f"{name} {words.signed(ms)} ms" for name, ms in changes.items())
-    yield from strips(record)
     yield "pairs", f"{record['n']}, in {record['duration_s']:.0f} s"
-
-
-#: The characters of a strip, and what stands for so many samples or more.
-_WIDTH = 44
-_DOTS = ((6, "●"), (3, "•"), (1, "·"), (0, "─"))
-
-
-def strips(record: ClaimRecord) -> Iterator[tuple[str, str]]:
-    """The samples of both sides as dots, each on an axis with the same ends; nothing where all are equal."""
-    values = {
-        arm: [each["value"] for each in judged(record["observations"]) if each["arm"] == arm]
-        for arm in ("b", "a")
-    }
-    everything = [value for own in values.values() for value in own]
-    low, high = min(everything, default=0.0), max(everything, default=0.0)
-    if low == high:
-        return
-    for arm, own in values.items():
-        counts = [0] * _WIDTH
-        for value in own:
-            counts[min(_WIDTH - 1, math.floor((value - low) / (high - low) * _WIDTH))] += 1
-        dots = "".join(next(dot for least, dot in _DOTS if count >= least) for count in counts)
-        ends = format_number(low), f"{format_number(high)} {record['arms'][arm]['unit']}".rstrip()
-        yield f"{record['sides'][arm]}'s", f"{ends[0]} ├{dots}┤ {ends[1]}"

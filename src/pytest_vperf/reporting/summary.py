@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_vperf import foreign_text
 from pytest_vperf.pytest_internals import end_line
 from pytest_vperf.quantity import format_number
-from pytest_vperf.reporting import baseline, gate, words
+from pytest_vperf.reporting import baseline, gate, strips, words
 from pytest_vperf.reporting.words import CATEGORIES, OUTCOMES
 from pytest_vperf.results.record import of_sides
 from pytest_vperf.thresholds.judge import PART_OF_TIME, TIME_OF_RUN
@@ -37,6 +37,9 @@ _SHOWN = 12
 def failure_text(record: ClaimRecord, fingerprint: Mapping[str, Any] | None) -> str:
     """The text of a refuted claim: one sentence, and rows of evidence below."""
     rows = [(name, foreign_text.line(text)) for name, text in _rows(record, fingerprint)]
+    # The spaces before an axis would not outlast the cleaning.
+    after = next(k for k, (name, _) in enumerate(rows, 1) if name in ("samples", "pairs"))
+    rows[after:after] = _axes(record)
     width = max(len(name) for name, _ in rows)
     first = (
         f"{record['name']} is refuted: measured {_estimate(record)}, claimed {words.limit(record)}"
@@ -67,7 +70,10 @@ def _rows(record: ClaimRecord, fingerprint: Mapping[str, Any] | None) -> Iterato
         confidence = record["confidence"]
         level = f" at {100 * confidence:.4g} % confidence" if confidence else ""
         yield "measured", f"{record['statistic']} {words.measured(record)}{level}"
-        yield "limit", f"{record['statistic']} {words.limit(record)}"
+        for name, own in strips.arms(record).items():
+            yield name, f"median {words.figures(own)}, {own['n']} samples"
+        statistic = f"{record['statistic']} "
+        yield "limit", statistic + words.limit(record).removeprefix(statistic)
         yield "gap", words.gap(record)
         yield "samples", _samples(record)
     if record["target"]:
@@ -84,6 +90,12 @@ def _rows(record: ClaimRecord, fingerprint: Mapping[str, Any] | None) -> Iterato
         yield "machine", machine_line(fingerprint)
     for warning in record["warnings"]:
         yield "note", warning
+
+
+def _axes(record: ClaimRecord) -> Iterator[tuple[str, str]]:
+    arms, shown = strips.arms(record), list(strips.strips(record))
+    for strip, line in zip(shown, strips.lines(shown), strict=True):
+        yield f"{strip.name}'s" if strip.name in arms else strip.name, line
 
 
 def _samples(record: ClaimRecord) -> str:
@@ -212,6 +224,7 @@ def write_summary(
             phases_table,
             remarks,
             render,
+            strips_table,
             sweeps_table,
         )
 
@@ -226,6 +239,7 @@ def write_summary(
             gate.table(records),
             claims_table(others, width) if others else None,
             remarks(records, width, verbose=verbosity > 0),
+            strips_table(records) if verbosity > 0 else None,
             *(sweeps_table(records), gate.phases_table(records), phases_table(others)),
         )
         shown = [table for table in tables if table is not None] + beside_tables(records)
@@ -450,7 +464,7 @@ def _texts(report: Any) -> list[Any]:
 
 
 #: A row of `failure_text` up to its text.
-_ROW = re.compile(r"  [a-z]+  +")
+_ROW = re.compile(r"  [a-z']+  +")
 
 
 def _indented(lines: Sequence[str], width: int) -> list[str]:

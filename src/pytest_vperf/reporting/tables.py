@@ -15,7 +15,7 @@ from rich.text import Text
 
 from pytest_vperf import foreign_text
 from pytest_vperf.quantity import format_number
-from pytest_vperf.reporting import words
+from pytest_vperf.reporting import strips, words
 from pytest_vperf.reporting.layout import (
     GAP,
     LATER,
@@ -195,6 +195,24 @@ def _notes(records: Sequence[ClaimRecord], verbose: bool) -> Iterable[tuple[str,
             yield f"{len(found)} claims:", f"{text}: {_names([each for each, _ in found], verbose)}"
         else:
             yield f"{len(found)} claims:", f"{text}; `-v` names them"
+
+
+def strips_table(records: Iterable[ClaimRecord]) -> PlainTable | None:
+    """The samples of each claim as dots, a row for each arm with its median; ``None`` if there are none to show."""
+    table = plain_table("samples", "of", "median", "on one axis", keys=2)
+    table.note = strips.LEGEND
+    for column in table.columns[1:]:
+        column.no_wrap = True
+    shown = [(record, strip) for record in records for strip in strips.strips(record)]
+    lines = strips.lines(strip for _, strip in shown)
+    above: ClaimRecord | None = None
+    for (record, strip), line in zip(shown, lines, strict=True):
+        own = strips.arms(record).get(strip.name)
+        middle = words.measured(record) if own is None else words.figures(own)
+        name = "" if record is above else record["name"] + words.on_side(record)
+        table.add_row(cell(name), cell(strip.name), cell(middle), Text(line))
+        above = record
+    return table if table.row_count else None
 
 
 def phases_table(records: Iterable[ClaimRecord]) -> PlainTable | None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from pytest_vperf import foreign_text, pytest_internals
 from pytest_vperf.claims.sampling import rough_time, roughly
 from pytest_vperf.quantity import format_number
+from pytest_vperf.reporting.encodings import encodable
 from pytest_vperf.reporting.summary import say_notice
 from pytest_vperf.reporting.words import CATEGORIES
 from pytest_vperf.stats.rule import count
@@ -65,6 +66,14 @@ def _recolour(part: Part, main: str, reporter: TerminalReporter) -> Part:
         return part
     colour = "red" if _failed(reporter, category) else "green" if category == "held" else "yellow"
     return text, {colour: True, "bold": colour == main}
+
+
+def fit_encoding(reporter: TerminalReporter) -> None:
+    """Write signs that the terminal does not have as ASCII: pytest would escape the whole line."""
+    stream = pytest_internals.terminal_stream(reporter)
+    encoding = getattr(stream, "encoding", None)
+    if encoding is not None and encodable("≤", encoding) != "≤":
+        pytest_internals.write_through(reporter, lambda text: encodable(text, encoding))
 
 
 #: How deep an error's representation is nested; chained errors are side by side in it.
@@ -203,7 +212,7 @@ class TerminalProgress:
         if self._capture is not None:
             aside = self._capture.global_and_fixture_disabled()
         with aside, contextlib.suppress(OSError, UnicodeEncodeError):
-            self._stream.write(text)
+            self._stream.write(encodable(text, self._stream.encoding))
             self._stream.flush()
 
 

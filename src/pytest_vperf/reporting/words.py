@@ -10,7 +10,7 @@ from pytest_vperf.thresholds.match import EVERYWHERE
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pytest_vperf.results.record import ClaimRecord
+    from pytest_vperf.results.record import ArmFigures, ClaimRecord
 
 
 class Outcome(NamedTuple):
@@ -75,6 +75,11 @@ def estimated(
     if high is not None:
         return f"{text} [≤ {high}]"
     return text if low is None else f"{text} [≥ {low}]"
+
+
+def figures(arm: ArmFigures | None) -> str:
+    """An arm in its own unit, ``172.2 ms [170.1, 175.8]``; ``-`` if nothing was measured."""
+    return "-" if arm is None else estimated(arm["estimate"], arm["unit"], arm["interval"])
 
 
 def gap(record: ClaimRecord) -> str:

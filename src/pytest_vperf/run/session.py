@@ -333,7 +333,7 @@ class ClaimsSession:
         """Take what a report of a pytest-xdist worker brings."""
         if not self.reports_of_workers:
             self.reports_of_workers = True
-            self.colour_terminal()
+            self.prepare_terminal()
         self.usage_error = self.usage_error or getattr(report, "vperf_usage_error", "")
         if not self.hardware.is_chosen and not self.usage_error:
             with suppress(
@@ -682,7 +682,7 @@ class ClaimsSession:
                 _ = self.baseline
             self.run.sides = recorded(self.settings.sides, self._side_keys)
             self._begin_file()
-            self.colour_terminal()
+            self.prepare_terminal()
             self.end_in_order()
 
     def _begin_file(self) -> None:
@@ -776,13 +776,14 @@ class ClaimsSession:
             self._progress = progress_for(self.config)
         return self._progress
 
-    def colour_terminal(self) -> None:
-        """Make pytest's colours depend on verdicts too."""
+    def prepare_terminal(self) -> None:
+        """Make pytest's colours depend on verdicts too, and have our signs in what the terminal can show."""
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None:
-            from pytest_vperf.reporting.terminal import colour_by_verdicts
+            from pytest_vperf.reporting.terminal import colour_by_verdicts, fit_encoding
 
             colour_by_verdicts(reporter)
+            fit_encoding(reporter)
 
     def end_in_order(self) -> None:
         """Make SIGTERM and SIGHUP end the run like Ctrl-C, and a worker end with its controller."""

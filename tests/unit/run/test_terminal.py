@@ -67,6 +67,27 @@ def test_no_progress_without_a_terminal(project: pytest.Pytester) -> None:
     assert "\x1b" not in project.runpytest_subprocess().stdout.str()
 
 
+def test_a_terminal_without_our_signs_has_others(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS")
+    project.makepyfile(
+        test_signs="""
+        from samplers import around
+        def test_slow(claim): claim("start.quick").holds(around(450, sleep=0.03))
+        """
+    )
+    text = on_a_terminal(project, ("-v",), 80, NO_COLOR="1", PYTHONIOENCODING="ascii")
+    assert text.isascii()
+    for line in (
+        r"start\.quick: session 2 of 3, \d+ samples, 45\d(\.\d)? ms",
+        r"start\.quick is refuted: measured 450(\.\d)? ms, claimed <=400 ms",
+        r"  strip +400 \|!-+[.oO-]+\| 451\.\d+ ms",
+        r"refuted   start\.quick   450(\.\d)? ms \[.*\] +<=400 ms",
+    ):
+        assert re.search(line, text), line
+
+
 @pytest.mark.parametrize(
     ("centre", "option", "colour", "word"),
     [

@@ -127,8 +127,8 @@ def change(record: ClaimRecord) -> Change:
         record["verdict"],
         said,
         f"{record['name']}, {head}" if head else record["name"],
-        gate.figures(record["arms"].get("b")) if record["arms"] else "",
-        gate.figures(record["arms"].get("a")) if record["arms"] else "",
+        words.figures(record["arms"].get("b")) if record["arms"] else "",
+        words.figures(record["arms"].get("a")) if record["arms"] else "",
         gate.change(record),
     )
 
@@ -226,7 +226,7 @@ def _facts(record: ClaimRecord) -> Iterator[tuple[str, str]]:
     if compares(record):
         for arm in ("b", "a"):
             if (own := record["arms"].get(arm)) is not None:
-                yield _arm_name(record, arm), f"median {gate.figures(own)}, {own['n']} samples"
+                yield _arm_name(record, arm), f"median {words.figures(own)}, {own['n']} samples"
         yield "change", f"{gate.change(record)}{level}"
         yield "claimed", record["criterion"]
     else:
@@ -236,7 +236,7 @@ def _facts(record: ClaimRecord) -> Iterator[tuple[str, str]]:
         yield "gap", words.gap(record)
         for arm in ("b", "a"):
             if (own := record["arms"].get(arm)) is not None:
-                yield _arm_name(record, arm), f"median {gate.figures(own)}, {own['n']} samples"
+                yield _arm_name(record, arm), f"median {words.figures(own)}, {own['n']} samples"
     yield "why", record["reason"]
     yield "published", record["source"]
     hardware = record["hardware"]
