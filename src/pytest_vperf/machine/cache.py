@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_vperf.machine.ownership import require_own, stranger_above
+from pytest_vperf.machine.waits import waiting_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -109,7 +110,7 @@ def entry(kind: str, key: str, build: Callable[[Path], None]) -> Path:
         return folder
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{folder}.lock"):
+    with waiting_for(f"the {kind} to be built, once"), FileLock(f"{folder}.lock"):
         if folder.is_dir():
             return folder
         for left in folder.parent.glob(f".{key}-*"):  # drafts of killed builders: we hold the lock

@@ -53,17 +53,18 @@ def github(run: EndedRun) -> Iterator[str]:
             continue
         place = run.place(record)
         where = f"file={_property(place.file)},line={place.line},title={_property(record['name'])}"
-        yield f"::{kind} {where}::{_data(foreign_text.short(_said(record)))}"
+        yield f"::{kind} {where}::{data(foreign_text.short(_said(record)))}"
     if (more := sum(max(0, count - MOST) for count in counts.values())) > 0:
         yield f"::notice title=pytest-vperf::{more} more claims fail: see the summary"
 
 
-def _data(text: str) -> str:
+def data(text: str) -> str:
+    """The text of a workflow command, which ends with the line."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:
-    return _data(foreign_text.short(text)).replace(":", "%3A").replace(",", "%2C")
+    return data(foreign_text.short(text)).replace(":", "%3A").replace(",", "%2C")
 
 
 def code_quality(run: EndedRun) -> str:

@@ -12,6 +12,8 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, TextIO
 
+from rich.cells import cell_len, set_cell_size
+
 from pytest_vperf import foreign_text, pytest_internals
 from pytest_vperf.claims.sampling import rough_time, roughly
 from pytest_vperf.quantity import format_number
@@ -21,7 +23,7 @@ from pytest_vperf.reporting.words import CATEGORIES
 from pytest_vperf.stats.rule import count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     import pytest
@@ -116,9 +118,14 @@ def _mapped(value: Any, change: Callable[[str], str], depth: int = 0) -> Any:
 _INTERVAL = 0.1
 
 
-def progress_for(config: pytest.Config) -> Progress:
+def progress_for(config: pytest.Config, place: Callable[[], str]) -> Progress:
     """The progress line, if there is a terminal that can show it and nobody else writes there; otherwise a log
-    line."""
+    line.
+
+    Args:
+        config: pytest's.
+        place: returns where the run is: ``3 of 32, ~12 min left``; empty if that is unknown.
+    """
     reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
     stream = pytest_internals.terminal_stream(reporter)
     if (
@@ -129,7 +136,8 @@ def progress_for(config: pytest.Config) -> Progress:
         or config.getoption("capture") == "no"  # the test's own output would mix with it
     ):
         return LogProgress(config)
-    return TerminalProgress(reporter, stream, config.pluginmanager.get_plugin("capturemanager"))
+    capture = config.pluginmanager.get_plugin("capturemanager")
+    return TerminalProgress(reporter, stream, capture, place)
 
 
 class LogProgress:
@@ -162,10 +170,13 @@ class LogProgress:
 
 
 class TerminalProgress:
-    """One transient line on a terminal."""
+    """One transient line on a terminal: what is measured or waited for, and where the run is."""
 
-    def __init__(self, reporter: Any, stream: TextIO, capture: Any) -> None:
+    def __init__(
+        self, reporter: Any, stream: TextIO, capture: Any, place: Callable[[], str]
+    ) -> None:
         self._reporter = reporter
+        self._place = place
         self._stream = stream
         self._capture = capture
         self._shown = False
@@ -174,15 +185,15 @@ class TerminalProgress:
 
     def waiting(self, claim: str, holder: str) -> None:
         """Say whom the claim waits for."""
-        self._show(f"{claim}: waiting for another measurement, {holder}")
+        self._show([f"{claim}: waiting for another measurement, {holder}"])
 
     def sampled(self, standing: Snapshot) -> None:
         """Show the progress so far."""
-        self._show(progress_text(standing))
+        self._show(progress_texts(standing))
 
     def note(self, text: str) -> None:
         """Show the text."""
-        self._show(text)
+        self._show([text])
 
     def done(self) -> None:
         """Erase the line."""
@@ -193,7 +204,7 @@ class TerminalProgress:
             self._shown = False
         self._last = -_INTERVAL
 
-    def _show(self, text: str) -> None:
+    def _show(self, texts: Sequence[str]) -> None:
         now = time.monotonic()
         if now - self._last < _INTERVAL:
             return
@@ -205,7 +216,7 @@ class TerminalProgress:
             self._column = column % max(width, 1)
             start = "\n" + start
             self._shown = True
-        self._write(start + foreign_text.line(text)[: width - 1])
+        self._write(start + fitted(texts, self._place(), width - 1))
 
     def _write(self, text: str) -> None:
         aside: AbstractContextManager[object] = contextlib.nullcontext()
@@ -216,25 +227,46 @@ class TerminalProgress:
             self._stream.flush()
 
 
-def progress_text(standing: Snapshot) -> str:
-    """The progress of sampling in one line.
+def fitted(texts: Sequence[str], place: str, width: int) -> str:
+    """The longest text that fits a line together with the place of the run; without it where none does.
+
+    Args:
+        texts: of the same meaning, the longest first.
+        place: of the run; may be empty.
+        width: of the line.
+    """
+    known = [foreign_text.line(text) for text in texts]
+    whole = [f"{text} ({place})" for text in known] if place else []
+    found = next((line for line in (*whole, *known) if cell_len(line) <= width), known[-1])
+    return set_cell_size(found, width).rstrip()
+
+
+def progress_texts(standing: Snapshot) -> list[str]:
+    """The progress of sampling in one line, and shorter lines for terminals that have no room for it.
 
     ``startup.pod.tcg.qboot: session 2 of 3, 6 samples, 1367 ms ± 23, 14 of 60 s``, and with a forecast
     ``cpu.overhead.container: 24 pairs, 1.02, needs ~120 pairs, 40 s; budget 60 s, 8 s spent``: a comparison has no
     interval while it runs.
     """
-    state = standing.state
-    parts = [standing.session, count(state.samples, standing.noun)]
+    state, spent = standing.state, f"{standing.spent:.0f} of {standing.budget:g} s"
+    taken, figures, needs, time = count(state.samples, standing.noun), "", "", spent
     if state.estimate is not None:
-        shown = f"{format_number(state.estimate)} {standing.unit}".rstrip()
-        if state.low is not None and state.high is not None:
-            shown += f" ± {format_number((state.high - state.low) / 2)}"
-        parts.append(shown)
+        figures = f"{format_number(state.estimate)} {standing.unit}".rstrip()
+    exact = figures
+    if figures and state.low is not None and state.high is not None:
+        exact += f" ± {format_number((state.high - state.low) / 2)}"
     if (need := standing.need) is not None:
         number = count(roughly(need.samples), standing.noun)
-        parts.append(f"needs ~{number}, {rough_time(need.seconds)}")
+        needs = f"needs ~{number}, {rough_time(need.seconds)}"
         time = f"budget {standing.budget:g} s, {standing.spent:.0f} s spent"
-    else:
-        time = f"{standing.spent:.0f} of {standing.budget:g} s"
-    text = ", ".join(filter(None, parts))
-    return f"{standing.claim}: {text}{'; ' if need else ', '}{time}"
+
+    def line(*parts: str) -> str:
+        return f"{standing.claim}: {', '.join(filter(None, parts))}"
+
+    whole = line(standing.session, taken, exact, needs) + ("; " if needs else ", ") + time
+    return [
+        whole,
+        line(standing.session, taken, figures, needs, spent),
+        line(standing.session, taken, needs, spent),
+        line(taken, spent),
+    ]

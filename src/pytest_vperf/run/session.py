@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pytest_vperf.results.record import ClaimRecord, FillingRecord
     from pytest_vperf.results.run import RunRecord
     from pytest_vperf.run.exports import Export
+    from pytest_vperf.run.forecast import Forecast
     from pytest_vperf.run.options import Settings
     from pytest_vperf.run.required import Asked
     from pytest_vperf.run.result import Result
@@ -207,6 +208,8 @@ class ClaimsSession:
         self._run: RunRecord | None = None
         self.hardware = RunHardware(self)
         self._progress: Progress | None = None
+        self._forecast: Forecast | None = None
+        self._deaf: Callable[[], None] = lambda: None
         self._open: ExitStack | None = None
         self._endings: Endings | None = None
         self._workers: set[Any] = set()
@@ -682,8 +685,19 @@ class ClaimsSession:
                 _ = self.baseline
             self.run.sides = recorded(self.settings.sides, self._side_keys)
             self._begin_file()
+            if not self.is_worker:
+                self._begin_forecast()
             self.prepare_terminal()
             self.end_in_order()
+
+    def _begin_forecast(self) -> None:
+        from pytest_vperf.machine import waits
+        from pytest_vperf.run.forecast import Forecast
+
+        settings = self.settings
+        self._forecast = Forecast(self.claiming, settings.sessions, settings.time)
+        self.config.pluginmanager.register(self._forecast, "vperf-forecast")
+        self._deaf = waits.listen(self._show_wait)
 
     def _begin_file(self) -> None:
         """Write the JSON files without claims: an old file must not be taken for this run's, and a place that
@@ -773,17 +787,37 @@ class ClaimsSession:
         if self._progress is None:
             from pytest_vperf.reporting.terminal import progress_for
 
-            self._progress = progress_for(self.config)
+            self._progress = progress_for(self.config, self._place)
         return self._progress
+
+    def _place(self) -> str:
+        return self._forecast.place if self._forecast is not None else ""
+
+    def _show_wait(self, what: str) -> None:
+        """Show on the progress line what takes long before a test can measure; an empty text ends that."""
+        test = self._forecast.test if self._forecast is not None else ""
+        if what and test:
+            self.progress.note(f"{test}: waits for {what}")
+        else:
+            self.progress.done()
 
     def prepare_terminal(self) -> None:
         """Make pytest's colours depend on verdicts too, and have our signs in what the terminal can show."""
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is not None:
-            from pytest_vperf.reporting.terminal import colour_by_verdicts, fit_encoding
+        if reporter is None:
+            return
+        from pytest_vperf.reporting.terminal import colour_by_verdicts, fit_encoding
 
-            colour_by_verdicts(reporter)
-            fit_encoding(reporter)
+        colour_by_verdicts(reporter)
+        fit_encoding(reporter)
+        if not reporter.isatty and self.config.getoption("verbose") >= 0:
+            from pytest_vperf.reporting.log import Log
+
+            log = Log(self.config, lambda: self.run.claims, self._over)
+            self.config.pluginmanager.register(log, "vperf-log")
+
+    def _over(self) -> str:
+        return self._forecast.over if self._forecast is not None else ""
 
     def end_in_order(self) -> None:
         """Make SIGTERM and SIGHUP end the run like Ctrl-C, and a worker end with its controller."""
@@ -807,7 +841,8 @@ class ClaimsSession:
             self._endings.begin()
 
     def close(self) -> None:
-        """Restore the signal handlers."""
+        """Restore the signal handlers, and listen no more."""
+        self._deaf()
         if self._open is not None:
             self._open.close()
             self._open = self._endings = None

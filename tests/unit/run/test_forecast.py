@@ -1,113 +1,120 @@
-"""What a verdict is expected to need, and when a claim is given up for it."""
+"""Where a run is, and how long it still takes."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from passing_time import Clock
 
-from pytest_vperf.claims.sampling import Need, need, part_of_need, rough_time
-from pytest_vperf.stats.rule import State
-
-
-def state(samples: int, forecast: int | None, at_best: int | None) -> State:
-    return State(
-        False,
-        "inconclusive",
-        "",
-        None,
-        None,
-        None,
-        0.98,
-        samples,
-        forecast,
-        forecast_at_best=at_best,
-    )
+from pytest_vperf.run import forecast
+from pytest_vperf.run.forecast import Forecast
+from pytest_vperf.run.outcomes import TEST_CLAIMS, TestClaims
 
 
-@pytest.mark.parametrize(
-    ("samples", "forecast", "at_best", "spent", "budget", "expected"),
-    [
-        (10, None, None, 1.0, 60.0, None),
-        (7, 100, 20, 1.0, 60.0, None),  # too early to say
-        (8, 120, 20, 4.0, 60.0, Need(120, 60.0, hopeless=False)),
-        (10, 10, 10, 4.0, 60.0, None),  # nothing more is needed
-        (15, 9000, 900, 15.0, 60.0, Need(9000, 9000.0, hopeless=False)),  # too early to give up
-        (16, 9000, 900, 16.0, 60.0, Need(9000, 9000.0, hopeless=True)),
-        (16, 9000, 60, 16.0, 60.0, Need(9000, 9000.0, hopeless=False)),  # it may be decided sooner
-        (20, 140, None, 20.0, 90.0, Need(140, 140.0, hopeless=True)),
-        (20, 140, 60, 20.0, 60.0, Need(140, 140.0, hopeless=False)),  # 40 s are left
-        (20, 140, 61, 20.0, 60.0, Need(140, 140.0, hopeless=True)),
-        (16, 40, 32, 16.0, 16.0, Need(40, 40.0, hopeless=True)),
-    ],
+class Item:
+    """A test, as far as a forecast looks at it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.stash = pytest.Stash()
+
+
+def visit(run: Forecast, item: Any, *, more: bool) -> None:
+    """Have a test visited; ``run.left`` is asked for while it runs."""
+    item.stash[TEST_CLAIMS] = TestClaims(continues=more)
+    going = run.pytest_runtest_protocol(item)
+    next(going)
+    with pytest.raises(StopIteration):
+        going.send(None)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(forecast, "time", clock)
+    return clock
+
+
+def items(number: int) -> list[Any]:
+    return [Item(f"test_{k}") for k in range(number)]
+
+
+def test_it_is_told_from_the_visits_so_far(clock: Clock) -> None:
+    tests = items(4)
+    run = Forecast(tests, visits=3)
+    assert (run.test, run.place, run.left) == ("", "0 of 4", None)
+    first = run.pytest_runtest_protocol(tests[0])
+    next(first)
+    assert (run.test, run.place) == ("test_0", "1 of 4")
+    clock.sleep(10)
+    tests[0].stash[TEST_CLAIMS] = TestClaims(continues=True)
+    with pytest.raises(StopIteration):
+        first.send(None)
+    # Eleven more visits of ten seconds.
+    assert run.left == 110
+    clock.sleep(4)
+    assert run.left == 106
+    assert run.place == "1 of 4, ~106 s left"
+
+
+def test_a_test_that_is_over_early_shortens_it(clock: Clock) -> None:
+    tests = items(2)
+    run = Forecast(tests, visits=3)
+    for test in tests:
+        clock.sleep(10)
+        visit(run, test, more=False)
+    assert run.left == 0
+    assert run.over == "2 of 2"
+
+
+def test_others_are_expected_to_be_like_those_that_are_known(clock: Clock) -> None:
+    tests = items(3)
+    run = Forecast(tests, visits=3)
+    clock.sleep(10)
+    visit(run, tests[0], more=False)
+    assert run.left == 20
+
+
+def test_time_that_is_shared_is_over_at_its_end(clock: Clock) -> None:
+    run = Forecast(items(2), visits=3, seconds=600)
+    clock.sleep(60)
+    assert run.place == "0 of 2, ~9 min left"
+    clock.sleep(600)
+    assert run.left is None
+
+
+def test_of_one_test_the_number_is_not_told(clock: Clock) -> None:
+    (test,) = items(1)
+    run = Forecast([test], visits=3)
+    assert run.place == ""
+    clock.sleep(5)
+    visit(run, test, more=True)
+    assert run.place == "~10 s left"
+
+
+def test_a_test_without_a_claim_is_no_visit(clock: Clock) -> None:
+    tests = items(1)
+    run = Forecast(tests, visits=3)
+    clock.sleep(5)
+    visit(run, Item("other"), more=False)
+    assert run.left is None
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.floats(0, 100)), max_size=20),
+    st.integers(1, 3),
 )
-def test_the_need_follows_from_forecast_and_budget(
-    samples: int,
-    forecast: int | None,
-    at_best: int | None,
-    spent: float,
-    budget: float,
-    expected: Need | None,
-) -> None:
-    assert need(state(samples, forecast, at_best), spent, budget) == expected
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.04, "0.04 s"),
-        (0.42, "0.4 s"),
-        (40.2, "40 s"),
-        (119.6, "120 s"),
-        (420, "7 min"),
-        (7199, "120 min"),
-        (9000, "2 h"),
-    ],
-)
-def test_times_are_shown_roughly(seconds: float, text: str) -> None:
-    assert rough_time(seconds) == text
-
-
-HOPELESS = """
-    import itertools, time
-    from pytest_vperf.quantity import Quantity
-
-    def test_it(claim):
-        wild = itertools.cycle([40, 300, 80, 150, 55, 220, 105, 115])  # about the threshold
-        def sample():
-            time.sleep(0.01)
-            return Quantity(next(wild), "ms")
-        claim("start.alike").compares(sample, to=lambda: Quantity(100, "ms", discrete=True))
-"""
-
-
-def test_a_hopeless_claim_is_given_up_early(project: pytest.Pytester) -> None:
-    import json
-
-    project.makepyfile(HOPELESS)
-    result = project.runpytest("--claims-json=out.json", "--claims-budget=2 s", "-rs")
-    found: dict[str, Any]
-    (found,) = json.loads((project.path / "out.json").read_text())["claims"]
-    assert found["verdict"] == "inconclusive"
-    assert found["cause"] == "budget"
-    assert 16 <= found["n"] < 160
-    assert found["duration_s"] < 1.8
-    result.stdout.re_match_lines(
-        [r"start\.alike: +needs about \d+ pairs, \d+ (s|min|h); budget 2 s.*"]
-    )
-
-
-@pytest.mark.parametrize(
-    ("samples", "forecast", "noun", "said"),
-    [
-        (8, 9, "pair", "8 of about 9 pairs judged"),
-        (16, 1594, "sample", "16 of about 1600 samples judged"),
-        (0, 1, "pair", "0 of about 1 pair judged"),
-        (9, 9, "pair", ""),
-        (9, None, "pair", ""),
-    ],
-)
-def test_the_judged_share_of_the_need_is_shown(
-    samples: int, forecast: int | None, noun: str, said: str
-) -> None:
-    assert part_of_need(state(samples, forecast, None), noun) == said
+def test_it_is_never_negative(visits: list[tuple[int, bool, float]], most: int) -> None:
+    clock: Any = Clock()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(forecast, "time", clock)
+        tests = items(4)
+        run = Forecast(tests, most)
+        for number, more, seconds in visits:
+            clock.sleep(seconds)
+            visit(run, tests[number], more=more)
+            assert run.left is not None
+            assert run.left >= 0

@@ -5,10 +5,15 @@ from __future__ import annotations
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
 from terminals import on_a_terminal
 
+from pytest_vperf import foreign_text
 from pytest_vperf.claims.sampling import Need, Snapshot
-from pytest_vperf.reporting.terminal import progress_text
+from pytest_vperf.machine.waits import listen, waiting_for
+from pytest_vperf.reporting.terminal import fitted, progress_texts
 from pytest_vperf.stats.rule import State
 
 SLOW = """
@@ -60,6 +65,39 @@ def test_no_progress_where_it_is_not_wanted(
 ) -> None:
     project.makepyfile(test_progress=SLOW)
     assert "\x1b[A" not in on_a_terminal(project, options)
+
+
+def test_progress_says_what_a_test_waits_for(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS")
+    project.makepyfile(
+        test_waits="""
+        import time
+        from pytest import fixture
+        from pytest_vperf.machine.waits import waiting_for
+        from samplers import around
+        @fixture
+        def engine():
+            with waiting_for("an engine to start"):
+                time.sleep(0.3)
+        def test_it(claim, engine): claim("start.quick").holds(around(350))
+        """
+    )
+    text = on_a_terminal(project, ("--claims-sessions=1",))
+    assert "\r\x1b[Ktest_it: waits for an engine to start\r\x1b[K\x1b[A" in text
+
+
+def test_a_listener_hears_until_it_is_told_not_to() -> None:
+    heard: list[str] = []
+    stop = listen(heard.append)
+    with pytest.raises(OSError, match="no"), waiting_for("an engine to start"):
+        raise OSError("no")
+    stop()
+    stop()
+    with waiting_for("more"):
+        pass
+    assert heard == ["an engine to start", ""]
 
 
 def test_no_progress_without_a_terminal(project: pytest.Pytester) -> None:
@@ -183,4 +221,40 @@ STATE = State(
     ],
 )
 def test_the_progress_line_shows_sampling_so_far(standing: Snapshot, text: str) -> None:
-    assert progress_text(standing) == text
+    assert progress_texts(standing)[0] == text
+
+
+LONG = Snapshot("startup.pod.tcg.qboot", STATE, "ms", "sample", 14.2, 60.0, "session 2 of 3")
+AWAITED = Snapshot("a.b", STATE, "", "pair", 14.2, 60.0, "", Need(1234, 284.0, hopeless=False))
+
+
+@pytest.mark.parametrize(
+    ("standing", "width", "line"),
+    [
+        (
+            LONG,
+            119,
+            "startup.pod.tcg.qboot: session 2 of 3, 6 samples, 1367 ms ± 23.2, 14 of 60 s (3 of 32, ~12 min left)",
+        ),
+        (
+            LONG,
+            99,
+            "startup.pod.tcg.qboot: session 2 of 3, 6 samples, 1367 ms, 14 of 60 s (3 of 32, ~12 min left)",
+        ),
+        (LONG, 79, "startup.pod.tcg.qboot: 6 samples, 14 of 60 s (3 of 32, ~12 min left)"),
+        (LONG, 60, "startup.pod.tcg.qboot: session 2 of 3, 6 samples, 14 of 60 s"),
+        (LONG, 30, "startup.pod.tcg.qboot: 6 sampl"),
+        (AWAITED, 79, "a.b: 6 pairs, needs ~1200 pairs, 5 min, 14 of 60 s (3 of 32, ~12 min left)"),
+    ],
+)
+def test_a_shorter_line_has_what_matters_most(standing: Snapshot, width: int, line: str) -> None:
+    assert fitted(progress_texts(standing), "3 of 32, ~12 min left", width) == line
+
+
+@given(st.text(max_size=60), st.text(max_size=60), st.text(max_size=30), st.integers(1, 100))
+def test_the_progress_line_is_never_longer_than_the_terminal(
+    long: str, short: str, place: str, width: int
+) -> None:
+    line = fitted([long, short], foreign_text.line(place), width)
+    assert cell_len(line) <= width
+    assert line.isprintable()

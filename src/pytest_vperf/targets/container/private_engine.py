@@ -21,6 +21,7 @@ from pytest_vperf.machine.ending import end_by_input, start_bound
 from pytest_vperf.machine.leftovers import remove_folder, shim_sockets
 from pytest_vperf.machine.preflight import find_program
 from pytest_vperf.machine.processes import end, owned_by
+from pytest_vperf.machine.waits import waiting_for
 from pytest_vperf.targets.base import CannotStart, TargetError, Unavailable, last_lines
 from pytest_vperf.targets.container import runtimes
 from pytest_vperf.targets.container.address import knock
@@ -82,7 +83,8 @@ class PrivateEngine:
                 raise Unavailable(f"{name} is not installed", remedy="apt-get install docker.io")
         engine = cls(run)
         try:
-            engine._start(str(programs["containerd"]), str(programs["dockerd"]))
+            with waiting_for("a private dockerd to start"):
+                engine._start(str(programs["containerd"]), str(programs["dockerd"]))
         except BaseException:
             engine.stop()
             raise

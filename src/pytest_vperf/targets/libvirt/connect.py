@@ -23,6 +23,7 @@ from pytest_vperf.machine.ending import start_bound
 from pytest_vperf.machine.leftovers import remove_folder
 from pytest_vperf.machine.preflight import Readiness, find_program
 from pytest_vperf.machine.procfile import text
+from pytest_vperf.machine.waits import waiting_for
 from pytest_vperf.targets.base import (
     CannotConnect,
     CannotStart,
@@ -175,7 +176,8 @@ class PrivateDaemon:
             raise Unavailable(ready.why, remedy=ready.remedy)
         daemon = cls(run)
         try:
-            daemon._start(ready.why)
+            with waiting_for("a private libvirtd to start"):
+                daemon._start(ready.why)
         except BaseException:
             daemon.stop()
             raise
