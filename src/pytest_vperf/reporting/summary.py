@@ -219,12 +219,13 @@ def write_summary(
         return
     if verbosity > -2:
         from pytest_vperf.reporting.tables import (
+            arms_table,
             beside_tables,
             claims_table,
             phases_table,
             remarks,
             render,
-            strips_table,
+            samples_on_axes,
             sweeps_table,
         )
 
@@ -239,7 +240,7 @@ def write_summary(
             gate.table(records),
             claims_table(others, width) if others else None,
             remarks(records, width, verbose=verbosity > 0),
-            strips_table(records) if verbosity > 0 else None,
+            *((arms_table(others), samples_on_axes(records, width)) if verbosity > 0 else ()),
             *(sweeps_table(records), gate.phases_table(records), phases_table(others)),
         )
         shown = [table for table in tables if table is not None] + beside_tables(records)
@@ -369,7 +370,7 @@ def next_step(records: Sequence[ClaimRecord], *, kept: str = "", time: float | N
     others = verdicts.count("not comparable")
     of_gate = any(record["sides"] for record in records)
     if others and not of_gate:
-        return f"{told}vperf calibrate --hw=NAME ({others} without a limit here)"
+        return f"{told}vperf calibrate --hw=NAME ({others} without a limit)"
     if of_gate:  # what a gate found is no verdict on the sentences that are claimed
         return (
             told.removesuffix("; next: ")

@@ -197,22 +197,42 @@ def _notes(records: Sequence[ClaimRecord], verbose: bool) -> Iterable[tuple[str,
             yield f"{len(found)} claims:", f"{text}; `-v` names them"
 
 
-def strips_table(records: Iterable[ClaimRecord]) -> PlainTable | None:
-    """The samples of each claim as dots, a row for each arm with its median; ``None`` if there are none to show."""
-    table = plain_table("samples", "of", "median", "on one axis", keys=2)
-    table.note = strips.LEGEND
+def arms_table(records: Iterable[ClaimRecord]) -> PlainTable | None:
+    """The median of each arm of a comparison, in the unit that was measured; ``None`` if there is none."""
+    table = plain_table("medians of a comparison", "first", "second")
     for column in table.columns[1:]:
         column.no_wrap = True
+    for record in records:
+        if found := strips.arms(record):
+            table.add_row(
+                cell(record["name"]), *(cell(words.figures(own)) for own in found.values())
+            )
+    return table if table.row_count else None
+
+
+def samples_on_axes(records: Iterable[ClaimRecord], width: int | None) -> PlainTable | Group | None:
+    """The samples of each claim as dots, a line for each arm; ``None`` if there are none to show.
+
+    Where a line has no room for a claim's name beside its axis, the name is above it.
+    """
+    table = plain_table("samples", "of", "on an axis", keys=2)
+    table.note = strips.LEGEND
+    for column in table.columns:
+        column.no_wrap = True
+    stacked = [Text(f"samples: {strips.LEGEND}", "bold")]
     shown = [(record, strip) for record in records for strip in strips.strips(record)]
     lines = strips.lines(strip for _, strip in shown)
     above: ClaimRecord | None = None
     for (record, strip), line in zip(shown, lines, strict=True):
-        own = strips.arms(record).get(strip.name)
-        middle = words.measured(record) if own is None else words.figures(own)
-        name = "" if record is above else record["name"] + words.on_side(record)
-        table.add_row(cell(name), cell(strip.name), cell(middle), Text(line))
+        name = cell("" if record is above else record["name"] + words.on_side(record))
+        table.add_row(name, cell(strip.name), line)
+        stacked += [Text(each) for each in broken(name.plain, width or 0) if name.plain]
+        stacked.append(Text(f"{LATER}{strip.name:6}  {line}"))
         above = record
-    return table if table.row_count else None
+    if not shown:
+        return None
+    fits = width is None or row_length(map(natural, table.columns)) <= width
+    return table if fits else Group(*stacked)
 
 
 def phases_table(records: Iterable[ClaimRecord]) -> PlainTable | None:

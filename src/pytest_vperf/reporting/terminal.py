@@ -200,7 +200,8 @@ class TerminalProgress:
         if self._shown:
             # Erase the line, and go up to the column where pytest had stopped.
             move = f"\x1b[{self._column}C" if self._column else ""
-            self._write(f"\r\x1b[K\x1b[A\r{move}")
+            with self._uncaptured():
+                self._write(f"\r\x1b[K\x1b[A\r{move}")
             self._shown = False
         self._last = -_INTERVAL
 
@@ -209,20 +210,25 @@ class TerminalProgress:
         if now - self._last < _INTERVAL:
             return
         self._last = now
-        width = pytest_internals.terminal_width(self._reporter)
-        start = "\r\x1b[K"
-        if not self._shown:
-            column = pytest_internals.terminal_column(self._reporter)
-            self._column = column % max(width, 1)
-            start = "\n" + start
-            self._shown = True
-        self._write(start + fitted(texts, self._place(), width - 1))
+        with self._uncaptured():
+            width = pytest_internals.terminal_width(self._reporter)
+            start = "\r\x1b[K"
+            if not self._shown:
+                column = pytest_internals.terminal_column(self._reporter)
+                self._column = column % max(width, 1)
+                start = "\n" + start
+                self._shown = True
+            self._write(start + fitted(texts, self._place(), width - 1))
+
+    def _uncaptured(self) -> AbstractContextManager[object]:
+        """While output is captured, the terminal can neither be written to nor asked for its width."""
+        if self._capture is None:
+            return contextlib.nullcontext()
+        aside: AbstractContextManager[object] = self._capture.global_and_fixture_disabled()
+        return aside
 
     def _write(self, text: str) -> None:
-        aside: AbstractContextManager[object] = contextlib.nullcontext()
-        if self._capture is not None:
-            aside = self._capture.global_and_fixture_disabled()
-        with aside, contextlib.suppress(OSError, UnicodeEncodeError):
+        with contextlib.suppress(OSError, UnicodeEncodeError):
             self._stream.write(encodable(text, self._stream.encoding))
             self._stream.flush()
 

@@ -73,7 +73,7 @@ class Forecast:
         number = list(self._visited).index(self._current) + 1 if self._current is not None else 0
         parts = [f"{number} of {len(self._tests)}"] if len(self._tests) > 1 else []
         if (left := self.left) is not None:
-            parts.append(f"~{rough_time(left)} left")
+            parts.append(f"~{rough_time(max(1, left))} left")
         return ", ".join(parts)
 
     @property

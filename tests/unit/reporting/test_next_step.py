@@ -49,7 +49,7 @@ ELSEWHERE = record("not comparable", "no published figure")
         ),
         (
             [ELSEWHERE],
-            "claims: 0 verdicts of 1; next: vperf calibrate --hw=NAME (1 without a limit here)",
+            "claims: 0 verdicts of 1; next: vperf calibrate --hw=NAME (1 without a limit)",
         ),
         (
             [HOLDS, REFUTED],
