@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Tables contain ≤, which the locale's encoding may lack.
         sys.stdout.reconfigure(errors="backslashreplace")
     words, command = _split_command(sys.argv[1:] if argv is None else argv)
-    arguments = _parser().parse_args(words)
+    arguments = parser().parse_args(words)
     arguments.words = words
     arguments.words_after = command  # not parsed here
     try:
@@ -87,9 +87,10 @@ def _split_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
     return words[:place], words[place + 1 :]
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
     from pytest_vperf import __version__
-    from pytest_vperf.commands import comment, gate, report
+    from pytest_vperf.commands import comment, completion, gate, help, report
     from pytest_vperf.commands.bisect import command as bisect_command
     from pytest_vperf.commands.calibrate import options
     from pytest_vperf.commands.claims import command as claims_command
@@ -97,12 +98,12 @@ def _parser() -> argparse.ArgumentParser:
     from pytest_vperf.commands.gallery import command as gallery_command
     from pytest_vperf.commands.history import command as history_command
 
-    parser = argparse.ArgumentParser(
+    whole = argparse.ArgumentParser(
         prog="vperf",
         description="What pytest-vperf can measure on this machine. Claims are run by pytest itself.",
     )
-    parser.add_argument("--version", action="version", version=f"vperf {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    whole.add_argument("--version", action="version", version=f"vperf {__version__}")
+    commands = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_doctor(commands)
     _add_selfcheck(commands)
     options.add_parser(commands)
@@ -118,7 +119,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_lab(commands)
     _add_clean(commands)
     _add_schema(commands)
-    return parser
+    completion.add_parser(commands, whole)
+    return help.complete(whole)
 
 
 def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
