@@ -88,8 +88,10 @@ def steps(work: Path) -> Sequence[Step]:
                 ("script/check_privileges",),
                 # What runs as root; scripts without a suffix have to be named.
                 ("-c", _BANDIT, "src", "script", *_SCRIPTS, "conftest.py"),
+                # The site: a warning, such as a link to nowhere, is an error.
+                ("-m", "sphinx", "-q", "-W", "--keep-going", "docs", str(work / "site")),
             ),
-            120,
+            180,
         ),
         Step("types", (("-m", "mypy"),), 300),
         _pytest("unit", "tests/unit", "tests/fuzz", "-n", "auto", limit=2400, offline=True),
