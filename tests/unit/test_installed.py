@@ -1,10 +1,13 @@
 """Under script/test, what is tested is the installed wheel."""
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
+from importlib.metadata import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,3 +51,20 @@ def test_the_tests_of_the_published_claims_run_from_it_in_any_folder(tmp_path: P
     assert done.returncode == 0, done.stdout
     assert "gallery/test_starting.py::test_crun_takes_half_the_time_of_runc" in done.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif("VPERF_TEST_INSTALLED" not in os.environ, reason="not run by script/test")
+def test_its_page_on_an_index_has_links_that_lead_out_of_it() -> None:
+    known: Any = metadata("pytest-vperf")
+    page = str(known.get_payload() or known["Description"])
+    links = re.findall(r"\]\(([^)]+)\)", page)
+    assert len(links) > 20
+    assert not [link for link in links if not link.startswith("https://")]
+    named = {name for name, _, _ in (url.partition(", ") for url in known.get_all("Project-URL"))}
+    assert named == {"Homepage", "Documentation", "Changes", "Issues"}
+
+
+@pytest.mark.skipif("VPERF_TEST_INSTALLED" not in os.environ, reason="not run by script/test")
+def test_its_man_page_is_where_man_looks() -> None:
+    page = Path(sysconfig.get_path("data")) / "share" / "man" / "man1" / "vperf.1"
+    assert page.read_bytes() == (Path(__file__).parents[2] / "docs" / "vperf.1").read_bytes()

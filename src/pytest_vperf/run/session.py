@@ -5,6 +5,7 @@ Cheap to make; everything expensive waits until the first claim needs it.
 
 from __future__ import annotations
 
+import threading
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -795,6 +796,8 @@ class ClaimsSession:
 
     def _show_wait(self, what: str) -> None:
         """Show on the progress line what takes long before a test can measure; an empty text ends that."""
+        if threading.current_thread() is not threading.main_thread():
+            return  # of many targets that start at a time; the terminal is this thread's
         test = self._forecast.test if self._forecast is not None else ""
         if what and test:
             self.progress.note(f"{test}: waits for {what}")
