@@ -121,7 +121,7 @@ class Machine:
         with (self.folder / "lock").open("w") as lock, socket.socket(socket.AF_UNIX) as port:
             fcntl.flock(lock, fcntl.LOCK_EX)
             os.chdir(self.folder)
-            port.connect("control")
+            self.connect(port)
             if line:
                 port.sendall(f"{line}\n".encode())
             with port.makefile(encoding="utf-8") as file:
@@ -129,6 +129,18 @@ class Machine:
         if until and found != [until]:
             raise RuntimeError(f"the machine said {found!r} instead of {until!r}")
         return found
+
+    @staticmethod
+    def connect(port: socket.socket) -> None:
+        """Connect to the machine: QEMU makes the socket's file a moment before it listens."""
+        deadline = time.monotonic() + BOOTS_WITHIN
+        while True:
+            try:
+                return port.connect("control")
+            except ConnectionRefusedError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.005)
 
     def start(self) -> None:
         config = json.loads((self.folder / "config.json").read_text())
