@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_vperf import __version__
@@ -9,14 +11,23 @@ from pytest_vperf import __version__
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "script"))
+
 project = "pytest-vperf"
 author = "The pytest-vperf developers"
 release = version = __version__
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "reference"]
 html_theme = "furo"
 html_title = f"pytest-vperf {__version__}"
 myst_heading_anchors = 4
+napoleon_use_ivar = True
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+default_role = "literal"
+smartquotes = False  # two hyphens begin an option
 nitpicky = True
+# Annotations name private classes, and those of other packages, which have no place here to lead to.
+nitpick_ignore_regex = [("py:.*", ".*")]
 
 
 def _within(_: Sphinx, _name: str, content: list[str]) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def test_all_names_are_known() -> None:
     found = {
         name
-        for module in on_demand._MODULES
+        for module in on_demand.MODULES
         for name, each in vars(import_module(f"pytest_vperf.fixtures.{module}")).items()
         if hasattr(each, "_fixture_function_marker") or hasattr(each, "_pytestfixturefunction")
     }
