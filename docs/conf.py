@@ -18,6 +18,14 @@ author = "The pytest-vperf developers"
 release = version = __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "reference"]
 html_theme = "furo"
+html_extra_path = ["reports"]
+# Reports are no pages of the site: what leads to one of them stays as it is written.
+myst_url_schemes = {
+    "http": None,
+    "https": None,
+    "mailto": None,
+    "reports": {"url": "{{path}}#{{fragment}}"},
+}
 html_title = f"pytest-vperf {__version__}"
 myst_heading_anchors = 4
 napoleon_use_ivar = True
@@ -31,8 +39,9 @@ nitpick_ignore_regex = [("py:.*", ".*")]
 
 
 def _within(_: Sphinx, _name: str, content: list[str]) -> None:
-    """The list of changes is not in this folder, but a page of the site."""
+    """What is elsewhere on the site than in the repository: the list of changes, and the reports."""
     content[0] = content[0].replace("](../CHANGELOG.md", "](changes.md")
+    content[0] = content[0].replace("](reports/", "](reports:")
 
 
 def setup(app: Sphinx) -> None:

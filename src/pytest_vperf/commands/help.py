@@ -39,6 +39,10 @@ EXAMPLES: Mapping[str, Sequence[tuple[str, str]]] = {
     "vperf gallery": (
         ("What do other projects claim, and what lacks here?", "vperf gallery"),
         ("With the verdicts of a run.", "vperf gallery gallery.json"),
+        (
+            "As a page, with links to the pictures of a report.",
+            "vperf gallery gallery.json --markdown --pictures=report.html --output=gallery.md",
+        ),
     ),
     "vperf compare": (
         ("The last run with the one before.", "vperf compare last~1 last"),

@@ -74,14 +74,13 @@ def test_two(claim):
 PAGE = ROOT / "docs" / "gallery.md"
 
 
-def test_the_page_of_this_repository_is_not_stale(tmp_path: Path) -> None:
+def test_the_page_of_this_repository_is_not_stale() -> None:
     command = re.search(r"^Made by `(vperf .*)`;", PAGE.read_text("utf-8"), re.MULTILINE)
     assert command is not None
-    place = tmp_path / "gallery.md"
     words = [
-        f"--output={place}" if word.startswith("--output=") else word
+        word
         for word in shlex.split(command[1])[1:]
-        if not word.startswith("--keep=")
+        if not word.startswith(("--keep=", "--output="))
     ]
     done = subprocess.run(
         [sys.executable, "-m", "pytest_vperf", *words],
@@ -93,7 +92,9 @@ def test_the_page_of_this_repository_is_not_stale(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    before, now = (each.read_text("utf-8").splitlines() for each in (PAGE, place))
+    # On standard output links are seen from this folder.
+    now = done.stdout.replace("](docs/reports/", "](reports/").splitlines()
+    before = PAGE.read_text("utf-8").splitlines()
     differs = list(difflib.unified_diff(before[:-1], now[:-1], n=0))  # the last line is the command
     assert differs[:8] == [], f"docs/gallery.md is stale; this makes it anew: {command[1]}"
 
@@ -120,7 +121,7 @@ def record(tmp_path: Path, run: Run) -> str:
     (tmp_path / "thresholds").mkdir()
     (tmp_path / "thresholds" / "gallery.yaml").write_text(GALLERY)
     (tmp_path / "test_it.py").write_text(TESTS)
-    run("--claims-json=run.json", "-q", module="pytest")
+    run("--claims-json=run.json", "--claims-report=report.html", "-q", module="pytest")
     return "run.json"
 
 
@@ -159,6 +160,54 @@ def test_verdicts_are_beside_the_sentences(run: Run, record: str) -> None:
     assert shown[place + 2] == "contested: one#7 <b>"
     assert re.match(r"holds \d+(\.\d+)? ms \[.*\], \d{4}-\d\d-\d\d$", shown[place + 3])
     assert "3 measured: 2 holds, 1 refuted" in shown[-2]
+
+
+def test_verdicts_lead_to_the_pictures_of_the_same_measurement(
+    run: Run, record: str, tmp_path: Path
+) -> None:
+    (tmp_path / "pages").mkdir()
+    words = ("gallery", record, "--markdown", "--pictures=report.html")
+    done = run(*words, "--output=pages/gallery.md")
+    assert (done.returncode, done.stderr) == (0, "")
+    page = (tmp_path / "pages" / "gallery.md").read_text()
+    assert "| [holds](../report.html#claim-gallery.one.quick) " in page
+    assert "| [refuted](../report.html#claim-gallery.one.slow) " in page
+    assert '<tr id="claim-gallery.one.quick"' in (tmp_path / "report.html").read_text()
+    # Of the next run the figures are others, so these are not its pictures.
+    run("--claims-json=run.json", "-q", module="pytest")
+    assert "](report.html#" not in run(*words).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--pictures=report.html"], "--pictures goes with --markdown"),
+        (["--markdown", "--pictures=none.html"], "none.html: No such file or directory"),
+        (
+            ["--markdown", "--pictures=test_it.py"],
+            "test_it.py: has no claims; name a page of `vperf report`",
+        ),
+        (["--markdown", "--pictures=binary"], "binary: is no text"),
+    ],
+)
+def test_pictures_that_are_none_are_an_error(
+    run: Run, tmp_path: Path, words: list[str], problem: str
+) -> None:
+    (tmp_path / "test_it.py").write_text(TESTS)
+    (tmp_path / "binary").write_bytes(b"\xff")
+    done = run("gallery", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert problem in done.stderr.splitlines()[-1]
+
+
+def test_an_anchor_of_a_strangers_report_is_no_markup(
+    run: Run, record: str, tmp_path: Path
+) -> None:
+    text = (tmp_path / "report.html").read_text()
+    hostile = text.replace('id="claim-gallery.one.quick"', 'id="x)|<script>[y](z"')
+    (tmp_path / "re)port.html").write_text(hostile)
+    page = run("gallery", record, "--markdown", "--pictures=re)port.html").stdout
+    assert "| [holds](re%29port.html#x%29%7C%3Cscript%3E%5By%5D%28z) " in page
 
 
 def test_the_page_has_the_refuted_and_the_contested_first(run: Run, record: str) -> None:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_vperf.commands.pictures import NoReport, add_option, asked
 from pytest_vperf.reporting.console import say, tell
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pytest_vperf.commands.claims.lines import Line
     from pytest_vperf.commands.claims.rows import Row
     from pytest_vperf.commands.claims.tests import Project
+    from pytest_vperf.commands.pictures import Pictures
     from pytest_vperf.thresholds.profile import HardwareProfile
 
 DONE, DAMAGED, MISUSED = 0, 1, 2
@@ -83,6 +85,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="FOLDER",
         help="threshold files, instead of the project's; may be repeated",
     )
+    add_option(parser)
     parser.set_defaults(command=_claims, fail=parser.error)
 
 
@@ -98,18 +101,19 @@ def _claims(arguments: argparse.Namespace) -> int:
 
     try:
         project = ask(arguments.thresholds)
+        pictures = asked(arguments)
         profiles = load_profiles(project.folders)
         rows = read_rows(arguments.rows) if arguments.rows else []
         if rows and arguments.hw != GALLERY:  # rows are of the project's own claims
             profiles.pop(GALLERY, None)
-    except (ProjectError, ThresholdError) as error:
+    except (NoReport, ProjectError, ThresholdError) as error:
         return _wrong(str(error).splitlines())
     if not profiles:
         return _wrong(["there are no threshold files; name their folder with --thresholds=FOLDER"])
     if arguments.hw is not None and arguments.hw not in profiles:
         hint = "; 'auto' is for runs" if arguments.hw == AUTO else ""
         return _wrong([no_profile(arguments.hw, sorted(profiles), hint)])
-    return _table(arguments, project, profiles, rows)
+    return _table(arguments, project, profiles, rows, pictures)
 
 
 def _table(
@@ -117,6 +121,7 @@ def _table(
     project: Project,
     profiles: dict[str, HardwareProfile],
     rows: Sequence[Row],
+    pictures: Pictures | None,
 ) -> int:
     from pytest_vperf.commands.claims import output
     from pytest_vperf.commands.claims.lines import lines
@@ -146,7 +151,7 @@ def _table(
         sound = _write(arguments.keep, output.kept(every))
     if arguments.output is not None and not sound:
         return DAMAGED  # an incomplete file would look complete
-    return DONE if _show(arguments, every, profiles, rows) and sound else DAMAGED
+    return DONE if _show(arguments, every, profiles, rows, pictures) and sound else DAMAGED
 
 
 def _records(arguments: argparse.Namespace, project: Project) -> list[Path]:
@@ -162,6 +167,7 @@ def _show(
     every: Sequence[Line],
     profiles: dict[str, HardwareProfile],
     rows: Sequence[Row],
+    pictures: Pictures | None,
 ) -> bool:
     """Print or write the requested table; return whether that worked."""
     import shlex
@@ -200,7 +206,7 @@ def _show(
         text = output.document(shown, hidden)
     else:
         command = shlex.join(["vperf", *arguments.words])
-        text = markdown_page(shown, parts(rows, shown), profiles, command)
+        text = markdown_page(shown, parts(rows, shown), profiles, command, pictures)
     if arguments.output is not None:
         return _write(arguments.output, text)
     sys.stdout.write(text)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pytest_vperf.commands.claims.lines import Line
     from pytest_vperf.commands.claims.output import Part
     from pytest_vperf.commands.claims.rows import Row
+    from pytest_vperf.commands.pictures import Pictures
     from pytest_vperf.thresholds.profile import HardwareProfile
 
 #: The most characters of a cell; a wider table cannot be read.
@@ -70,6 +71,7 @@ def markdown_page(
     parts: Sequence[Part],
     profiles: Mapping[str, HardwareProfile],
     command: str,
+    pictures: Pictures | None = None,
 ) -> str:
     """The Markdown page.
 
@@ -78,6 +80,7 @@ def markdown_page(
         parts: by row and profile; if empty, the rest is ordered by profile.
         profiles: the profiles by name.
         command: the command that makes the page, quoted for a shell.
+        pictures: that verdicts link to.
     """
     machines, notes = Machines(lines), Footnotes()
     text = ["# Claims, tests, thresholds, last verdicts", ""]
@@ -88,7 +91,7 @@ def markdown_page(
         key=lambda line: _WORST_FIRST.index(line.verdict),
     )
     if judged:
-        rows = (_cells(line, machines, notes, with_profile=True) for line in judged)
+        rows = (_cells(line, machines, notes, pictures, with_profile=True) for line in judged)
         text += ["## Judged on hardware that fits", ""]
         text += [*_table(_with_profile(_COLUMNS), rows, notes), ""]
     text += [_MEANING, ""]
@@ -98,20 +101,24 @@ def markdown_page(
     if parts:
         text += ["## Row by row", "", *_matrix(parts, notes)]
         text += ["", "What was not judged on hardware that fits:", ""]
-        text += _by_row(parts, rest, machines, notes)
+        text += _by_row(parts, rest, machines, notes, pictures)
     else:
-        text += _by_profile(rest, profiles, machines, notes)
+        text += _by_profile(rest, profiles, machines, notes, pictures)
     return "\n".join([*text, *notes.written(), ""])
 
 
 def _by_row(
-    parts: Sequence[Part], rest: Sequence[Line], machines: Machines, notes: Footnotes
+    parts: Sequence[Part],
+    rest: Sequence[Line],
+    machines: Machines,
+    notes: Footnotes,
+    pictures: Pictures | None,
 ) -> list[str]:
     text = []
     for row in {part.row.name: part.row for part in parts}.values():
         own = [line for line in rest if row.has(line.entry or line.name)]
         if own:
-            cells = (_cells(line, machines, notes, with_profile=True) for line in own)
+            cells = (_cells(line, machines, notes, pictures, with_profile=True) for line in own)
             text += [f"### {_text(row.name)}: {_text(row.claim)}", ""]
             text += [*_table(_with_profile(_COLUMNS), cells, notes), ""]
     return text
@@ -122,6 +129,7 @@ def _by_profile(
     profiles: Mapping[str, HardwareProfile],
     machines: Machines,
     notes: Footnotes,
+    pictures: Pictures | None,
 ) -> list[str]:
     text = []
     for profile in dict.fromkeys(line.profile for line in rest):
@@ -129,7 +137,7 @@ def _by_profile(
         if summary := profiles[profile].summary if profile in profiles else "":
             text += [f"For {_text(summary)}.", ""]
         own = [line for line in rest if line.profile == profile]
-        cells = (_cells(line, machines, notes) for line in own)
+        cells = (_cells(line, machines, notes, pictures) for line in own)
         text += [*_table(_COLUMNS, cells, notes), ""]
     return text
 
@@ -139,7 +147,12 @@ def _with_profile(cells: Sequence[str], profile: str = "profile") -> list[str]:
 
 
 def _cells(
-    line: Line, machines: Machines, notes: Footnotes, *, with_profile: bool = False
+    line: Line,
+    machines: Machines,
+    notes: Footnotes,
+    pictures: Pictures | None,
+    *,
+    with_profile: bool = False,
 ) -> list[str]:
     told = list(map(_text, line.reasons)) if line.last else []
     if line.entry and line.entry != line.name:
@@ -149,8 +162,11 @@ def _cells(
     if line.deviations:
         told.append(f"the test differs: {_text(line.deviations)}")
     record = line.last.measured if line.last else None
+    verdict = line.verdict or "never measured"
+    if pictures and record:
+        verdict = pictures.link(verdict, line.name, record.figures)
     cells = [
-        line.verdict or "never measured",
+        verdict,
         _code(line.name),
         _text(line.limit),
         _text(record.figures) if record else "-",

@@ -7,11 +7,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_vperf.commands.pictures import NoReport, add_option, asked
 from pytest_vperf.reporting.console import say
 
 if TYPE_CHECKING:
     import argparse
 
+    from pytest_vperf.commands.pictures import Pictures
     from pytest_vperf.thresholds.profile import HardwareProfile
 
 DONE, DAMAGED, MISUSED = 0, 1, 2
@@ -46,6 +48,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="FILE",
         help="keep the last verdicts in FILE, without their samples; an existing FILE is read as a RECORD too",
     )
+    add_option(parser)
     parser.set_defaults(command=_gallery, fail=parser.error)
 
 
@@ -59,16 +62,19 @@ def _gallery(arguments: argparse.Namespace) -> int:
 
     try:
         profile = load_profiles(ask().folders).get(GALLERY)
-    except (ProjectError, ThresholdError) as error:
+        pictures = asked(arguments)
+    except (NoReport, ProjectError, ThresholdError) as error:
         say("vperf gallery", str(error))
         return MISUSED
     if profile is None:
         say("vperf gallery", f"no threshold file has the profile {GALLERY}")
         return MISUSED
-    return _show(arguments, profile)
+    return _show(arguments, profile, pictures)
 
 
-def _show(arguments: argparse.Namespace, profile: HardwareProfile) -> int:
+def _show(
+    arguments: argparse.Namespace, profile: HardwareProfile, pictures: Pictures | None
+) -> int:
     from pytest_vperf.commands.claims.measured import measured
     from pytest_vperf.commands.claims.output import kept
     from pytest_vperf.commands.claims.records import read_all
@@ -92,7 +98,7 @@ def _show(arguments: argparse.Namespace, profile: HardwareProfile) -> int:
     if not arguments.markdown:
         output.show(every)
     else:
-        text = output.page(every, shlex.join(["vperf", *arguments.words]))
+        text = output.page(every, shlex.join(["vperf", *arguments.words]), pictures)
         if arguments.output is None:
             sys.stdout.write(text)
         else:

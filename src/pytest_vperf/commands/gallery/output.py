@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from pytest_vperf.commands.claims.lines import Line
     from pytest_vperf.commands.gallery.exhibits import Exhibit
+    from pytest_vperf.commands.pictures import Pictures
 
 #: How the claims are run, in any folder.
 COMMAND = "pytest --pyargs pytest_vperf.published -m gallery"
@@ -101,12 +102,13 @@ $ {command}
 """
 
 
-def page(every: Sequence[Exhibit], command: str) -> str:
+def page(every: Sequence[Exhibit], command: str, pictures: Pictures | None = None) -> str:
     """The page: the refuted and the contested first, then the others by verdict, then the sources.
 
     Args:
         every: the exhibits.
         command: the command that makes the page, quoted for a shell.
+        pictures: that verdicts link to.
     """
     machines = Machines(line for each in every for line in each.lines)
     text = ["# The gallery", "", _INTRODUCTION.format(command=COMMAND)]
@@ -121,7 +123,7 @@ def page(every: Sequence[Exhibit], command: str) -> str:
         text.append("")
     for title, own in _groups(every):
         text += [f"## {title}", "", "| claim | project | says | measured |", "|---|---|---|---|"]
-        text += [f"| {' | '.join(_cells(each, machines))} |" for each in own]
+        text += [f"| {' | '.join(_cells(each, machines, pictures))} |" for each in own]
         text.append("")
     text += ["## Sources and procedures", ""]
     for project, own in by_project(every).items():
@@ -166,9 +168,10 @@ def _groups(every: Sequence[Exhibit]) -> Iterable[tuple[str, list[Exhibit]]]:
             yield title, own
 
 
-def _cells(each: Exhibit, machines: Machines) -> list[str]:
+def _cells(each: Exhibit, machines: Machines, pictures: Pictures | None) -> list[str]:
     told = [
-        f"{_text(line.verdict)} {_text(_figures(line, machines))}".strip() for line in each.lines
+        f"{_verdict(line, pictures)} {_text(_figures(line, machines))}".strip()
+        for line in each.lines
     ]
     return [
         _text(each.threshold.summary or each.threshold.name),
@@ -176,6 +179,13 @@ def _cells(each: Exhibit, machines: Machines) -> list[str]:
         _text(limit(each.threshold)),
         "<br>".join(told) or "-",
     ]
+
+
+def _verdict(line: Line, pictures: Pictures | None) -> str:
+    verdict = _text(line.verdict)
+    if pictures is None or line.last is None:
+        return verdict
+    return pictures.link(verdict, line.name, line.last.measured.figures)
 
 
 def _details(each: Exhibit) -> list[str]:
