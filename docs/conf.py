@@ -15,8 +15,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "script"))
 
 project = "pytest-vperf"
 author = "The pytest-vperf developers"
+copyright = "the pytest-vperf developers, Apache-2.0"
 release = version = __version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "reference"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "reference", "pictures"]
 html_theme = "furo"
 html_extra_path = ["reports"]
 # Reports are no pages of the site: what leads to one of them stays as it is written.
@@ -39,11 +40,27 @@ nitpick_ignore_regex = [("py:.*", ".*")]
 
 
 def _within(_: Sphinx, _name: str, content: list[str]) -> None:
-    """What is elsewhere on the site than in the repository: the list of changes, and the reports."""
+    """The list of changes is not in this folder, but a page of the site."""
     content[0] = content[0].replace("](../CHANGELOG.md", "](changes.md")
-    content[0] = content[0].replace("](reports/", "](reports:")
+
+
+#: What the theme leaves out: a heading's level, and that a keyboard reaches what scrolls by itself.
+ACCESSIBLE = (
+    ("furo_navigation_tree", 'role="heading"', 'role="heading" aria-level="2"'),
+    ("body", "<pre>", '<pre tabindex="0">'),
+    ("body", '<div class="table-wrapper', '<div tabindex="0" class="table-wrapper'),
+)
+
+
+def _accessible(
+    _: Sphinx, _name: str, _template: str, context: dict[str, str], _tree: object
+) -> None:
+    for key, old, new in ACCESSIBLE:
+        if key in context:
+            context[key] = context[key].replace(old, new)
 
 
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     app.connect("source-read", _within)
+    app.connect("html-page-context", _accessible, priority=900)  # after the theme's own

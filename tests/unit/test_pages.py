@@ -32,8 +32,6 @@ def functions(path: Path) -> frozenset[str]:
 
 @cache
 def sections(path: Path) -> frozenset[str]:
-    if path.suffix == ".html":
-        return frozenset(re.findall(r' id="([^"]+)"', path.read_text()))
     return frozenset(map(slug, HEADING.findall(FENCED.sub("", path.read_text()))))
 
 

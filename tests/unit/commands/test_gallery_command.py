@@ -92,8 +92,7 @@ def test_the_page_of_this_repository_is_not_stale() -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    # On standard output links are seen from this folder.
-    now = done.stdout.replace("](docs/reports/", "](reports/").splitlines()
+    now = done.stdout.splitlines()
     before = PAGE.read_text("utf-8").splitlines()
     differs = list(difflib.unified_diff(before[:-1], now[:-1], n=0))  # the last line is the command
     assert differs[:8] == [], f"docs/gallery.md is stale; this makes it anew: {command[1]}"
@@ -174,6 +173,7 @@ def test_verdicts_lead_to_the_pictures_of_the_same_measurement(
     assert "| [refuted](../report.html#claim-gallery.one.slow) " in page
     assert '<tr id="claim-gallery.one.quick"' in (tmp_path / "report.html").read_text()
     # Of the next run the figures are others, so these are not its pictures.
+    (tmp_path / "test_it.py").write_text(TESTS.replace("around(10)", "around(11)"))
     run("--claims-json=run.json", "-q", module="pytest")
     assert "](report.html#" not in run(*words).stdout
 
