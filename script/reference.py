@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, is_typeddict
 
 import pytest
 from sphinx.errors import ExtensionError
-from sphinx.ext.napoleon import Config, GoogleDocstring
+from sphinx.ext.napoleon import Config
+from sphinx.ext.napoleon.docstring import GoogleDocstring
 from sphinx.pycode import ModuleAnalyzer
 
 import pytest_vperf
@@ -138,7 +139,7 @@ def statuses_page() -> Iterator[str]:
 
 def thresholds_page() -> Iterator[str]:
     """The keys of a threshold file, by the part that they are in, from its JSON schema."""
-    schema = profile.json_schema()
+    schema: dict[str, Any] = profile.json_schema()
     yield _title("Threshold files")
     yield "``vperf schema`` prints the JSON schema that this is of; :doc:`/thresholds` says how a file is written."
     parts = schema["$defs"]
@@ -312,4 +313,5 @@ def _text(text: str) -> str:
 
 def _rest(docstring: str) -> str:
     """A docstring in Google's style as reStructuredText."""
-    return str(GoogleDocstring(docstring, Config(napoleon_use_ivar=True)))
+    settings: Any = Config(napoleon_use_ivar=True)  # which stands for all of Sphinx's, untyped
+    return str(GoogleDocstring(docstring, settings))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,7 +33,10 @@ class Pictures:
 
     def __init__(self, report: Path, page: Path | None) -> None:
         try:
-            if report.stat().st_size > LARGEST:
+            found = report.stat()
+            if not stat.S_ISREG(found.st_mode):  # a pipe would never end, nor a device
+                raise NoReport(f"{report}: is not a file")
+            if found.st_size > LARGEST:
                 raise NoReport(f"{report}: is too large for a page of `vperf report`")
             text = report.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:

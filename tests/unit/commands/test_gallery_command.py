@@ -188,6 +188,8 @@ def test_verdicts_lead_to_the_pictures_of_the_same_measurement(
             "test_it.py: has no claims; name a page of `vperf report`",
         ),
         (["--markdown", "--pictures=binary"], "binary: is no text"),
+        (["--markdown", "--pictures=/dev/zero"], "/dev/zero: is not a file"),
+        (["--markdown", "--pictures=pipe"], "pipe: is not a file"),
     ],
 )
 def test_pictures_that_are_none_are_an_error(
@@ -195,6 +197,7 @@ def test_pictures_that_are_none_are_an_error(
 ) -> None:
     (tmp_path / "test_it.py").write_text(TESTS)
     (tmp_path / "binary").write_bytes(b"\xff")
+    os.mkfifo(tmp_path / "pipe")
     done = run("gallery", *words)
     assert (done.returncode, done.stdout) == (2, "")
     assert problem in done.stderr.splitlines()[-1]
