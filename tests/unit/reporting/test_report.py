@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import pytest
 import reported_runs
 from hypothesis import given
 from hypothesis import strategies as st
@@ -157,6 +158,23 @@ def test_a_claim_has_what_its_pictures_are_drawn_from() -> None:
     assert gate["arms"]["a"]["name"] == "head"
     assert gate["ratio"]
     assert found.data("start.against")["arms"]["b"]["name"] == "container runc"
+
+
+@pytest.mark.parametrize(
+    ("criterion", "near"),
+    [
+        ("near 70 % ± 5 %", [66.5, 73.5]),
+        ("saturates near 70 kilopacket/s ± 5 %", [66.5, 73.5]),
+        ("≤ 70 %", None),
+        ("no worse by more than 5 %", None),
+    ],
+)
+def test_a_claim_that_is_near_a_figure_has_its_band(
+    criterion: str, near: list[float] | None
+) -> None:
+    record = limited("a.b", "holds", 71, 70)
+    record = {**record, "criterion": criterion, "plan": {"tolerance": 0.05}}
+    assert Parsed(page(run(record))).data("a.b").get("near") == near
 
 
 def test_arms_have_the_names_of_their_targets() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from typing import Any
 
 import pytest
@@ -76,6 +77,17 @@ def test_github_has_a_group_for_each_file(
         *("::group::test_three.py", *["test_three.py"] * 4, "::endgroup::"),
         *("::group::test_two.py", "test_two.py", "::endgroup::"),
     ]
+
+
+def test_a_files_name_gives_github_no_command(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    name = "test_a\n::stop-commands::x\x1b[2J%0A::error::y.py"
+    (project.path / name).write_text(textwrap.dedent(TWO), encoding="utf-8")
+    result = project.runpytest("-v", "--claims-sessions=1")
+    (group,) = [line for line in lines(result) if line.startswith("::group")]
+    assert group == r"::group::test_a ::stop-commands::x\x1b[2J%250A::error::y.py"
 
 
 def test_there_are_no_groups_elsewhere_nor_without_a_claim(

@@ -88,6 +88,27 @@ def test_progress_says_what_a_test_waits_for(
     assert "\r\x1b[Ktest_it: waits for an engine to start\r\x1b[K\x1b[A" in text
 
 
+def test_of_many_targets_that_start_at_a_time_no_thread_writes_there(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS")
+    project.makepyfile(
+        test_waits="""
+        from concurrent.futures import ThreadPoolExecutor
+        from pytest_vperf.machine.waits import waiting_for
+        from samplers import around
+        def start():
+            with waiting_for("an engine to start"): pass
+        def test_it(claim):
+            with ThreadPoolExecutor() as pool: pool.submit(start).result()
+            claim("start.quick").holds(around(350))
+        """
+    )
+    text = on_a_terminal(project, ("--claims-sessions=1",))
+    assert "1 held" in text
+    assert "waits for" not in text
+
+
 def test_a_listener_hears_until_it_is_told_not_to() -> None:
     heard: list[str] = []
     stop = listen(heard.append)

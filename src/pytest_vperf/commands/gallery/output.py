@@ -93,7 +93,7 @@ def _claims(number: int) -> str:
 _INTRODUCTION = """\
 Sentences that projects publish about themselves, each as a test, and what came out on an ordinary machine. A verdict
 is about that machine, with the versions there; *measured* has the interval that the error bounds of the run allow.
-How a claim is judged: [verdicts.md](verdicts.md). To judge them on yours:
+[How a claim is judged](verdicts.md). To judge them on yours:
 
 ```console
 $ pip install pytest-vperf

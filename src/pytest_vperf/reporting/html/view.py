@@ -152,11 +152,12 @@ class Shared:
 def data(record: ClaimRecord, run: EndedRun, shared: Shared) -> dict[str, Any]:
     """What the pictures and tables of a claim are made from; keys without a value are left out.
 
-    Keys: ``facts``, rows of text; ``unit``, ``threshold``, ``estimate``, ``interval`` of the claim's figure; ``arms``
-    by letter with name, figures and phases; ``samples``, a row each with time in s, session, arm, value, and 1 for a
-    warm-up; ``judged``, where they are not the figures that the claim was judged by; ``sessions`` with
-    their disturbances; ``beside``, what was measured along, by name; ``sweep``; ``fillings`` by place; ``past``;
-    ``targets``, by their places in what is shared.
+    Keys: ``facts``, rows of text; ``unit``, ``threshold``, ``estimate``, ``interval`` of the claim's figure;
+    ``near``, the lowest and the highest that the claim counts as near its threshold; ``arms`` by letter with name,
+    figures and phases; ``samples``, a row each with time in s, session, arm, value, and 1 for a warm-up; ``judged``,
+    where they are not the figures that the claim was judged by; ``sessions`` with their disturbances; ``beside``,
+    what was measured along, by name; ``sweep``; ``fillings`` by place; ``past``; ``targets``, by their places in
+    what is shared.
     """
     past = run.past.get(record["name"])
     found = {
@@ -166,6 +167,7 @@ def data(record: ClaimRecord, run: EndedRun, shared: Shared) -> dict[str, Any]:
         "figure": record["unit"],
         "ratio": record["statistic"] == "ratio" or of_sides(record),
         "threshold": record["threshold"],
+        "near": _near(record),
         "estimate": record["estimate"],
         "interval": record["interval"],
         "arms": {arm: _arm(record, arm) for arm in record["arms"]},
@@ -191,6 +193,16 @@ def data(record: ClaimRecord, run: EndedRun, shared: Shared) -> dict[str, Any]:
         "targets": [shared.place(each) for each in record["targets"]],
     }
     return {key: value for key, value in found.items() if value not in (None, "", [], {}, False)}
+
+
+def _near(record: ClaimRecord) -> list[float] | None:
+    """The ends of the rules `PairRule.near` and `LimitRule.near`, and of a plateau; ``None`` for other criteria."""
+    value, tolerance = record["threshold"], record["plan"].get("tolerance")
+    is_near = record["criterion"].startswith(("near ", "saturates near "))
+    if value is None or not isinstance(tolerance, float) or not is_near:
+        return None
+    reach = abs(value) * tolerance
+    return [value - reach, value + reach]
 
 
 def again(record: ClaimRecord, run: EndedRun) -> str:

@@ -245,14 +245,21 @@
   // The limit of a claim, where the picture is of what it limits.
   function limits(data, two, axis) {
     const same = !two && !data.ratio && (data.unit || "") === (data.figure || "");
-    return same && data.threshold !== undefined ? limitRule(data.threshold, axis, amount(data.threshold, data.figure)) : [];
+    return same ? limitRule(data, axis, data.figure) : [];
   }
 
-  function limitRule(value, axis, label) {
+  // With the figures that still count as near it, if the claim allows some.
+  function limitRule(data, axis, unit) {
+    const value = data.threshold;
+    if (value === undefined) return [];
+    const label = amount(value, unit);
     const rule = { stroke: "var(--refuted)", strokeWidth: 1.5, strokeDasharray: "5 3" };
+    const [low, high] = data.near || [];
+    const near = { fill: "var(--refuted)", fillOpacity: 0.1 };
+    const band = data.near ? [axis === "y" ? Plot.rectY([0], { y1: low, y2: high, ...near }) : Plot.rectX([0], { x1: low, x2: high, ...near })] : [];
     return axis === "y"
-      ? [Plot.ruleY([value], rule), Plot.text([value], { y: (each) => each, frameAnchor: "right", dy: -7, text: () => `claimed: ${label}`, fill: "var(--refuted)" })]
-      : [Plot.ruleX([value], rule), Plot.text([value], { x: (each) => each, frameAnchor: "top", dy: -14, text: () => `claimed: ${label}`, fill: "var(--refuted)" })];
+      ? [...band, Plot.ruleY([value], rule), Plot.text([value], { y: (each) => each, frameAnchor: "right", dy: -7, text: () => `claimed: ${label}`, fill: "var(--refuted)" })]
+      : [...band, Plot.ruleX([value], rule), Plot.text([value], { x: (each) => each, frameAnchor: "top", dy: -14, text: () => `claimed: ${label}`, fill: "var(--refuted)" })];
   }
 
   function judgedFigures(data) {
@@ -268,7 +275,7 @@
     if (values.length < 2 || data.sweep) return null;
     const unit = data.ratio ? "" : data.figure || data.unit;
     const [low, high] = data.interval || [null, null];
-    const known = [...values, data.threshold, low, high].filter((each) => typeof each === "number");
+    const known = [...values, data.threshold, ...(data.near || []), low, high].filter((each) => typeof each === "number");
     const domain = [Math.min(...known), Math.max(...known)];
     if (domain[0] === domain[1]) return null;
     const marks = [
@@ -276,7 +283,7 @@
       Plot.rectY(values, Plot.binX({ y: "count" }, { x: (each) => each, fill: "var(--faint)", fillOpacity: 0.55, inset: 0.5 })),
       Plot.ruleY([0]),
       data.estimate !== undefined && Plot.ruleX([data.estimate], { stroke: "var(--a)", strokeWidth: 2 }),
-      ...(data.threshold === undefined ? [] : limitRule(data.threshold, "x", amount(data.threshold, unit))),
+      ...limitRule(data, "x", unit),
     ].filter(Boolean);
     return picture(
       data.ratio ? "Distribution of the ratios" : "Distribution",
