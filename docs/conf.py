@@ -19,6 +19,8 @@ copyright = "the pytest-vperf developers, Apache-2.0"
 release = version = __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "reference", "pictures"]
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_extra_path = ["reports"]
 # Reports are no pages of the site: what leads to one of them stays as it is written.
 myst_url_schemes = {

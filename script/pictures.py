@@ -1,7 +1,7 @@
-"""The gallery with its pictures, made whenever the site is built: an extension of Sphinx.
+"""The gallery and the page of claims with their pictures, made whenever the site is built: an extension of Sphinx.
 
-The record of one run is in the repository, with all its samples. A report of it is written to ``docs/reports``, which
-Git ignores; on the site the verdicts of ``docs/gallery.md`` lead there.
+The records of some of their runs are in the repository, with all samples. A report of each page's is written to
+``docs/reports``, which Git ignores; on the site the verdicts lead there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 FOLDER = "docs/reports"
-REPORT = f"{FOLDER}/gallery-report.html"
+#: The command of each page that shows verdicts, which is also its name, and that command's further options.
+PAGES = {"gallery": (), "claims": ("--all", "--rows=docs/claims/rows.yaml")}
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -30,13 +31,20 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 
 def write() -> None:
-    """Write the report."""
-    _vperf("report", "docs/gallery/record.json", f"--output={REPORT}", f"--store={FOLDER}/none")
+    """Write the reports."""
+    for page in PAGES:
+        records = sorted(str(each) for each in (ROOT / "docs" / page).glob("record*.json"))
+        _vperf("report", *records, f"--output={_report(page)}", f"--store={FOLDER}/none")
+
+
+def _report(page: str) -> str:
+    return f"{FOLDER}/{page}-report.html"
 
 
 def _with_pictures(_: Sphinx, name: str, content: list[str]) -> None:
-    if name == "gallery":
-        page = _vperf(name, "docs/gallery/verdicts.json", "--markdown", f"--pictures={REPORT}")
+    if name in PAGES:
+        verdicts, pictures = f"docs/{name}/verdicts.json", f"--pictures={_report(name)}"
+        page = _vperf(name, verdicts, *PAGES[name], "--markdown", pictures)
         # On the site that folder's files are beside the pages, and MyST leaves what leads to one as it is written.
         content[0] = page.replace(f"]({FOLDER}/", "](reports:")
 
