@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pytest_vperf import stats
     from pytest_vperf.claims.claim import Claim
     from pytest_vperf.claims.rounds import rounds
+    from pytest_vperf.fleet.engines import FleetEngine, FleetMachine, piped
     from pytest_vperf.machine.leftovers import Leftover
     from pytest_vperf.machine.preflight import Readiness
     from pytest_vperf.quantity import Quantity, QuantityError
@@ -89,6 +90,8 @@ __all__ = [
     "ExportFormat",
     "Facts",
     "FioJob",
+    "FleetEngine",
+    "FleetMachine",
     "Guests",
     "Host",
     "Iperf3Tcp",
@@ -126,6 +129,7 @@ __all__ = [
     "memory_each",
     "mirrored",
     "on_loopback",
+    "piped",
     "processors",
     "program_of_side",
     "program_version",
@@ -135,6 +139,9 @@ __all__ = [
 
 #: The module that defines each name, relative to this package; `stats` is a subpackage.
 _DEFINED_IN = {
+    "FleetEngine": "fleet.engines",
+    "FleetMachine": "fleet.engines",
+    "piped": "fleet.engines",
     "Leftover": "machine.leftovers",
     "Readiness": "machine.preflight",
     "program_version": "run.sides",

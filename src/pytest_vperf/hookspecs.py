@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from pytest_vperf.fleet.engines import FleetEngine
     from pytest_vperf.reporting.ended import ExportFormat
     from pytest_vperf.results.record import ClaimRecord
     from pytest_vperf.run.sides import SideKey
@@ -145,4 +146,35 @@ def pytest_vperf_side_keys() -> Iterable[SideKey]:  # type: ignore[empty-body]
                 return lambda program: subprocess.check_output([*command, program], text=True)
 
             return vperf_sides.each(of, "awk")
+    """
+
+
+def pytest_vperf_fleet_engines() -> Iterable[FleetEngine]:  # type: ignore[empty-body]
+    """Add engines that the file of a fleet may name: what starts a command on a machine. ``engine: containers`` in
+    ``fleet.yaml``, with the key ``hosts``, then has this one start it in running containers.
+
+    .. code-block:: python
+
+        from pytest_vperf import FleetEngine, FleetMachine, piped
+
+        class Containers:
+            queues = False  # a start does not wait for others
+
+            def __init__(self, file):
+                self.hosts = file.settings["hosts"]
+
+            def machines(self):
+                return [FleetMachine(name, type) for name, type in self.hosts.items()]
+
+            def start(self, machine, command):
+                return piped(["docker", "exec", "-i", machine.name, *command])
+
+            def end(self, process):
+                process.kill()
+
+            def gone(self):
+                return {}  # by name, why a machine cannot run anything
+
+        def pytest_vperf_fleet_engines():
+            return [FleetEngine("containers", Containers, keys=("hosts",))]
     """

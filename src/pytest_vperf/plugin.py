@@ -22,6 +22,7 @@ from pytest_vperf.run.stash import RUNNING, STORAGE, WORKERS, begun_session, cla
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
 
+    from pytest_vperf.fleet.engines import FleetEngine
     from pytest_vperf.pytest_internals import TerminalReporter
     from pytest_vperf.reporting.ended import ExportFormat
     from pytest_vperf.run.session import ClaimsSession
@@ -60,6 +61,14 @@ def pytest_vperf_target_kinds() -> Iterable[TargetKind]:
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_vperf_fleet_engines() -> Iterable[FleetEngine]:
+    """Register our own."""
+    from pytest_vperf.fleet.engines import KINDS
+
+    return KINDS
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_vperf_side_keys() -> Iterable[SideKey]:
     """Register our own."""
     from pytest_vperf.run.sides import KEYS
@@ -93,7 +102,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[REPORTS] = reports = Reports()
     config.pluginmanager.register(reports, "vperf-reports")
     if options.given_on_command_line(config) or options.given_in_ini(config):
-        _ = claims_session(config).settings
+        settings = claims_session(config).settings
+        if settings.fleet is not None:
+            from pytest_vperf.fleet import controller
+
+            controller.begin(config)
     if os.environ.get("VPERF_REQUIRE"):
         from pytest_vperf.run import required
 
@@ -229,6 +242,7 @@ def pytest_configure_node(node: Any) -> None:
     if WORKERS not in config.stash:
         config.stash[WORKERS] = Workers()
         config.pluginmanager.register(config.stash[WORKERS], "vperf-workers")
+    node.workerinput["vperf_each"] = config.getoption("dist") == "each"
     if not getattr(node.gateway.spec, "popen", False):
         return
     config.stash[WORKERS].begin(node)

@@ -22,7 +22,7 @@ from _pytest.terminal import TerminalReporter
 from _pytest.unittest import TestCaseFunction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import TextIO
 
 __all__ = [
@@ -271,3 +271,18 @@ def fields_of_representation(value: object) -> Iterator[tuple[str, Any]]:
     if type(value).__module__.startswith("_pytest._code"):
         with suppress(TypeError):
             yield from list(vars(value).items())
+
+
+def show_no_files(config: pytest.Config) -> None:
+    """Have the terminal not begin a line for each file: tests of several files end in turn, as under pytest-xdist."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and hasattr(reporter, "showfspath"):
+        reporter.showfspath = False
+
+
+def keep_failed(config: pytest.Config, failed: Iterable[str]) -> None:
+    """Have ``--last-failed`` know tests that failed anywhere: of two reports of one test, pytest keeps the later."""
+    plugin: Any = config.pluginmanager.get_plugin("lfplugin")
+    known = getattr(plugin, "lastfailed", None)
+    if isinstance(known, dict):
+        known.update((test, True) for test in failed)

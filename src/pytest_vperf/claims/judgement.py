@@ -174,6 +174,7 @@ def build_record(
         better=_better(judgement),
         baseline=None,
         forecast=state.forecast if verdict is Verdict.INCONCLUSIVE else None,
+        machine={},
     )
     return sound(record)
 

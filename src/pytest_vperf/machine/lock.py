@@ -70,7 +70,7 @@ def lock_path() -> Path:
     except OSError:
         shared = False
     if not shared:
-        folder = Path("/tmp")  # nosec B108 # what others put there is refused by _open
+        folder = Path("/tmp")  # nosec B108 # what others put there is refused by open_lock
     return folder / "vperf-measuring.lock"
 
 
@@ -100,22 +100,27 @@ def measuring(
             finally:
                 _depth -= 1
             return
-        descriptor = _open(lock_path())
+        descriptor = open_lock(lock_path())
         try:
             waited = _acquire(descriptor, on_wait, limit)
             command = " ".join([Path(sys.argv[0] or "python").name, *sys.argv[1:]])[:120]
-            _note(descriptor, f"process {os.getpid()} of user {os.getuid()}: {command}")
+            note_holder(descriptor, f"process {os.getpid()} of user {os.getuid()}: {command}")
             _depth = 1
             try:
                 yield waited
             finally:
                 _depth = 0
-                _note(descriptor, "")
+                note_holder(descriptor, "")
         finally:
             os.close(descriptor)
 
 
-def _open(path: Path) -> int:
+def open_lock(path: Path) -> int:
+    """Open the file of a lock for all users; it is made if it is not there.
+
+    Raises:
+        OSError: it is no lock, or cannot be opened; the message says whose it is.
+    """
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     # Never O_CREAT on an existing file: in a sticky folder the kernel then refuses another user's file.
     with contextlib.suppress(FileExistsError):
@@ -171,23 +176,24 @@ def _acquire(descriptor: int, on_wait: Callable[[str], None] | None, limit: floa
         waited = time.monotonic() - began
         if locked:
             return waited
-        holder = _holder(descriptor)
+        held_by = holder(descriptor)
         if waited >= limit:
             raise LockTimeout(
-                f"another measurement ({holder}) held this machine for {waited:.0f} s"
+                f"another measurement ({held_by}) held this machine for {waited:.0f} s"
             )
         if on_wait is not None:
-            on_wait(holder)
+            on_wait(held_by)
         time.sleep(_POLL_SECONDS)
 
 
-def _holder(descriptor: int) -> str:
+def holder(descriptor: int) -> str:
+    """Who holds a lock, as its file says."""
     text = os.pread(descriptor, 300, 0).decode("utf-8", "replace")
     return foreign_text.line(text) or "not yet known"
 
 
-def _note(descriptor: int, text: str) -> None:
-    """Write who holds the lock, if the file is open to everybody, as a lock is: any other may be somebody's data."""
+def note_holder(descriptor: int, text: str) -> None:
+    """Write who holds a lock, if the file is open to everybody, as a lock is: any other may be somebody's data."""
     # Another user's file may be lockable but not writable, and a full disk must not prevent measuring.
     with contextlib.suppress(OSError):
         if stat.S_IMODE(os.fstat(descriptor).st_mode) == _MODE:

@@ -103,6 +103,8 @@ def limit(record: ClaimRecord) -> str:
 
 
 def on_side(record: ClaimRecord) -> str:
-    """`` (on head)`` for what a gate judged on one side; else empty."""
+    """`` (on head)`` for what a gate judged on one side, `` (on h1)`` for a machine of a fleet; else empty."""
     sides = set(record["sides"].values())
-    return f" (on {next(iter(sides))})" if len(sides) == 1 else ""
+    places = [*(sides if len(sides) == 1 else ()), record["machine"].get("name", "")]
+    told = ", ".join(filter(None, places))
+    return f" (on {told})" if told else ""

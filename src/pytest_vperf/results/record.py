@@ -353,6 +353,7 @@ class ClaimRecord(TypedDict):
     better: Literal["lower", "higher", ""]
     baseline: OfBaseline | None
     forecast: int | None
+    machine: dict[str, str]
 
 
 def unmeasured(
@@ -365,8 +366,10 @@ def unmeasured(
     budget: float,
     seed: int,
     mismatches: Sequence[str] = (),
+    machine: Mapping[str, str] | None = None,
 ) -> ClaimRecord:
-    """The record of a claim that could not even start; ``mismatches`` are those of a profile named for the run."""
+    """The record of a claim that could not even start; ``mismatches`` are those of a profile named for the run, and
+    ``machine`` the one of a fleet that it was to be measured on."""
     return ClaimRecord(
         name=name,
         verdict="not measured",
@@ -409,6 +412,7 @@ def unmeasured(
         better="",
         baseline=None,
         forecast=None,
+        machine=dict(machine or {}),
     )
 
 

@@ -43,6 +43,7 @@ def properties(record: ClaimRecord) -> Iterator[tuple[str, object]]:
         "sessions": len(record["sessions"]) or None,
         "target": record["target"],
         "profile": record["hardware"]["profile"],
+        "machine": record["machine"].get("name"),
     }
     for arm, own in record["arms"].items():
         side = record["sides"].get(arm, arm)
@@ -99,6 +100,7 @@ class RunRecord:
         asked: what the run was asked for, see `pytest_vperf.run.asked`.
         sides: of a gate, by name: what each of its settings is; empty in another run.
         fingerprint: the machine's; set at the same time.
+        machines: of a fleet, by name: the type and fingerprint of each; empty in another run.
         claims: in the order they ended.
         fillings: of hosts, in the order they ended.
         mark: a random identifier of the run.
@@ -116,6 +118,7 @@ class RunRecord:
     asked: Mapping[str, Any] = field(default_factory=dict)
     sides: Mapping[str, Any] = field(default_factory=dict)
     fingerprint: Mapping[str, Any] | None = None
+    machines: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     claims: list[ClaimRecord] = field(default_factory=list)
     fillings: list[FillingRecord] = field(default_factory=list)
     result: Mapping[str, Any] | None = None
@@ -338,6 +341,7 @@ class RunRecord:
             "profile": self.profile,
             "sides": self.sides,
             "fingerprint": self.fingerprint,
+            "machines": self.machines,
             **({"part_of": self.whole} if self.whole else {}),
         }
 
@@ -368,7 +372,7 @@ class RunRecord:
         """The content of the file, one claim per line, so that a reader needs memory for only one at a time."""
         head = self._head_values()
         first = {key: head[key] for key in ("format", "vperf", "run", "started")}
-        rest = {key: head[key] for key in ("asked", "sides", "profile", "fingerprint")}
+        rest = {key: head[key] for key in ("asked", "sides", "profile", "fingerprint", "machines")}
         own = {"stored": stored} if stored is not None else {}
         start = {**first, "unfinished": unfinished, **rest, **own, "claims": []}
         yield f"{to_json(start)[:-2]}\n".encode()

@@ -67,6 +67,7 @@ class HeadPart(Part):
     asked: AskedPart = AskedPart()
     profile: ProfilePart | None = None
     fingerprint: dict[str, str] | None = None
+    machines: dict[str, dict[str, str]] = Field(default_factory=dict)
     sides: dict[str, dict[str, dict[str, Any]]] = Field(default_factory=dict)
     result: ResultPart | None = None
 

@@ -31,6 +31,7 @@ _OURS = "vperf"
 _LOADED: pytest.StashKey[bool] = pytest.StashKey()
 #: Names that can be typed where they are used: after ``--claims-export=`` or ``--claims-head``, in ``VPERF_REQUIRE``.
 _NAMES = {
+    "engine of a fleet": r"[a-z][a-z0-9_-]*",
     "export format": r"[A-Za-z0-9][A-Za-z0-9_.+-]*",
     "kind of target": r"[a-z][a-z0-9_-]*",
     "key of a side": r"[a-z][a-z0-9_.]*",
@@ -78,7 +79,7 @@ def export_formats(config: pytest.Config) -> Mapping[str, ExportFormat]:
     """
     from pytest_vperf.reporting.ended import ExportFormat
 
-    return _by_name(config, "pytest_vperf_export_formats", ExportFormat, "export format")
+    return by_name(config, "pytest_vperf_export_formats", ExportFormat, "export format")
 
 
 def tools(config: pytest.Config) -> Mapping[str, Tool]:
@@ -89,7 +90,7 @@ def tools(config: pytest.Config) -> Mapping[str, Tool]:
     """
     from pytest_vperf.workloads.registry import Tool
 
-    return _by_name(config, "pytest_vperf_tools", Tool, "tool")
+    return by_name(config, "pytest_vperf_tools", Tool, "tool")
 
 
 def target_kinds(config: pytest.Config) -> Mapping[str, TargetKind]:
@@ -100,7 +101,7 @@ def target_kinds(config: pytest.Config) -> Mapping[str, TargetKind]:
     """
     from pytest_vperf.targets.kinds import TargetKind
 
-    return _by_name(config, "pytest_vperf_target_kinds", TargetKind, "kind of target")
+    return by_name(config, "pytest_vperf_target_kinds", TargetKind, "kind of target")
 
 
 def installed_kinds() -> list[TargetKind]:
@@ -124,7 +125,7 @@ def side_keys(config: pytest.Config) -> Mapping[str, SideKey]:
     """
     from pytest_vperf.run.sides import SideKey
 
-    return _by_name(config, "pytest_vperf_side_keys", SideKey, "key of a side")
+    return by_name(config, "pytest_vperf_side_keys", SideKey, "key of a side")
 
 
 def threshold_folders(config: pytest.Config) -> Sequence[Path]:
@@ -165,7 +166,18 @@ def tell_judged(config: pytest.Config, record: ClaimRecord) -> str:
     return ""
 
 
-def _by_name(config: pytest.Config, hook: str, kind: type[T], called: str) -> dict[str, T]:
+def by_name(config: pytest.Config, hook: str, kind: type[T], called: str) -> dict[str, T]:
+    """What plug-ins have of one kind, by name.
+
+    Args:
+        config: of the run.
+        hook: that gives them.
+        kind: of which all are.
+        called: in messages.
+
+    Raises:
+        pytest.UsageError: two have one name, or a hook gives something else.
+    """
     found: dict[str, tuple[str, T]] = {}
     for plugin, each in _gathered(config, hook, kind):
         name: str = vars(each)["name"]

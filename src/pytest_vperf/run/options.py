@@ -26,6 +26,8 @@ ACCELERATORS = ("kvm", "tcg")
 LEVELS = ("advisory", "refuted", "measured", "strict")
 #: The kinds of hosts that a lab has.
 LABS = ("kvm", "xen")
+#: How a fleet shares tests: each once on every type of machine, or on every machine.
+FLEET_RUNS = ("spread", "each")
 
 Kind = Literal["text", "maybe", "flag", "path", "names", "texts", "paths"]
 #: What a value is: argparse's action, then type and default of the ini setting. Names have commas between them.
@@ -100,6 +102,9 @@ class Settings(SimpleNamespace):
         density_floor: bytes that this host keeps meanwhile; ``None``: the usual reserve.
         scale_count: how many targets run at once where a claim is about many.
         sides: of a gate; none in another run.
+        fleet: the file of the machines that run the tests; ``None``: this one does.
+        fleet_run: whether each test runs once on each type of machine, ``spread``, or on each machine.
+        fleet_hw: the types of machines that are taken; none: all.
         seed: of every random order, drawn per run where none was given; kept in each record.
     """
 
@@ -133,6 +138,9 @@ class Settings(SimpleNamespace):
     density_floor: int | None
     scale_count: int
     sides: Sides
+    fleet: Path | None
+    fleet_run: Literal["spread", "each"]
+    fleet_hw: tuple[str, ...]
     seed: int
 
     @property
@@ -323,6 +331,15 @@ _TABLE = (
     Option("--vperf-on=URL", "on", reads="on", example="lab:kvm", otherwise="this machine", help=
         "machine that every target is started on: ssh://[user@]host[:port], with its own Docker engine, QEMU and "
         "libvirt, or lab:KIND, a host inside QEMU, see 'vperf lab'"),
+    Option("--claims-fleet=FILE", "fleet", kind="path", reads="fleet", example="fleet.yaml",
+        otherwise="this machine", help=
+        "run the tests on the machines that FILE names, with an ordinary pytest on each; see 'A fleet' in the "
+        "documentation"),
+    Option("--claims-fleet-run=spread|each", "fleet_run", reads="fleet_run", example="each", default="spread", help=
+        "'spread': each test runs once on every type of machine, whose machines share the tests; 'each': every test "
+        "runs on every machine"),
+    Option("--claims-fleet-hw=TYPE[,TYPE]", "fleet_hw", kind="names", reads="names", example="type1",
+        otherwise="all types", help="take machines of these hardware types alone"),
     Option("--vperf-disk=DEVICE", "disks", kind="texts", reads="disks", example="/dev/sdb",
         otherwise="disks of the run, which are files", typed=True, help=
         "block device that claims about disks are measured on, such as /dev/sdb: ALL THAT IS ON IT IS LOST; what is "

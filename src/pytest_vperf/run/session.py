@@ -96,27 +96,36 @@ class RunHardware:
             pytest.UsageError: a file is wrong, a profile is unknown, or two match equally.
         """
         if self._selection is None:
-            from pytest_vperf.machine import fingerprint
-            from pytest_vperf.thresholds.hardware import HardwareError
-            from pytest_vperf.thresholds.profile import (
-                ThresholdError,
-                load_profiles,
-                threshold_folders,
-            )
-
-            try:
-                folders = doors.threshold_folders(self._of.config)
-                profiles = load_profiles(
-                    threshold_folders((*self._of.settings.thresholds, *folders))
-                )
-                machine = fingerprint.read()
-                selection = self._choose(profiles, machine)
-            except (ThresholdError, HardwareError) as error:
-                raise pytest.UsageError(str(error)) from None
-            self._selection = selection
+            self._selection, machine = self._find()
             self._of.run.fingerprint = machine.as_dict()
-            self._of.run.profile = self._describe(selection)
+            self._of.run.profile = self._describe(self._selection)
         return self._selection
+
+    def check(self) -> None:
+        """Read the threshold files and see whether the asked profile is among them, where another machine measures.
+
+        Raises:
+            pytest.UsageError: as `select`.
+        """
+        self._find()
+
+    def _find(self) -> tuple[Selection, Fingerprint]:
+        from pytest_vperf.machine import fingerprint
+        from pytest_vperf.thresholds.hardware import HardwareError
+        from pytest_vperf.thresholds.profile import (
+            ThresholdError,
+            load_profiles,
+            threshold_folders,
+        )
+
+        try:
+            folders = doors.threshold_folders(self._of.config)
+            profiles = load_profiles(threshold_folders((*self._of.settings.thresholds, *folders)))
+            machine = fingerprint.read()
+            selection = self._choose(profiles, machine)
+        except (ThresholdError, HardwareError) as error:
+            raise pytest.UsageError(str(error)) from None
+        return selection, machine
 
     def _choose(self, profiles: Mapping[str, HardwareProfile], machine: Fingerprint) -> Selection:
         """Choose among all profiles there are.
@@ -228,6 +237,7 @@ class ClaimsSession:
         self._untold: list[str] = []
         self.annotations: list[str] = []
         self._left_out = 0
+        self._has_terminal = False
 
     @property
     def settings(self) -> Settings:
@@ -241,13 +251,18 @@ class ClaimsSession:
         return self._settings
 
     @property
+    def has_fleet(self) -> bool:
+        """Whether other machines measure, and this one does not."""
+        return self.settings.fleet is not None
+
+    @property
     def run(self) -> RunRecord:
         """The record of the run."""
         if self._run is None:
             from pytest_vperf.reporting.summary import say_notice
             from pytest_vperf.results.run import RunRecord
 
-            part: dict[str, str] = getattr(self.config, "workerinput", {}).get("vperf_part", {})
+            part: dict[str, str] = self._worker_input.get("vperf_part", {})
             if part:
                 path = Path(part["path"])
                 self._run = RunRecord(path, mark=part["mark"], whole=part["whole"])
@@ -302,28 +317,50 @@ class ClaimsSession:
         """
         from pytest_vperf.claims.plan import marker_overrides, plan_for
 
-        claims = max(1, len(self.claiming))
+        claims = max(1, self.claims_of_run)
         return plan_for(
             threshold, marker_overrides(item), self.settings.judge, claims, number, gate=gate
         )
+
+    @property
+    def claims_of_run(self) -> int:
+        """How many tests ask for claims, counted once for each process that runs them: the run's chance of an error
+        is shared by all of them."""
+        given = self._worker_input
+        if "vperf_claims_of_run" in given:  # a shard of a fleet has some of the run's tests
+            return int(given["vperf_claims_of_run"])
+        each = given.get("workercount", 1) if given.get("vperf_each") else 1
+        return len(self.claiming) * int(each)
+
+    @property
+    def _worker_input(self) -> Mapping[str, Any]:
+        """What a worker was given by its controller; empty in another run."""
+        given: Mapping[str, Any] = getattr(self.config, "workerinput", {})
+        return given
 
     def keep(self, item: pytest.Item, record: ClaimRecord) -> None:
         """Keep a claim's record: in the run and its file, and as properties of the test for JUnit."""
         from pytest_vperf.results.run import properties
 
         claims = item.stash.setdefault(TEST_CLAIMS, TestClaims())
-        record["attempt"] = claims.attempt
+        self._mark(record, claims)
         kept = self.run.add(record)
         claims.records.append(kept)
         self.notes.add("ended", item.nodeid, to_wire([kept]))
         item.user_properties.extend(properties(kept))
+
+    def _mark(self, record: ClaimRecord, claims: TestClaims) -> None:
+        """Say in a record which attempt at its test it is of, and on which machine of a fleet."""
+        given = self._worker_input
+        record["attempt"] = claims.attempt + int(given.get("vperf_attempts", 0))
+        record["machine"] = dict(given.get("vperf_machine", {}))
 
     def keep_paused(self, item: pytest.Item, judgement: Judgement) -> None:
         """Keep, in case that this process is killed, what was measured of a claim whose next session is to come."""
         if self.run.path is None and not self.notes.are_read:
             return
         if (record := judgement.interim()) is not None:
-            record["attempt"] = item.stash[TEST_CLAIMS].attempt
+            self._mark(record, item.stash[TEST_CLAIMS])
             self.run.begun(record)
             self.notes.add("paused", item.nodeid, to_wire([record]))
 
@@ -339,7 +376,7 @@ class ClaimsSession:
             self.reports_of_workers = True
             self.prepare_terminal()
         self.usage_error = self.usage_error or getattr(report, "vperf_usage_error", "")
-        if not self.hardware.is_chosen and not self.usage_error:
+        if not self.hardware.is_chosen and not self.usage_error and not self.has_fleet:
             with suppress(
                 pytest.UsageError
             ):  # the worker used it already, so an error would have come from there
@@ -401,8 +438,9 @@ class ClaimsSession:
         from pytest_vperf.results.run import now
 
         self.reports_of_workers = True
-        with suppress(pytest.UsageError):
-            self.hardware.select()
+        if not self.has_fleet:
+            with suppress(pytest.UsageError):
+                self.hardware.select()
         ended = [each for each in lost.ended if each not in self.run.claims]
         names = lost.names or [lost.nodeid.rpartition("::")[2]] * (not lost.ended)
         missing = [
@@ -416,7 +454,8 @@ class ClaimsSession:
                 started_at=now(),
                 budget=self.settings.budget,
                 seed=self.settings.seed,
-                mismatches=self.mismatches,
+                mismatches=() if self.has_fleet else self.mismatches,
+                machine=getattr(lost.worker, "vperf_machine", None),
             )
             for name in names
         ]
@@ -637,7 +676,7 @@ class ClaimsSession:
         if self.is_worker:
             return  # the controller does
         if self.settings.hardware != "auto":
-            self.hardware.select()
+            self.hardware.check() if self.has_fleet else self.hardware.select()
         if not self.config.getoption("collectonly"):
             self._begin_file()
 
@@ -674,19 +713,19 @@ class ClaimsSession:
             if not self.is_worker:
                 raise
             self.usage_error = str(error)
-        if not self.is_worker:
+        if not self.is_worker and not self.has_fleet:
             self.hardware.select()
-        if self.settings.sessions > 1 or self.settings.time is not None:
+        if (self.settings.sessions > 1 or self.settings.time is not None) and not self.has_fleet:
             from pytest_vperf.run.visits import Visits
 
             self.visits = Visits(session, self.claiming, self.settings.time)
             self.config.pluginmanager.register(self.visits, "vperf-visits")
         if not self.config.getoption("collectonly"):
-            if claiming and not self.is_worker:
+            if claiming and not self.is_worker and not self.has_fleet:
                 _ = self.baseline
             self.run.sides = recorded(self.settings.sides, self._side_keys)
             self._begin_file()
-            if not self.is_worker:
+            if not self.is_worker and not self.has_fleet:
                 self._begin_forecast()
             self.prepare_terminal()
             self.end_in_order()
@@ -805,10 +844,11 @@ class ClaimsSession:
             self.progress.done()
 
     def prepare_terminal(self) -> None:
-        """Make pytest's colours depend on verdicts too, and have our signs in what the terminal can show."""
+        """Make pytest's colours depend on verdicts too, and have our signs in what the terminal can show; once."""
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is None:
+        if reporter is None or self._has_terminal:
             return
+        self._has_terminal = True
         from pytest_vperf.reporting.terminal import colour_by_verdicts, fit_encoding
 
         colour_by_verdicts(reporter)

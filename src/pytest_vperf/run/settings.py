@@ -18,6 +18,7 @@ from pytest_vperf.run import doors
 from pytest_vperf.run.options import (
     ACCELERATORS,
     EXPORTS,
+    FLEET_RUNS,
     LABS,
     LEVELS,
     OPTIONS,
@@ -428,6 +429,18 @@ def _refuse_workers(config: pytest.Config) -> None:
         )
 
 
+def _fleet(config: pytest.Config, name: str) -> Path | None:
+    """The file of a fleet; none in a worker, which is on one of its machines."""
+    return None if hasattr(config, "workerinput") else _file(config, name)
+
+
+def _fleet_run(config: pytest.Config, name: str) -> str:
+    text = cast("str", _text(config, name))
+    if text not in FLEET_RUNS:
+        raise ValueError(f"{text!r} is neither {' nor '.join(FLEET_RUNS)}")
+    return text
+
+
 def _machines(config: pytest.Config, name: str) -> Mapping[str, tuple[str, ...]]:
     """Addresses by names, in the order given."""
     given = config.getoption(name) or config.getini(name)
@@ -505,6 +518,9 @@ READERS: Mapping[str, Reader[object]] = {
     "accelerators": _accelerators,
     "on": _on,
     "disks": _disks,
+    "fleet": _fleet,
+    "fleet_run": _fleet_run,
+    "names": _names,
     "machines": _machines,
     "load_host": _load_host,
     "libvirt_uris": _libvirt_uris,

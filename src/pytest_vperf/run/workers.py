@@ -23,7 +23,7 @@ import pytest
 from pytest_vperf.results.record import from_wire
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from pytest_vperf.results.record import ClaimRecord
 
@@ -69,6 +69,7 @@ class Lost:
     Attributes:
         nodeid: of the test.
         worker: that died in it, or before its next session; ``None`` where none was left to begin it.
+        reason: why its claims are not measured.
         ended: the claims that had ended.
         names: of those that had not; empty if the test had named none.
         paused: by name, what was measured of these in earlier sessions.
@@ -76,16 +77,30 @@ class Lost:
 
     nodeid: str
     worker: Any
+    reason: str
     ended: list[ClaimRecord] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     paused: dict[str, ClaimRecord] = field(default_factory=dict)
 
-    @property
-    def reason(self) -> str:
-        """Why its claims are not measured."""
-        if self.worker is None:
-            return "error: pytest-xdist had no worker left for this test"
-        return f"error: pytest-xdist's worker {self.worker.gateway.id} died before this claim was judged"
+
+def take_note(lost: Lost, kind: _Kind, words: Sequence[Any]) -> None:
+    """Add what a worker noted of a test to what is known of it.
+
+    Args:
+        lost: the test.
+        kind: of the note.
+        words: of the note; the first one is the test's node ID.
+    """
+    if kind == "named" and words[1] not in lost.names:
+        lost.names.append(words[1])
+    elif kind == "paused":
+        for each in from_wire(words[1]):
+            each.update(reason=lost.reason, cause="error")
+            lost.paused[each["name"]] = each
+    elif kind == "ended":
+        lost.ended += from_wire(words[1])
+        over = {each["name"] for each in lost.ended}
+        lost.names = [each for each in lost.names if each not in over]
 
 
 class Workers:
@@ -139,20 +154,16 @@ class Workers:
                 begun.add(nodeid)
                 if node not in self._dead or nodeid in self._over:
                     continue
-                lost = found.setdefault(nodeid, Lost(nodeid, node))
-                if kind == "named" and words[1] not in lost.names:
-                    lost.names.append(words[1])
-                elif kind == "paused":
-                    for each in from_wire(words[1]):
-                        each.update(reason=lost.reason, cause="error")
-                        lost.paused[each["name"]] = each
-                elif kind == "ended":
-                    lost.ended += from_wire(words[1])
-                    over = {each["name"] for each in lost.ended}
-                    lost.names = [each for each in lost.names if each not in over]
+                if nodeid not in found:
+                    died = (
+                        f"pytest-xdist's worker {node.gateway.id} died before this claim was judged"
+                    )
+                    found[nodeid] = Lost(nodeid, node, f"error: {died}")
+                take_note(found[nodeid], kind, words)
         if not stopped:
             left = (each for each in claiming if each not in begun | self._over)
-            found.update((nodeid, Lost(nodeid, None)) for nodeid in left)
+            nobody = "error: pytest-xdist had no worker left for this test"
+            found.update((nodeid, Lost(nodeid, None, nobody)) for nodeid in left)
         return [found[nodeid] for nodeid in claiming if nodeid in found]
 
     def _read(self, node: Any) -> list[Any]:
@@ -193,7 +204,11 @@ def reports_of(
     made = [
         pytest.TestReport(lost.nodeid, location, {}, outcome, text, when)  # type: ignore[arg-type]
         for outcome, text, when in (
-            ("failed", f"{names}: {lost.reason}", "call"),
+            (
+                "failed",
+                f"{names}: {lost.reason}" if names else f"not finished: {lost.reason}",
+                "call",
+            ),
             ("passed", None, "teardown"),
         )[failed:]
     ]

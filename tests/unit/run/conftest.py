@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import sys
 from datetime import datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import fleets
 import pytest
 from passing_time import Clock
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 # pytester drops modules that a run in this process imports, so the next run would import them again: those imported
 # here stay.
 for name in (
+    *("fleet.controller", "fleet.engines", "fleet.inside", "fleet.lines", "fleet.links"),
     *("claims.claim", "thresholds.hardware", "claims.plan", "thresholds.profile", "machine.ending"),
     *("machine.fingerprint", "run.visits"),
     *("run.outcomes", "run.phases", "reporting.terminal", "reporting.summary"),
@@ -183,3 +186,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     date = SimpleNamespace(now=lambda zone: datetime.fromtimestamp(made.now, zone))
     monkeypatch.setattr("pytest_vperf.results.run.datetime", date)
     return made
+
+
+@pytest.fixture
+def fleet(project: pytest.Pytester) -> pytest.Pytester:
+    """A project with three machines of two types."""
+    project.makeconftest(fleets.ENGINE)
+    (project.path / "fleet.yaml").write_text(fleets.FILE.format(python=sys.executable))
+    project.makepyfile(test_it=fleets.TESTS)
+    return project

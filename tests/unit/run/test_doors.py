@@ -214,6 +214,20 @@ def test_what_killed_runs_left_of_such_targets_is_removed(
     assert not (tmp_path / "left").exists()
 
 
+def test_example_of_fleet_engines(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pytest_reportlog")
+    project.makeconftest(example("pytest_vperf_fleet_engines"))
+    project.makefile("", docker='#!/bin/sh\nshift 3; exec "$@"\n').chmod(0o755)
+    monkeypatch.setenv("PATH", str(project.path), prepend=os.pathsep)
+    fleet = f"engine: containers\npython: {sys.executable}\nhosts: {{c1: type-a}}\n"
+    (project.path / "fleet.yaml").write_text(fleet)
+    result = play(project, "--claims-fleet=fleet.yaml", "-v")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["?c1? *HELD test_it.py::test_quick*"])
+
+
 def test_example_of_side_keys(project: pytest.Pytester) -> None:
     project.makeconftest(example("pytest_vperf_side_keys"))
     for name, value in {"old": 10, "new": 99}.items():

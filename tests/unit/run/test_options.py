@@ -46,6 +46,7 @@ def folder(pytester: pytest.Pytester) -> pytest.Pytester:
     head = bytearray(0x1000)
     head[0x1FE:0x206] = b"\x55\xaa\0\0HdrS"
     (pytester.path / "vmlinuz").write_bytes(head)
+    (pytester.path / "fleet.yaml").write_text("engine: ssh\nhosts: {h1: type1}\n")
     (pytester.path / "other").write_bytes(head + b"more")
     own = b"QFI\xfb" + struct.pack(">IQIIQ", 2, 0, 0, 16, 1 << 30)
     (pytester.path / "own.qcow2").write_bytes(own.ljust(72, b"\0"))

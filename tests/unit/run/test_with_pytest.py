@@ -242,6 +242,21 @@ def test_workers_of_xdist_measure_and_the_controller_keeps(project: pytest.Pytes
     assert document["profile"]["asked"] == "auto"
 
 
+def test_the_chance_of_an_error_is_that_of_all_workers(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        """
+        from samplers import around
+        def test_one(claim): claim("start.quick").holds(around(350))
+        def test_two(claim): claim("start.quick").holds(around(350))
+        """
+    )
+    for words, claims in ((["-n2"], 2), (["-n2", "--dist=each"], 4)):
+        assert project.runpytest("--claims-json=out.json", *words).ret == 0
+        found = json.loads((project.path / "out.json").read_text())["claims"]
+        assert len(found) == claims
+        assert [each["plan"]["claims"] for each in found] == [claims] * claims
+
+
 def test_a_wrong_threshold_file_ends_xdist_as_a_usage_error(project: pytest.Pytester) -> None:
     (project.path / "thresholds" / "any.yaml").write_text("hardware: [")
     project.makepyfile(THREE)

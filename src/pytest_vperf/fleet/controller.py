@@ -1,0 +1,521 @@
+"""The run that has a fleet: it collects the tests, has the machines run them, and logs their reports as its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+import warnings
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_vperf import __version__, foreign_text
+from pytest_vperf.fleet.engines import engine_kinds
+from pytest_vperf.fleet.file import read_fleet
+from pytest_vperf.fleet.links import Links
+from pytest_vperf.fleet.plan import Shard, made_good_on, plan
+from pytest_vperf.machine.ownership import name as user_name
+from pytest_vperf.pytest_internals import keep_failed, show_no_files
+from pytest_vperf.reporting.summary import say_notice
+from pytest_vperf.run.stash import claims_session
+from pytest_vperf.run.workers import Lost, take_note
+from pytest_vperf.thresholds.text_file import Problem, ThresholdError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pytest_vperf.fleet.engines import Engine, FleetMachine
+    from pytest_vperf.fleet.links import Link
+
+#: Seconds that all machines have to say what they are, before the first one measures.
+_SURVEY = 30.0
+#: Seconds for all shards to end in order when the run is stopped.
+_LIMIT = 120.0
+#: The status of a shell that does not find a command, or may not execute it (POSIX, "Exit Status for Commands").
+_NO_COMMAND = (126, 127)
+#: What ssh says of a machine that is not there under its name, or lets us not in; it is wrong in the file, not lost.
+_WRONG_HOST = ("Could not resolve hostname", "Permission denied", "Host key verification failed")
+#: Variables that are a part of the command line.
+_COMMAND = ("PYTEST_ADDOPTS", "PYTEST_PLUGINS", "PYTEST_DISABLE_PLUGIN_AUTOLOAD")
+#: Most machines of a type that the header names.
+_NAMED = 8
+
+
+class Node:
+    """What a report says of its machine, as pytest-xdist has it: pytest's terminal and JUnit know it by that.
+
+    Args:
+        machine: which.
+        config: of the run.
+    """
+
+    def __init__(self, machine: FleetMachine, config: pytest.Config) -> None:
+        self.machine, self.config = machine, config
+        self.gateway = SimpleNamespace(id=machine.name)
+        self.workeroutput: Mapping[str, Any] = {}
+        self.vperf_machine = {"name": machine.name}
+        #: Pytest prints it above a failure.
+        self.workerinfo = {
+            "id": machine.name,
+            "version_info": (),
+            "sysplatform": "",
+            "executable": "",
+        }
+
+
+class Fleet:
+    """The fleet of a run: a plug-in.
+
+    Args:
+        config: of the run.
+
+    Raises:
+        pytest.UsageError: the file is wrong, or an option is.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._session = claims_session(config)
+        settings = self._session.settings
+        assert settings.fleet is not None
+        try:
+            engines = engine_kinds(config)
+            keys = {name: each.keys for name, each in engines.items()}
+            self._file = read_fleet(settings.fleet, keys)
+            self._engine: Engine = engines[self._file.engine].make(self._file)
+            found = self._engine.machines()
+        except ThresholdError as error:
+            raise pytest.UsageError(f"--claims-fleet: {error}") from None
+        types = list(dict.fromkeys(machine.type for machine in found))
+        for type_ in settings.fleet_hw:
+            if type_ not in types:
+                hint = nearest(type_, types) or f"; there are {', '.join(types)}"
+                raise pytest.UsageError(f"--claims-fleet-hw: no machine is a {type_!r}{hint}")
+        wanted = settings.fleet_hw or types
+        self.machines = [machine for machine in found if machine.type in wanted]
+        self._each = settings.fleet_run == "each"
+        self._links = Links(self._engine, [self._file.python, "-m", "pytest_vperf.fleet.shard"])
+        self._nodes = {machine: Node(machine, config) for machine in self.machines}
+        self._facts: dict[FleetMachine, dict[str, Any]] = {}
+        self._lost: dict[FleetMachine, str] = {}
+        self._queue: list[Shard] = []
+        self._reports: dict[tuple[FleetMachine, str], list[Any]] = {}
+        self._claims = 0
+        self._failed: set[str] = set()
+
+    # Before anything is measured.
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionstart(self) -> None:
+        """Reach all machines, while the tests are collected."""
+        if self._config.getoption("collectonly"):
+            return
+        for machine in self.machines:
+            try:
+                self._links.start(machine)
+            except OSError as error:
+                raise pytest.UsageError(
+                    f"--claims-fleet: the engine {self._file.engine} cannot start anything: {error}"
+                ) from None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """See what the machines are.
+
+        Raises:
+            pytest.UsageError: one cannot run a shard; a line for each that cannot.
+        """
+        if self._config.getoption("collectonly") or not session.items:
+            return
+        deadline = time.monotonic() + _SURVEY
+        wrong: list[Problem] = []
+        while (waiting := self._unheard()) and time.monotonic() < deadline:
+            for link, said in self._links.turn(0.1):
+                if isinstance(said, str):
+                    wrong += self._unreachable(link, said)
+                elif said.get("vperf") == "hello":
+                    wrong += self._unfit(link, said)
+        for link in waiting:
+            self._links.close(link)
+            self._lost[link.machine] = f"no word from it within {_SURVEY:g} s"
+        if wrong:
+            raise pytest.UsageError(f"--claims-fleet: {self._file.all_wrong(wrong)}")
+        self._session.run.machines = {
+            machine.name: {"type": machine.type, **self._facts[machine]["fingerprint"]}
+            for machine in self.machines
+            if machine in self._facts
+        }
+
+    def _unheard(self) -> list[Link]:
+        return [link for link in self._links.open if link.hello is None]
+
+    def _unreachable(self, link: Link, why: str) -> list[Problem]:
+        machine, status = link.machine, link.process.returncode
+        if status in _NO_COMMAND:
+            message = f"{machine.name}: {self._file.python} cannot be started there: {why}"
+            return [Problem(("python",), message)]
+        if "No module named" in why or (status not in (255, 0, None) and status > 0):
+            message = (
+                f"{machine.name}: no pytest-vperf {__version__} in {self._file.python} there: {why}"
+            )
+            return [Problem(("python",), message)]
+        if any(text in why for text in _WRONG_HOST):
+            return [Problem(machine.keys, why)]
+        self._lost[machine] = why
+        return []
+
+    def _unfit(self, link: Link, hello: Mapping[str, Any]) -> list[Problem]:
+        name, keys = link.machine.name, link.machine.keys
+        self._know(link.machine, hello)
+        found = []
+        for what, ours in (("pytest-vperf", __version__), ("pytest", pytest.__version__)):
+            theirs = hello.get({"pytest-vperf": "version"}.get(what, what))
+            if theirs != ours:
+                found.append(f"{name}: {what} {theirs} there, {ours} here")
+        if not hello.get("reportlog"):
+            found.append(
+                f"{name}: pytest-reportlog is missing there: pip install 'pytest-vperf[fleet]'"
+            )
+        return [Problem(keys, each) for each in found]
+
+    def _know(self, machine: FleetMachine, hello: Mapping[str, Any]) -> None:
+        self._facts[machine] = dict(hello)
+        node = self._nodes[machine]
+        node.vperf_machine = {"name": machine.name, **hello["fingerprint"]}
+        node.workerinfo.update(hello["worker"])
+
+    def pytest_report_collectionfinish(self) -> list[str]:
+        """The header: machines, what is not there, and what differs within a type."""
+        if not self._facts and not self._lost:
+            return []
+        types: dict[str, list[FleetMachine]] = {}
+        for machine in self.machines:
+            types.setdefault(machine.type, []).append(machine)
+        told = "; ".join(f"{type_}: {_names(own)}" for type_, own in types.items())
+        how = "every test on every machine" if self._each else "every test on one machine of a type"
+        lines = [f"fleet: {self._file.engine}, {told}; {how}"]
+        lines += (f"fleet: {each.name} is lost: {why}" for each, why in self._lost.items())
+        for type_, own in types.items():
+            lines += (f"fleet: {type_}: {each}" for each in self._differences(own))
+        return [foreign_text.line(each) for each in lines]
+
+    def _differences(self, machines: Iterable[FleetMachine]) -> Iterator[str]:
+        """What is not the same on all machines of a type: the value, and who has it."""
+        known = [(machine, self._facts[machine]) for machine in machines if machine in self._facts]
+        keys = dict.fromkeys(key for _, facts in known for key in facts["fingerprint"])
+        for key in keys:
+            values: dict[str, list[FleetMachine]] = {}
+            for machine, facts in known:
+                values.setdefault(facts["fingerprint"].get(key, ""), []).append(machine)
+            if len(values) > 1:
+                told = "; ".join(f"{value} on {_names(own)}" for value, own in values.items())
+                yield f"{key.replace('_', ' ')} {told}"
+
+    # The run.
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        """Have the machines run the tests."""
+        config = self._config
+        if config.getoption("collectonly") or (
+            session.testsfailed and not config.getoption("continue_on_collection_errors")
+        ):
+            return None  # pytest's own does nothing then
+        show_no_files(config)
+        tests = list(dict.fromkeys(item.nodeid for item in session.items))
+        usable = self.machines if self._each else [m for m in self.machines if m not in self._lost]
+        self._queue = plan(tests, usable, each=self._each)
+        claiming = {item.nodeid for item in self._session.claiming}
+        self._claims = sum(test in claiming for shard in self._queue for test in shard.tests)
+        for type_ in dict.fromkeys(each.type for each in self.machines):
+            own = [each for each in self.machines if each.type == type_]
+            if all(each in self._lost for each in own) and not self._each:
+                why = f"machine {own[0].name} was lost: {self._lost[own[0]]}"
+                self._give_up(Shard(own[0], tests), why)
+        try:
+            self._loop(session)
+        except BaseException:
+            self._stop()
+            raise
+        finally:
+            for link in tuple(self._links.open):
+                self._links.close(link)
+            keep_failed(config, self._failed)
+        return True
+
+    def _loop(self, session: pytest.Session) -> None:
+        while True:
+            self._order()
+            if not any(link.shard for link in self._links.open) and not self._queue:
+                return
+            for link, said in self._links.turn(0.5):
+                self._take(link, said)
+            if session.shouldfail:
+                raise session.Failed(session.shouldfail)
+            if session.shouldstop:
+                raise session.Interrupted(session.shouldstop)
+
+    def _order(self) -> None:
+        """Give each machine that is idle its next shard."""
+        busy = {link.machine for link in self._links.open if link.shard is not None}
+        for shard in tuple(self._queue):
+            machine = shard.machine
+            if machine in busy:
+                continue
+            busy.add(machine)
+            self._queue.remove(shard)
+            link = next((each for each in self._links.open if each.machine is machine), None)
+            try:
+                link = link or self._links.start(machine)
+            except OSError as error:
+                self._lose(machine, shard, str(error))
+                continue
+            link.shard = shard
+            if link.hello is not None:
+                self._send_order(link, shard)
+
+    def _send_order(self, link: Link, shard: Shard) -> None:
+        config, machine = self._config, link.machine
+        uid, here = os.getuid(), socket.gethostname()
+        order = {
+            "who": f"process {os.getpid()} of {user_name(uid)} on {here}",
+            "folder": str(config.invocation_params.dir),
+            "words": [str(word) for word in config.invocation_params.args],
+            "environment": {key: os.environ[key] for key in _COMMAND if key in os.environ},
+            "tests": list(shard.tests),
+            "input": {
+                "workerid": machine.name,
+                "workercount": len(self.machines),
+                "testrunuid": self._session.run.mark,
+                "mainargv": list(config.invocation_params.args),
+                "vperf_claims_of_run": self._claims,
+                "vperf_attempts": 0 if shard.before is None else 1,
+                "vperf_machine": self._nodes[machine].vperf_machine,
+            },
+        }
+        self._links.send(link, f"{json.dumps(order)}\n".encode())
+
+    # What the machines say.
+
+    def _take(self, link: Link, said: Any) -> None:
+        shard = link.shard
+        if isinstance(said, str):
+            if shard is not None:
+                self._lose(link.machine, shard, f"machine {link.machine.name} was lost: {said}")
+            elif link.ended is None:
+                self._lost.setdefault(link.machine, said)
+            return
+        if isinstance(said, list):
+            if shard is not None:
+                self._take_note(link, shard, said)
+            return
+        kind = said.get("vperf")
+        if kind == "hello" and shard is not None:
+            self._know(link.machine, said)
+            self._send_order(link, shard)
+        elif kind == "waits":
+            held = f"for {said['seconds']:.0f} s by {said['holder']}"
+            say_notice(self._config, f"machine {link.machine.name} is held {held}: waiting for it")
+        elif kind == "end":
+            self._end(link, said)
+        elif kind is None and shard is not None:
+            self._take_report(link, shard, said)
+
+    def _take_note(self, link: Link, shard: Shard, note: list[Any]) -> None:
+        kind, what = note[0], note[1]
+        if kind == "missing":
+            shard.absent.update(what)
+            node = self._nodes[link.machine]
+            for test in what:
+                self._report_lost(
+                    Lost(
+                        test,
+                        node,
+                        reason=f"error: machine {link.machine.name} does not have this test",
+                    )
+                )
+        elif kind == "output":
+            node = self._nodes[link.machine]
+            node.workeroutput = what
+            self._session.worker_ended(node)
+        else:
+            shard.notes.append(note)
+
+    def _take_report(self, link: Link, shard: Shard, data: dict[str, Any]) -> None:
+        kind = data.get("$report_type")
+        if kind == "WarningMessage":
+            self._warn(link, data)
+            return
+        if kind == "CollectReport" or not kind or "nodeid" not in data:
+            return
+        hook = self._config.hook
+        report = hook.pytest_report_from_serializable(config=self._config, data=data)
+        if report is None:
+            return
+        vars(report).update(
+            node=self._nodes[link.machine],
+            worker_id=link.machine.name,
+            testrun_uid=self._session.run.mark,
+        )
+        waiting = self._reports.setdefault((link.machine, report.nodeid), [])
+        waiting.append(report)
+        if report.when != "teardown":
+            return
+        report.user_properties.append(("vperf.machine", link.machine.name))
+        shard.done.add(report.nodeid)
+        del self._reports[link.machine, report.nodeid]
+        for each in waiting:
+            self._log(each)
+        hook.pytest_runtest_logfinish(nodeid=report.nodeid, location=report.location)
+
+    def _log(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._failed.add(report.nodeid)
+        self._config.hook.pytest_runtest_logreport(report=report)
+
+    def _warn(self, link: Link, data: Mapping[str, Any]) -> None:
+        category = type(str(data.get("category") or "Warning"), (UserWarning,), {})
+        message = warnings.WarningMessage(
+            category(f"{link.machine.name}: {data['message']}"),
+            category,
+            str(data["filename"]),
+            int(data["lineno"]),
+        )
+        self._config.hook.pytest_warning_recorded.call_historic(
+            kwargs={
+                "warning_message": message,
+                "nodeid": "",
+                "when": data["when"],
+                "location": data["location"] and tuple(data["location"]),
+            }
+        )
+
+    def _end(self, link: Link, said: dict[str, Any]) -> None:
+        """A shard has ended: what it has not reported is lost."""
+        shard, link.ended, link.shard = link.shard, said, None
+        self._links.close(link)
+        if shard is not None and (shard.left or said["status"] is None):
+            status = "" if said["status"] is None else f" with exit status {said['status']}"
+            why = foreign_text.short(said["said"]) or "it said nothing"
+            name = link.machine.name
+            self._lose(
+                link.machine, shard, f"pytest ended on machine {name}{status}: {why}", there=True
+            )
+
+    # Losses.
+
+    def _lose(self, machine: FleetMachine, shard: Shard, why: str, *, there: bool = False) -> None:
+        """Have what a shard has not reported run once more; what cannot be is not measured.
+
+        Args:
+            machine: on which it ran.
+            shard: which.
+            why: in words.
+            there: whether the machine is there all the same.
+        """
+        if not there:
+            self._lost[machine] = why
+        self._session.run.extend(record for lost in self._of(shard, why) for record in lost.ended)
+        for key in [key for key in self._reports if key[0] is machine]:
+            del self._reports[key]
+        load = dict.fromkeys(self.machines, 0)
+        for each in (*self._queue, *(link.shard for link in self._links.open if link.shard)):
+            load[each.machine] += len(each.left)
+        order = sorted(self.machines, key=lambda each: load[each])
+        other = made_good_on(shard, order, self._lost, each=self._each)
+        tests = len(shard.left)
+        counted = "1 test" if tests == 1 else f"{tests} tests"
+        if tests == 0 or other is None:
+            say_notice(
+                self._config, f"{why}; {counted} of its shard left, and no machine to run them"
+            )
+            self._give_up(shard, why)
+            return
+        where = "there once more" if other is machine else f"on {other.name} instead"
+        say_notice(self._config, f"{why}; {counted} of its shard run {where}")
+        self._queue.append(shard.again(other))
+
+    def _give_up(self, shard: Shard, why: str) -> None:
+        """Report what is left of a shard as lost: the run is not green."""
+        self._session.reports.worker_died = True
+        for lost in self._of(shard, f"error: {why}"):
+            self._report_lost(lost)
+
+    def _of(self, shard: Shard, reason: str) -> list[Lost]:
+        """What is known of the tests that are left of a shard."""
+        node = self._nodes[shard.machine]
+        found = {test: Lost(test, node, reason=reason) for test in shard.left}
+        for each in (shard.before, shard):
+            for kind, *words in each.notes if each is not None else ():
+                if kind != "claiming" and words[0] in found:
+                    take_note(found[words[0]], kind, words)
+        return list(found.values())
+
+    def _report_lost(self, lost: Lost) -> None:
+        self._session.reports.worker_died = True
+        self._failed.add(lost.nodeid)
+        claiming = {item.nodeid for item in self._session.claiming}
+        if lost.nodeid in claiming:
+            self._session.take_lost(lost)
+            return
+        location = (lost.nodeid.split("::")[0], None, lost.nodeid)
+        for when, outcome, text in (
+            ("call", "failed", f"not run: {lost.reason}"),
+            ("teardown", "passed", None),
+        ):
+            report = pytest.TestReport(lost.nodeid, location, {}, outcome, text, when)  # type: ignore[arg-type]
+            vars(report)["node"] = lost.worker
+            self._config.hook.pytest_runtest_logreport(report=report)
+
+    def _stop(self) -> None:
+        """End all shards in order, and take what they still say."""
+        for link in self._links.open:
+            self._links.send(link, b"stop\n")
+        deadline = time.monotonic() + _LIMIT
+        while any(link.shard for link in self._links.open) and time.monotonic() < deadline:
+            for link, said in self._links.turn(0.5):
+                self._take_last(link, said)
+
+    def _take_last(self, link: Link, said: Any) -> None:
+        """As `_take`, but nothing is lost that was left out on purpose."""
+        if isinstance(said, dict) and said.get("vperf") == "end":
+            link.ended, link.shard = said, None
+            self._links.close(link)
+        elif not isinstance(said, str):
+            self._take(link, said)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_unconfigure(self) -> None:
+        """End what is still connected: nobody ran the tests."""
+        for link in tuple(self._links.open):
+            self._links.close(link)
+
+
+def _names(machines: Sequence[FleetMachine]) -> str:
+    if len(machines) > _NAMED:
+        return f"{len(machines)} machines"
+    return ", ".join(machine.name for machine in machines)
+
+
+def begin(config: pytest.Config) -> None:
+    """Make a run one over a fleet.
+
+    Raises:
+        pytest.UsageError: its file is wrong, or an option does not go with it.
+    """
+    for option, given in (
+        ("-n", config.getoption("numprocesses", None)),
+        ("--tx", config.getoption("tx", None)),
+        ("--pdb", config.getoption("usepdb", False)),
+        ("--trace", config.getoption("trace", False)),
+        ("--vperf-on", claims_session(config).settings.on),
+        ("--baseline", claims_session(config).settings.baseline),
+    ):
+        if given:
+            raise pytest.UsageError(
+                f"--claims-fleet: tests run on other machines: leave out {option}"
+            )
+    config.pluginmanager.register(Fleet(config), "vperf-fleet")

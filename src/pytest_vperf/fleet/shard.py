@@ -1,0 +1,293 @@
+"""What runs on a machine of a fleet: ``python -m pytest_vperf.fleet.shard``.
+
+It says what the machine is, takes an order from its input, and has an ordinary pytest run the tests, alone on the
+machine among shards. Reports and notes go to its output as they come. It ends with its input, however that is closed:
+a run that is killed leaves no pytest and no target here. A run that is out of reach is one that is gone, since nobody
+reads what it would be told.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_vperf import __version__
+from pytest_vperf.fleet import inside
+from pytest_vperf.fleet.lines import BEAT, DESERTED, Lines, line
+from pytest_vperf.machine import fingerprint
+from pytest_vperf.machine.lock import holder, lock_path, note_holder, open_lock, try_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: Seconds that pytest has to end what it started once nobody waits for it; then it is killed, and its targets
+#: removed.
+_DESERTED_END = 2.5
+#: The same where the run waits: pytest shuts machines down in order, and reports what it measured.
+_END = 110.0
+#: Seconds to remove what a killed pytest left.
+_SWEEP = 60.0
+#: Seconds between two looks at the lock, and between two words about who has it.
+_LOOK, _TELL = 0.25, 30.0
+#: What is kept of pytest's own output, in bytes: enough for an error that kept it from running.
+_SAID = 4096
+#: Bytes that wait to be sent before we stop reading from pytest: it waits, then, and no memory is filled.
+_MOST_WAITING = 64 << 20
+
+
+class _Over(Exception):
+    """The shard is to end."""
+
+
+class Shard:
+    """The shard of this process."""
+
+    def __init__(self) -> None:
+        self._input, self._output = Lines(), bytearray()
+        self._select = selectors.DefaultSelector()
+        self._select.register(0, selectors.EVENT_READ, self._listen)
+        os.set_blocking(1, False)
+        self._heard = self._spoke = time.monotonic()
+        self._orders: list[bytes] = []
+        self._deserted = self._stopped = False
+        self._said = b""
+
+    def run(self) -> None:
+        """Say hello, take the order, run the tests, and say how that ended."""
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            signal.signal(number, self._signalled)
+        self._say("hello", **about())
+        try:
+            while not self._orders:
+                self._turn(BEAT)
+            order = json.loads(self._orders.pop(0))
+            with contextlib.closing(self._alone(order["who"])):
+                self._run_pytest(order)
+        except _Over:
+            pass
+        except OSError as error:
+            self._say("end", status=None, said=str(error))
+        while self._output and not self._deserted:
+            self._pump(BEAT)
+
+    def _signalled(self, number: int, frame: object) -> None:
+        self._deserted = True  # an engine ends its job, and gives it a few seconds
+
+    # What goes out and comes in.
+
+    def _say(self, kind: str, **more: Any) -> None:
+        self._output += line(kind, **more)
+
+    def _turn(self, wait: float) -> None:
+        """Read and write what can be, for at most so many seconds.
+
+        Raises:
+            _Over: the run is gone, or asks for the end.
+        """
+        self._pump(wait)
+        if self._deserted or self._stopped:
+            raise _Over
+
+    def _pump(self, wait: float) -> None:
+        now = time.monotonic()
+        if now - self._spoke >= BEAT:
+            self._spoke = now
+            self._say("beat")
+        self._flush()
+        writing = bool(self._output) and not self._deserted
+        if writing:
+            self._select.register(1, selectors.EVENT_WRITE, self._flush)
+        try:
+            for key, _ in self._select.select(min(wait, BEAT)):
+                key.data()
+        finally:
+            if writing:
+                self._select.unregister(1)
+        if time.monotonic() - self._heard > DESERTED:
+            self._deserted = True
+
+    def _listen(self) -> None:
+        data = os.read(0, 1 << 16)
+        if not data:
+            self._deserted = True
+            self._select.unregister(0)
+            return
+        self._heard = time.monotonic()
+        for each in self._input.feed(data):
+            if each == b"stop":
+                self._stopped = True
+            elif each:
+                self._orders.append(each)
+
+    def _flush(self) -> None:
+        try:
+            while self._output:
+                del self._output[: os.write(1, memoryview(self._output)[: 1 << 16].tobytes())]
+        except BlockingIOError:
+            pass
+        except OSError:  # nobody reads it any more
+            self._deserted = True
+
+    # The machine's shards, one after the other.
+
+    def _alone(self, who: str) -> _Held:
+        path = lock_path()
+        held = _Held(open_lock(path.with_name(f"{path.stem}-shards{path.suffix}")))
+        told = -_TELL
+        try:
+            while not try_lock(held.descriptor):
+                if time.monotonic() - told >= _TELL:
+                    told = time.monotonic()
+                    self._say("waits", holder=holder(held.descriptor), seconds=held.age)
+                self._turn(_LOOK)
+        except BaseException:
+            held.close()
+            raise
+        note_holder(held.descriptor, who)
+        return held
+
+    # pytest.
+
+    def _run_pytest(self, order: dict[str, Any]) -> None:
+        if not os.path.isdir(order["folder"]):  # noqa: PTH112 - a text
+            self._say("end", status=None, said=f"there is no folder {order['folder']} here")
+            return
+        given = os.memfd_create("vperf-order", 0)
+        os.write(given, json.dumps(order).encode())
+        os.lseek(given, 0, os.SEEK_SET)
+        stream, writes = os.pipe()
+        told, tells = os.pipe()
+        self._say("begins")
+        words = [sys.executable, "-m", "pytest", "-p", inside.__name__, *order["words"]]
+        environment = {**os.environ, **order["environment"], inside.VARIABLE: f"{given},{writes}"}
+        try:
+            process = subprocess.Popen(
+                words,
+                cwd=order["folder"],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=tells,
+                stderr=tells,
+                pass_fds=(given, writes),
+                start_new_session=True,
+            )
+        finally:
+            for each in (given, writes, tells):
+                os.close(each)
+        lines = Lines()
+
+        def pass_on(data: bytes) -> None:  # whole lines, as others of ours come between them
+            self._output.extend(b"".join(b"%s\n" % each for each in lines.feed(data)))
+
+        streams = ((stream, pass_on), (told, self._hear))
+        for file, take in streams:
+            os.set_blocking(file, False)
+            self._read_from(file, take)
+        try:
+            while process.poll() is None:
+                self._turn(_LOOK)
+        except _Over:
+            self._end_pytest(process)
+        for file, take in streams:
+            self._drain(file, take)
+        status = process.returncode
+        if status < 0:
+            sweep()
+        if not self._deserted:
+            said = self._said.decode("utf-8", "replace")
+            self._say("end", status=status, said=said)
+
+    def _end_pytest(self, process: subprocess.Popen[bytes]) -> None:
+        """End it in order, as far as there is time for that."""
+        process.terminate()
+        began = time.monotonic()
+        while process.poll() is None:
+            self._pump(_LOOK)
+            if time.monotonic() - began > (_DESERTED_END if self._deserted else _END):
+                process.kill()
+                process.wait()
+
+    def _hear(self, data: bytes) -> None:
+        self._said = (self._said + data)[-_SAID:]
+
+    def _read_from(self, file: int, take: Callable[[bytes], None]) -> None:
+        def read() -> None:
+            if len(self._output) > _MOST_WAITING:
+                time.sleep(_LOOK)
+                return
+            data = os.read(file, 1 << 20)
+            if data:
+                take(data)
+            else:
+                self._select.unregister(file)
+
+        self._select.register(file, selectors.EVENT_READ, read)
+
+    def _drain(self, file: int, take: Callable[[bytes], None]) -> None:
+        """Take what is still in a pipe; a process that pytest left may keep it open."""
+        if file in self._select.get_map():
+            self._select.unregister(file)
+            with contextlib.suppress(BlockingIOError):
+                while data := os.read(file, 1 << 20):
+                    take(data)
+        os.close(file)
+
+
+class _Held:
+    """The lock that a machine's shards take, one after the other."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    @property
+    def age(self) -> float:
+        """Seconds since its holder took it."""
+        return max(0.0, time.time() - os.fstat(self.descriptor).st_mtime)
+
+    def close(self) -> None:
+        """Give it up."""
+        with contextlib.suppress(OSError):
+            note_holder(self.descriptor, "")
+        os.close(self.descriptor)
+
+
+def about() -> dict[str, Any]:
+    """What this machine is, and what it has to run a shard."""
+    return {
+        "version": __version__,
+        "pytest": pytest.__version__,
+        "reportlog": find_spec("pytest_reportlog") is not None,
+        "host": os.uname().nodename,
+        "fingerprint": fingerprint.read().as_dict(),
+        "worker": {
+            "version_info": sys.version_info[:3],
+            "sysplatform": sys.platform,
+            "executable": sys.executable,
+        },
+    }
+
+
+def sweep() -> None:
+    """Remove what a killed pytest left."""
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        subprocess.run(
+            [sys.executable, "-m", "pytest_vperf", "clean"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_SWEEP,
+            check=False,
+        )
+
+
+if __name__ == "__main__":
+    Shard().run()

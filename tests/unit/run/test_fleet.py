@@ -1,0 +1,92 @@
+"""A run over many machines, which here are processes of this one."""
+
+from __future__ import annotations
+
+import pytest
+from fleets import cases, places, record, run
+
+pytest.importorskip("pytest_reportlog")
+
+SPREAD = [
+    *(("test_quick[0]", "h1"), ("test_quick[0]", "h3"), ("test_quick[1]", "h1")),
+    *(("test_quick[1]", "h3"), ("test_quick[2]", "h2"), ("test_quick[2]", "h3")),
+    *(("test_quick[3]", "h2"), ("test_quick[3]", "h3")),
+]
+
+
+def test_each_type_runs_every_test_once(fleet: pytest.Pytester) -> None:
+    result = run(fleet, "-v", "--junitxml=out.xml")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "fleet: here, type-a: h1, h2; type-b: h3; every test on one machine of a type",
+            "claims: 8 held",
+        ]
+    )
+    result.stdout.fnmatch_lines_random(
+        ["?h1? ?*%? HELD test_it.py::test_quick?0?*", "?h3? ?*%? PASSED test_it.py::test_plain*"]
+    )
+    result.stdout.fnmatch_lines_random(["holds*start.quick (on h2)*"])
+    assert places(fleet) == [(*each, "holds") for each in SPREAD]
+    plain = [("test_plain", "h2"), ("test_plain", "h3")]
+    assert cases(fleet.path / "out.xml") == sorted([*SPREAD, *plain])
+    found = record(fleet)
+    assert list(found["machines"]) == ["h1", "h2", "h3"]
+    assert [each["type"] for each in found["machines"].values()] == ["type-a", "type-a", "type-b"]
+    own = found["claims"][0]["machine"]
+    assert {**own, "type": "type-a"} == {"name": own["name"], **found["machines"]["h1"]} or (
+        own["name"] == "h3"
+    )
+    # The run errs with alpha, and not each machine with it.
+    assert {each["plan"]["claims"] for each in found["claims"]} == {8}
+
+
+def test_each_machine_runs_every_test(fleet: pytest.Pytester) -> None:
+    result = run(fleet, "--claims-fleet-run=each", "-k", "quick")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["fleet: here, *; every test on every machine"])
+    found = [(f"test_quick[{n}]", host, "holds") for n in range(4) for host in ("h1", "h2", "h3")]
+    assert places(fleet) == found
+    assert {each["plan"]["claims"] for each in record(fleet)["claims"]} == {12}
+
+
+def test_one_type_alone(fleet: pytest.Pytester) -> None:
+    result = run(fleet, "--claims-fleet-hw=type-b")
+    assert result.ret == 0
+    assert {place for _, place, _ in places(fleet)} == {"h3"}
+
+
+def test_a_failure_anywhere_fails_the_run_and_is_known_to_last_failed(
+    fleet: pytest.Pytester,
+) -> None:
+    fleet.makepyfile(
+        test_it="""
+import os
+def test_on_one(): assert os.environ["HOST"] != "h1", "as it is h1"
+def test_other(): pass
+"""
+    )
+    result = run(fleet, "--claims-fleet-run=each", "-p", "cacheprovider")
+    result.assert_outcomes(failed=1, passed=5)
+    result.stdout.fnmatch_lines(["?h1? linux -- Python *", "*as it is h1*"])
+    again = run(fleet, "--claims-fleet-run=each", "--lf", "--collect-only", "-q")
+    again.stdout.fnmatch_lines(["test_it.py::test_on_one"])
+    again.stdout.no_fnmatch_line("test_it.py::test_other")
+
+
+def test_the_first_failure_ends_the_run_where_asked(fleet: pytest.Pytester) -> None:
+    fleet.makepyfile(
+        test_it="""
+import os, time, pytest
+@pytest.mark.parametrize("number", range(20))
+def test_it(number):
+    if os.environ["HOST"] == "h3":
+        assert number == 0, "the first one"
+    else:
+        time.sleep(0.5)
+"""
+    )
+    result = run(fleet, "-x")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*stopping after 1 failures*"])
+    result.stdout.no_fnmatch_line("*was lost*")

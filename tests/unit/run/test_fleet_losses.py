@@ -1,0 +1,92 @@
+"""A machine that is lost takes no test with it unseen."""
+
+from __future__ import annotations
+
+import pytest
+from fleets import places, record, run
+
+from pytest_vperf.fleet import lines, links
+
+pytest.importorskip("pytest_reportlog")
+
+DIES = """
+import os, pathlib, signal, time
+import pytest
+from samplers import around
+
+def once():
+    marker = pathlib.Path(__file__).with_name("died")
+    if not marker.exists():
+        marker.touch()
+        time.sleep(1)  # what was measured has left the machine
+        os.kill(os.getppid(), signal.{signal})
+
+@pytest.mark.parametrize("number", range(4))
+def test_quick(claim, number):
+    claim("start.quick").holds(around(350))
+    if number == 0:
+        once()
+        {after}
+"""
+
+
+def test_tests_of_a_lost_machine_run_on_another_of_its_type(fleet: pytest.Pytester) -> None:
+    fleet.makepyfile(test_it=DIES.format(signal="SIGKILL", after="time.sleep(15)"))
+    result = run(fleet, "--claims-fleet-hw=type-a")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "claims: machine h1 was lost: its connection ended; 2 tests of its shard run on h2 instead"
+        ]
+    )
+    # What h1 measured of the test before is kept, and the test's own record is of the second attempt.
+    found = [(each["machine"]["name"], each["attempt"]) for each in record(fleet)["claims"]]
+    assert sorted(found) == [("h1", 1), ("h2", 1), ("h2", 1), ("h2", 2), ("h2", 2)]
+
+
+def test_what_no_machine_is_left_for_is_not_measured(fleet: pytest.Pytester) -> None:
+    fleet.makepyfile(test_it=DIES.format(signal="SIGKILL", after="time.sleep(15)"))
+    result = run(fleet, "--claims-fleet-hw=type-b", "--junitxml=out.xml")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["claims: result: broken, exit status 1"])
+    assert places(fleet) == [
+        ("test_quick[0]", "h3", "holds"),
+        *((f"test_quick[{number}]", "h3", "not measured") for number in (1, 2, 3)),
+    ]
+    reason = record(fleet)["claims"][1]["reason"]
+    assert reason == "error: machine h3 was lost: its connection ended"
+
+
+def test_a_machine_that_says_nothing_any_more_is_lost(
+    fleet: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(links, "SILENT", 8.0)
+    fleet.makepyfile(test_it=DIES.format(signal="SIGSTOP", after="time.sleep(15)"))
+    result = run(fleet, "--claims-fleet-hw=type-a")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        ["claims: machine h1 was lost: no word from it for 8 s; 2 tests of its shard run on h2*"]
+    )
+
+
+def test_a_test_that_kills_machines_takes_no_other_with_it(fleet: pytest.Pytester) -> None:
+    fleet.makepyfile(
+        test_it="""
+import os, signal, time
+import pytest
+
+@pytest.mark.parametrize("number", range(6))
+def test_it(number):
+    if number == 1:
+        time.sleep(1)  # what was reported has left the machine
+        os.kill(os.getppid(), signal.SIGKILL)
+        time.sleep(15)
+"""
+    )
+    result = run(fleet, "--claims-fleet-hw=type-a")
+    result.assert_outcomes(passed=5, failed=1)
+    result.stdout.fnmatch_lines(["not run: error: machine h2 was lost: its connection ended"])
+
+
+def test_sign_of_life_is_shorter_than_silence() -> None:
+    assert lines.BEAT * 4 < lines.SILENT < lines.DESERTED
