@@ -280,6 +280,15 @@ def show_no_files(config: pytest.Config) -> None:
         reporter.showfspath = False
 
 
+def count_apart(config: pytest.Config, nodeid: str, machine: str) -> None:
+    """Have the terminal's progress count a test that was reported once for each machine, and not by its name."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    seen: Any = getattr(reporter, "_progress_nodeids_reported", None)
+    if isinstance(seen, set):
+        seen.discard(nodeid)
+        seen.add((nodeid, machine))
+
+
 def keep_failed(config: pytest.Config, failed: Iterable[str]) -> None:
     """Have ``--last-failed`` know tests that failed anywhere: of two reports of one test, pytest keeps the later."""
     plugin: Any = config.pluginmanager.get_plugin("lfplugin")

@@ -18,7 +18,7 @@ from pytest_vperf.fleet.file import read_fleet
 from pytest_vperf.fleet.links import Links
 from pytest_vperf.fleet.plan import Shard, made_good_on, plan
 from pytest_vperf.machine.ownership import name as user_name
-from pytest_vperf.pytest_internals import keep_failed, show_no_files
+from pytest_vperf.pytest_internals import count_apart, keep_failed, show_no_files
 from pytest_vperf.reporting.summary import say_notice
 from pytest_vperf.run.stash import claims_session
 from pytest_vperf.run.workers import Lost, take_note
@@ -228,6 +228,7 @@ class Fleet:
         tests = list(dict.fromkeys(item.nodeid for item in session.items))
         usable = self.machines if self._each else [m for m in self.machines if m not in self._lost]
         self._queue = plan(tests, usable, each=self._each)
+        session.testscollected = sum(len(shard.tests) for shard in self._queue)
         claiming = {item.nodeid for item in self._session.claiming}
         self._claims = sum(test in claiming for shard in self._queue for test in shard.tests)
         for type_ in dict.fromkeys(each.type for each in self.machines):
@@ -369,6 +370,7 @@ class Fleet:
         del self._reports[link.machine, report.nodeid]
         for each in waiting:
             self._log(each)
+        count_apart(self._config, report.nodeid, link.machine.name)
         hook.pytest_runtest_logfinish(nodeid=report.nodeid, location=report.location)
 
     def _log(self, report: pytest.TestReport) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from fleets import cases, places, record, run
 
@@ -27,6 +29,10 @@ def test_each_type_runs_every_test_once(fleet: pytest.Pytester) -> None:
         ["?h1? ?*%? HELD test_it.py::test_quick?0?*", "?h3? ?*%? PASSED test_it.py::test_plain*"]
     )
     result.stdout.fnmatch_lines_random(["holds*start.quick (on h2)*"])
+    percents = [
+        int(each) for each in re.findall(r"^\[h\d\] \[ *(\d+)%\]", result.stdout.str(), re.M)
+    ]
+    assert percents == [10 * number for number in range(1, 11)]
     assert places(fleet) == [(*each, "holds") for each in SPREAD]
     plain = [("test_plain", "h2"), ("test_plain", "h3")]
     assert cases(fleet.path / "out.xml") == sorted([*SPREAD, *plain])

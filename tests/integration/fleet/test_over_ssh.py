@@ -1,0 +1,99 @@
+"""A run over machines that are reached by ssh; what becomes of it when they, or the run itself, end."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from fleet_project import NAMES, TYPES
+
+if TYPE_CHECKING:
+    from fleet_project import Project
+
+#: How often each way to be lost is tried; more where somebody wants to know.
+TIMES = int(os.environ.get("VPERF_TEST_TIMES", "1"))
+EVERY = {(name, type_) for name in NAMES for type_ in set(TYPES.values())}
+
+
+@pytest.mark.parametrize("turn", range(TIMES))
+@pytest.mark.parametrize("how", ["spread", "each"])
+def test_each_claim_is_of_the_right_machine(project: Project, how: str, turn: int) -> None:
+    started = project.start(f"--claims-fleet-run={how}")
+    status, output = started.ended()
+    assert status == 0, output
+    assert started.verdicts() == {(*each, "holds") for each in EVERY}
+    places = [(each["nodeid"], each["machine"]["name"]) for each in started.claims]
+    assert len(places) == len(set(places)) == {"spread": 12, "each": 18}[how]
+    assert project.overlaps() == []
+
+
+@pytest.mark.parametrize("turn", range(TIMES))
+def test_two_runs_do_not_interleave(project: Project, turn: int) -> None:
+    first = project.start("--claims-fleet-hw=type-b")
+    time.sleep(random.uniform(0.5, 4))
+    second = project.start("--claims-fleet-hw=type-b", record="second.json")
+    outputs = []
+    for each in (first, second):
+        status, output = each.ended()
+        assert status == 0, output
+        assert len(each.claims) == len(NAMES)
+        outputs.append(output)
+    assert project.overlaps() == []
+    assert any("claims: machine h3 is held for" in each for each in outputs), outputs
+
+
+@pytest.mark.parametrize("turn", range(TIMES))
+@pytest.mark.parametrize("how", ["die", "crash", "mute"])
+def test_no_claim_is_lost_with_a_machine(project: Project, how: str, turn: int) -> None:
+    moment = random.uniform(0.5, 7)
+    victim = random.choice(list(TYPES))
+    started = project.start()
+    time.sleep(moment)
+    getattr(project.rig, how)(victim)
+    began = time.monotonic()
+    try:
+        status, output = started.ended()
+    finally:
+        if how == "mute":
+            project.rig.unmute(victim)
+        else:
+            project.rig.up(victim, TYPES[victim])
+    told = f"{victim} {how} after {moment:.1f} s, exit status {status}, ended {time.monotonic() - began:.1f} s later"
+    print(told)
+    found = started.verdicts()
+    assert {each[:2] for each in found} == EVERY, f"{told}\n{output}"
+    held = {each[:2] for each in found if each[2] == "holds"}
+    assert (status == 0) == (held == EVERY), f"{told}\n{output}"
+    if how == "mute":
+        project.clear_after([victim], 65.0)
+    assert project.overlaps() == []
+
+
+@pytest.mark.parametrize("turn", range(TIMES))
+def test_a_run_that_is_killed_leaves_nothing(project: Project, turn: int) -> None:
+    started = project.start()
+    time.sleep(random.uniform(0.5, 7))
+    # What enters the namespace is the run itself: nsenter executes it.
+    started.process.send_signal(signal.SIGKILL)
+    started.ended()
+    took = project.clear_after(list(TYPES), 5.0)
+    print(f"clear after {took:.1f} s")
+
+
+def test_a_run_that_is_interrupted_keeps_what_was_measured(project: Project) -> None:
+    started = project.start("--claims-budget=60 s")
+    deadline = time.monotonic() + 30
+    while not list(project.folder.glob("samples-*")):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    time.sleep(0.5)
+    started.process.send_signal(signal.SIGINT)
+    status, output = started.ended()
+    assert status == pytest.ExitCode.INTERRUPTED, output
+    assert started.claims, output
+    assert "was lost" not in output
+    project.clear_after(list(TYPES), 5.0)
