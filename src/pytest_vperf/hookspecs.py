@@ -158,8 +158,6 @@ def pytest_vperf_fleet_engines() -> Iterable[FleetEngine]:  # type: ignore[empty
         from pytest_vperf import FleetEngine, FleetMachine, piped
 
         class Containers:
-            queues = False  # a start does not wait for others
-
             def __init__(self, file):
                 self.hosts = file.settings["hosts"]
 
@@ -168,6 +166,9 @@ def pytest_vperf_fleet_engines() -> Iterable[FleetEngine]:  # type: ignore[empty
 
             def start(self, machine, command):
                 return piped(["docker", "exec", "-i", machine.name, *command])
+
+            def waits(self, said):
+                return False  # a start never waits for other users
 
             def end(self, process):
                 process.kill()

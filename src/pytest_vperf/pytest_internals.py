@@ -280,13 +280,13 @@ def show_no_files(config: pytest.Config) -> None:
         reporter.showfspath = False
 
 
-def count_apart(config: pytest.Config, nodeid: str, machine: str) -> None:
+def count_apart(config: pytest.Config, report: pytest.TestReport, machine: str) -> None:
     """Have the terminal's progress count a test that was reported once for each machine, and not by its name."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     seen: Any = getattr(reporter, "_progress_nodeids_reported", None)
     if isinstance(seen, set):
-        seen.discard(nodeid)
-        seen.add((nodeid, machine))
+        seen.discard(getattr(report, "id", report.nodeid))  # from pytest 9.2 on it is no text
+        seen.add((report.nodeid, machine))
 
 
 def keep_failed(config: pytest.Config, failed: Iterable[str]) -> None:

@@ -7,6 +7,7 @@ import os
 import socket
 import time
 import warnings
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -32,10 +33,18 @@ if TYPE_CHECKING:
 
 #: Seconds that all machines have to say what they are, before the first one measures.
 _SURVEY = 30.0
+#: Seconds between two looks at what an engine that queues says of its machines.
+_LOOK = 10.0
+#: Seconds for connections to end by themselves, when all has been said.
+_PARTING = 3.0
 #: Seconds for all shards to end in order when the run is stopped.
 _LIMIT = 120.0
 #: The status of a shell that does not find a command, or may not execute it (POSIX, "Exit Status for Commands").
 _NO_COMMAND = (126, 127)
+#: The status of ssh if it failed itself (ssh(1), "EXIT STATUS"); any other is the command's.
+_SSH_FAILED = 255
+#: What srun says of a machine that was there when it was chosen; its status may be any.
+_FAILED_NODE = "Node failure"
 #: What ssh says of a machine that is not there under its name, or lets us not in; it is wrong in the file, not lost.
 _WRONG_HOST = ("Could not resolve hostname", "Permission denied", "Host key verification failed")
 #: Variables that are a part of the command line.
@@ -99,6 +108,7 @@ class Fleet:
         self._each = settings.fleet_run == "each"
         self._links = Links(self._engine, [self._file.python, "-m", "pytest_vperf.fleet.shard"])
         self._nodes = {machine: Node(machine, config) for machine in self.machines}
+        self._looked = 0.0
         self._facts: dict[FleetMachine, dict[str, Any]] = {}
         self._lost: dict[FleetMachine, str] = {}
         self._queue: list[Shard] = []
@@ -113,7 +123,11 @@ class Fleet:
         """Reach all machines, while the tests are collected."""
         if self._config.getoption("collectonly"):
             return
-        for machine in self.machines:
+        try:
+            self._look()
+        except ThresholdError as error:
+            raise pytest.UsageError(f"--claims-fleet: {error}") from None
+        for machine in (each for each in self.machines if each not in self._lost):
             try:
                 self._links.start(machine)
             except OSError as error:
@@ -132,35 +146,43 @@ class Fleet:
             return
         deadline = time.monotonic() + _SURVEY
         wrong: list[Problem] = []
-        while (waiting := self._unheard()) and time.monotonic() < deadline:
+        while (
+            (waiting := self._unheard())
+            and not all(each.waits for each in waiting)
+            and time.monotonic() < deadline
+        ):
             for link, said in self._links.turn(0.1):
                 if isinstance(said, str):
                     wrong += self._unreachable(link, said)
                 elif said.get("vperf") == "hello":
                     wrong += self._unfit(link, said)
-        for link in waiting:
+        for link in (each for each in waiting if not each.waits):
             self._links.close(link)
             self._lost[link.machine] = f"no word from it within {_SURVEY:g} s"
         if wrong:
             raise pytest.UsageError(f"--claims-fleet: {self._file.all_wrong(wrong)}")
-        self._session.run.machines = {
-            machine.name: {"type": machine.type, **self._facts[machine]["fingerprint"]}
-            for machine in self.machines
-            if machine in self._facts
-        }
+
+    def _look(self) -> None:
+        """Ask the engine which machines are gone."""
+        self._looked = time.monotonic()
+        gone = self._engine.gone()
+        self._lost.update((each, gone[each.name]) for each in self.machines if each.name in gone)
+
+    def _look_again(self) -> None:
+        """The same in a run that goes on where the engine does not answer for a while."""
+        with suppress(ThresholdError):
+            self._look()
 
     def _unheard(self) -> list[Link]:
         return [link for link in self._links.open if link.hello is None]
 
     def _unreachable(self, link: Link, why: str) -> list[Problem]:
         machine, status = link.machine, link.process.returncode
-        if status in _NO_COMMAND:
-            message = f"{machine.name}: {self._file.python} cannot be started there: {why}"
-            return [Problem(("python",), message)]
-        if "No module named" in why or (status not in (255, 0, None) and status > 0):
-            message = (
-                f"{machine.name}: no pytest-vperf {__version__} in {self._file.python} there: {why}"
+        if 0 < (status or 0) < _SSH_FAILED and _FAILED_NODE not in why:
+            what = (
+                "cannot be started" if status in _NO_COMMAND else "has no pytest-vperf that works"
             )
+            message = f"{machine.name}: {self._file.python} {what} there: {why}"
             return [Problem(("python",), message)]
         if any(text in why for text in _WRONG_HOST):
             return [Problem(machine.keys, why)]
@@ -183,20 +205,29 @@ class Fleet:
 
     def _know(self, machine: FleetMachine, hello: Mapping[str, Any]) -> None:
         self._facts[machine] = dict(hello)
+        self._session.run.machines = {
+            each.name: {"type": each.type, **self._facts[each]["fingerprint"]}
+            for each in self.machines
+            if each in self._facts
+        }
         node = self._nodes[machine]
         node.vperf_machine = {"name": machine.name, **hello["fingerprint"]}
         node.workerinfo.update(hello["worker"])
 
     def pytest_report_collectionfinish(self) -> list[str]:
         """The header: machines, what is not there, and what differs within a type."""
-        if not self._facts and not self._lost:
-            return []
+        if not self._links.open and not self._lost:
+            return []  # there is nothing to run
         types: dict[str, list[FleetMachine]] = {}
         for machine in self.machines:
             types.setdefault(machine.type, []).append(machine)
         told = "; ".join(f"{type_}: {_names(own)}" for type_, own in types.items())
         how = "every test on every machine" if self._each else "every test on one machine of a type"
         lines = [f"fleet: {self._file.engine}, {told}; {how}"]
+        if waiting := [each.machine for each in self._links.open if each.waits]:
+            lines.append(
+                f"fleet: {_names(waiting)} busy: {self._file.engine} queues what runs there"
+            )
         lines += (f"fleet: {each.name} is lost: {why}" for each, why in self._lost.items())
         for type_, own in types.items():
             lines += (f"fleet: {type_}: {each}" for each in self._differences(own))
@@ -236,14 +267,17 @@ class Fleet:
             if all(each in self._lost for each in own) and not self._each:
                 why = f"machine {own[0].name} was lost: {self._lost[own[0]]}"
                 self._give_up(Shard(own[0], tests), why)
+        planned = {shard.machine for shard in self._queue}
+        for link in self._links.open:
+            if link.machine not in planned:
+                self._links.dismiss(link)
         try:
             self._loop(session)
         except BaseException:
             self._stop()
             raise
         finally:
-            for link in tuple(self._links.open):
-                self._links.close(link)
+            self._leave()
             keep_failed(config, self._failed)
         return True
 
@@ -254,6 +288,13 @@ class Fleet:
                 return
             for link, said in self._links.turn(0.5):
                 self._take(link, said)
+            waiting = [link for link in self._unheard() if link.waits]
+            if waiting and time.monotonic() - self._looked > _LOOK:
+                self._look_again()
+                for link in waiting:
+                    if link.machine in self._lost:
+                        self._links.close(link)
+                        self._take(link, self._lost[link.machine])
             if session.shouldfail:
                 raise session.Failed(session.shouldfail)
             if session.shouldstop:
@@ -268,7 +309,8 @@ class Fleet:
                 continue
             busy.add(machine)
             self._queue.remove(shard)
-            link = next((each for each in self._links.open if each.machine is machine), None)
+            known = (each for each in self._links.open if each.ended is None)
+            link = next((each for each in known if each.machine is machine), None)
             try:
                 link = link or self._links.start(machine)
             except OSError as error:
@@ -306,7 +348,7 @@ class Fleet:
         if isinstance(said, str):
             if shard is not None:
                 self._lose(link.machine, shard, f"machine {link.machine.name} was lost: {said}")
-            elif link.ended is None:
+            elif link.ended is None and link.hello is None:
                 self._lost.setdefault(link.machine, said)
             return
         if isinstance(said, list):
@@ -370,8 +412,8 @@ class Fleet:
         del self._reports[link.machine, report.nodeid]
         for each in waiting:
             self._log(each)
-        count_apart(self._config, report.nodeid, link.machine.name)
         hook.pytest_runtest_logfinish(nodeid=report.nodeid, location=report.location)
+        count_apart(self._config, report, link.machine.name)
 
     def _log(self, report: pytest.TestReport) -> None:
         if report.failed:
@@ -398,7 +440,7 @@ class Fleet:
     def _end(self, link: Link, said: dict[str, Any]) -> None:
         """A shard has ended: what it has not reported is lost."""
         shard, link.ended, link.shard = link.shard, said, None
-        self._links.close(link)
+        self._links.dismiss(link)
         if shard is not None and (shard.left or said["status"] is None):
             status = "" if said["status"] is None else f" with exit status {said['status']}"
             why = foreign_text.short(said["said"]) or "it said nothing"
@@ -419,6 +461,7 @@ class Fleet:
             there: whether the machine is there all the same.
         """
         if not there:
+            self._look_again()
             self._lost[machine] = why
         self._session.run.extend(record for lost in self._of(shard, why) for record in lost.ended)
         for key in [key for key in self._reports if key[0] is machine]:
@@ -485,9 +528,20 @@ class Fleet:
         """As `_take`, but nothing is lost that was left out on purpose."""
         if isinstance(said, dict) and said.get("vperf") == "end":
             link.ended, link.shard = said, None
-            self._links.close(link)
+            self._links.dismiss(link)
         elif not isinstance(said, str):
             self._take(link, said)
+
+    def _leave(self) -> None:
+        """End the connections: those that are over, by themselves."""
+        for link in self._links.open:
+            self._links.dismiss(link)
+        deadline = time.monotonic() + _PARTING
+        while self._links.open and time.monotonic() < deadline:
+            for _ in self._links.turn(0.1):
+                pass
+        for link in tuple(self._links.open):
+            self._links.close(link)
 
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self) -> None:

@@ -5,11 +5,13 @@ command on one, ends that, and says which machines are gone. All else is the sam
 from __future__ import annotations
 
 import re
+import secrets
 import shlex
 import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pytest_vperf import foreign_text
 from pytest_vperf.run import doors
 
 if TYPE_CHECKING:
@@ -38,9 +40,12 @@ class FleetMachine:
 class Engine(Protocol):
     """Starts processes on machines."""
 
-    @property
-    def queues(self) -> bool:
-        """Whether a start may wait until a machine is free, however long."""
+    def waits(self, said: str) -> bool:
+        """Whether a start waits until its machine is free, however long that takes.
+
+        Args:
+            said: what it has said on its standard error.
+        """
         ...
 
     def machines(self) -> Sequence[FleetMachine]:
@@ -119,8 +124,6 @@ class Ssh:
             a file for ``ssh -F``, seen from the file's folder.
     """
 
-    queues = False
-
     def __init__(self, file: FleetFile) -> None:
         from pytest_vperf.targets.remote.connection import KEEPS_TO_ITSELF
 
@@ -147,6 +150,10 @@ class Ssh:
     def start(self, machine: FleetMachine, command: Sequence[str]) -> subprocess.Popen[bytes]:
         """Log in and start it."""
         return piped([*self._ssh, *self._hosts[machine.name][1], "--", shlex.join(command)])
+
+    def waits(self, said: str) -> bool:
+        """Never: a shard that finds another one there says so itself."""
+        return False
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
         """Close the connection, and with it the command's input."""
@@ -182,7 +189,106 @@ def _hosts(file: FleetFile) -> dict[str, tuple[str, list[str]]]:
     return found
 
 
+class Slurm:
+    """The nodes of a cluster: Slurm starts a shard when a node is free, and gives it the whole node.
+
+    Args:
+        file: may have ``types``, the features of nodes that are types of hardware, the ``partition``, and
+            ``options``, further words for srun(1).
+    """
+
+    def __init__(self, file: FleetFile) -> None:
+        self._file = file
+        self._types = _texts(file, "types")
+        own = [f"--partition={part}"] if (part := file.settings.get("partition")) else []
+        self._words = [*own, *_texts(file, "options")]
+        self._nodes = own
+        self._names: dict[int, str] = {}
+
+    def machines(self) -> Sequence[FleetMachine]:
+        """The nodes that have one of the types, or all; whoever has no feature is of the type ``any``."""
+        found = []
+        for name, features, *_ in self._asked():
+            own = [each for each in features.split(",") if each != "(null)"]
+            if self._types:
+                own = [each for each in own if each in self._types][:1]
+            if own or not self._types:
+                found.append(FleetMachine(name, ",".join(own) or "any", ("engine",)))
+        if not found:
+            message = f"Slurm has no node with a feature of {', '.join(self._types) or 'any kind'}"
+            raise self._file.wrong(message, "types" if self._types else "engine")
+        return found
+
+    def start(self, machine: FleetMachine, command: Sequence[str]) -> subprocess.Popen[bytes]:
+        """Submit a job of one step; it has all of its node, and its streams are those of ``srun``."""
+        name = f"vperf-{secrets.token_hex(4)}"
+        words = [
+            "--nodes=1",
+            "--ntasks=1",
+            "--exclusive",
+            "--mem=0",
+            "--cpu-bind=none",
+            "--chdir=/",
+        ]
+        words += [f"--nodelist={machine.name}", f"--job-name={name}", "--unbuffered"]
+        process = piped(["srun", *words, *self._words, *command])
+        self._names[process.pid] = name
+        return process
+
+    def waits(self, said: str) -> bool:
+        """Whether the job is queued, as ``srun`` says once it is and once it is not."""
+        return "queued and waiting" in said and "has been allocated" not in said
+
+    def end(self, process: subprocess.Popen[bytes]) -> None:
+        """Cancel the job: an ``srun`` that is killed leaves it."""
+        name = self._names.pop(process.pid)
+        if process.poll() is None:
+            words = ["scancel", "--quiet", f"--name={name}"]
+            subprocess.run(words, capture_output=True, timeout=10, check=False)
+            kill(process)
+
+    def gone(self) -> Mapping[str, str]:
+        """The nodes that are down, drained or not responding, as ``sinfo`` has it."""
+        return {
+            name: f"Slurm says {state}" + (f" ({why})" if why != "none" else "")
+            for name, _, state, why in self._asked()
+            if re.match(r"down|drain|fail|error|unknown|.*\*", state)
+        }
+
+    def _asked(self) -> list[list[str]]:
+        """Name, features, state and reason of each node, once.
+
+        Raises:
+            ThresholdError: Slurm does not answer.
+        """
+        words = ["sinfo", "--Node", "--noheader", "--format=%N|%f|%T|%E", *self._nodes]
+        try:
+            told = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
+            said, failed = told.stderr.strip(), told.returncode != 0
+        except (OSError, subprocess.TimeoutExpired) as error:
+            said, failed = str(error), True
+        if failed:
+            raise self._file.wrong(f"Slurm does not answer: {foreign_text.short(said)}", "engine")
+        lines = dict.fromkeys(line for line in told.stdout.splitlines() if line.count("|") >= 3)
+        return list({line.split("|")[0]: line.split("|", 3) for line in lines}.values())
+
+
+def _texts(file: FleetFile, key: str) -> list[str]:
+    """A list of texts in the file; empty without one.
+
+    Raises:
+        ThresholdError: it is something else.
+    """
+    given = file.settings.get(key, [])
+    if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
+        raise file.wrong(f"{key} is a list of texts", key)
+    return given
+
+
 #: A type of hardware.
 TYPE = r"[A-Za-z0-9][A-Za-z0-9_.+-]*"
 #: Those that we have.
-KINDS: Iterable[FleetEngine] = (FleetEngine("ssh", Ssh, keys=("hosts", "ssh_config")),)
+KINDS: Iterable[FleetEngine] = (
+    FleetEngine("ssh", Ssh, keys=("hosts", "ssh_config")),
+    FleetEngine("slurm", Slurm, keys=("types", "partition", "options")),
+)

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import selectors
+import subprocess
 import time
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
@@ -14,7 +15,6 @@ from pytest_vperf import foreign_text
 from pytest_vperf.fleet.lines import BEAT, SILENT, Lines, TooLong
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Iterator
 
     from pytest_vperf.fleet.engines import Engine, FleetMachine
@@ -36,6 +36,7 @@ class Link:
         machine: which.
         process: what the engine started here.
         hello: what the machine said of itself; ``None`` until then.
+        waits: whether it has to wait until its machine is free.
         shard: what it runs; ``None`` before it is ordered.
         ended: how its pytest ended, as it says; ``None`` until then.
         heard: when it was heard last, by the monotonic clock.
@@ -44,6 +45,7 @@ class Link:
     machine: FleetMachine
     process: subprocess.Popen[bytes]
     hello: dict[str, Any] | None = None
+    waits: bool = False
     shard: Shard | None = None
     ended: dict[str, Any] | None = None
     heard: float = field(default_factory=time.monotonic)
@@ -90,6 +92,8 @@ class Links:
 
     def send(self, link: Link, data: bytes) -> None:
         """Send a line; in vain if the connection has ended, which is seen by what comes in."""
+        if link.process.stdin is None or link.process.stdin.closed:
+            return
         view, deadline = memoryview(data), time.monotonic() + SILENT
         file = _file(link.process.stdin)
         while view and time.monotonic() < deadline:
@@ -119,10 +123,15 @@ class Links:
                 yield from take(link)
         now = time.monotonic()
         for link in tuple(self.open):
-            queued = link.hello is None and self._engine.queues
-            if now - link.heard > SILENT and not queued:
+            if now - link.heard > SILENT and not link.waits:
                 self.close(link)
                 yield link, f"no word from it for {SILENT:g} s"
+
+    def dismiss(self, link: Link) -> None:
+        """Let a connection end by itself: its command does so at the end of its input."""
+        with contextlib.suppress(OSError):
+            assert link.process.stdin is not None
+            link.process.stdin.close()
 
     def close(self, link: Link) -> None:
         """End a connection; a second call does nothing."""
@@ -173,7 +182,7 @@ class Links:
             said = None
         if link.hello is None:
             if isinstance(said, dict) and said.get("vperf") == "hello":
-                link.hello = said
+                link.hello, link.waits = said, False
                 return said
             link.greeted += 1
             if link.greeted > _GREETING:
@@ -193,6 +202,9 @@ class Links:
         if not data:
             self._select.unregister(_file(link.process.stderr))
         link.said = (link.said + data)[-_SAID:]
+        if link.hello is None:
+            link.heard = time.monotonic()
+            link.waits = self._engine.waits(link.said.decode("utf-8", "replace"))
         yield from ()
 
     def _ended(self, link: Link) -> Iterator[tuple[Link, Any]]:
@@ -208,6 +220,8 @@ class Links:
                 if not data:
                     break
                 link.said = (link.said + data)[-_SAID:]
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            link.process.wait(_LAST_WORDS)  # its status says more than that of one that is killed
         self.close(link)
         yield link, link.last_words or "its connection ended"
 

@@ -20,10 +20,20 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def rig(short_folder: Path) -> Iterator[Rig]:
     require("fleet", fleet_rig.check())
-    with fleet_rig.machines(short_folder / "fleet", TYPES) as made:
+    slurm = fleet_rig.check_slurm().usable
+    with fleet_rig.machines(short_folder / "fleet", TYPES, slurm=slurm) as made:
         yield made
 
 
+@pytest.fixture(params=["ssh", "slurm"])
+def engine(request: pytest.FixtureRequest) -> str:
+    if request.param == "slurm":
+        require("fleet", fleet_rig.check_slurm())
+    return str(request.param)
+
+
 @pytest.fixture
-def project(rig: Rig, tmp_path: Path) -> Project:
-    return make_project(tmp_path, rig)
+def project(rig: Rig, tmp_path: Path, engine: str) -> Project:
+    if engine == "slurm":
+        rig.await_nodes(len(TYPES))
+    return make_project(tmp_path, rig, engine)

@@ -76,8 +76,7 @@ class Project:
         command += ["--claims-fleet=fleet.yaml", f"--claims-json={record}", "--claims-sessions=1"]
         environment = {key: each for key, each in os.environ.items() if "PYTEST" not in key}
         process = subprocess.Popen(
-            self.rig.inside([*command, *words]),
-            cwd=self.folder,
+            self.rig.inside([*command, *words], self.folder),
             env={**environment, "SILENT": str(silent), "COLUMNS": "160"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -168,16 +167,21 @@ class Started:
         return found
 
 
-def make_project(folder: Path, rig: Rig) -> Project:
-    """Write its files into a folder."""
+def make_project(folder: Path, rig: Rig, engine: str) -> Project:
+    """Write its files into a folder.
+
+    Args:
+        folder: which.
+        rig: the machines.
+        engine: that starts something there, ``ssh`` or ``slurm``.
+    """
     (folder / "thresholds").mkdir()
     for name, model in fleet_rig.MODELS.items():
         profile = PROFILE.format(name=name, model=model)
         (folder / "thresholds" / f"{name}.yaml").write_text(profile)
     hosts = ", ".join(f"{name}: {type_}" for name, type_ in TYPES.items())
-    (folder / "fleet.yaml").write_text(
-        f"engine: ssh\npython: {sys.executable}\nssh_config: {rig.ssh_config}\nhosts: {{{hosts}}}\n"
-    )
+    own = {"ssh": f"ssh_config: {rig.ssh_config}\nhosts: {{{hosts}}}\n", "slurm": ""}
+    (folder / "fleet.yaml").write_text(f"engine: {engine}\npython: {sys.executable}\n{own[engine]}")
     (folder / "pytest.ini").write_text("[pytest]\n")
     (folder / "conftest.py").write_text(CONFTEST)
     (folder / "test_it.py").write_text(TESTS)

@@ -20,12 +20,13 @@ from pytest_vperf.machine.ending import start_bound
 from pytest_vperf.machine.preflight import Readiness, find_program
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 #: The names of processors that the types of machines have.
 MODELS = {"type-a": "Example A 3000 v3 @ 3.40GHz", "type-b": "Example B 7443P 24-Core Processor"}
 _SPACES = ("--uts", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--net")
+_HERE = "hostname ctl; mount -t tmpfs none /run; mkdir /run/munge; touch {folder}/ready; exec sleep infinity"
 _INIT = """
 hostname {name}
 mount -t tmpfs -o mode=1777 none /var/tmp
@@ -34,6 +35,36 @@ mount --bind {folder}/cpu-{name} /proc/cpuinfo
 ip link set lo up
 {before}
 exec {sshd} -D -e -f {folder}/sshd_config
+"""
+_MUNGE = (
+    "--force --key-file={folder}/munge.key --socket=/run/munge/munge.socket.2 --pid-file=/run/munged.pid"
+    " --log-file={folder}/munge-{name}.log --seed-file={folder}/munge-{name}.seed"
+)
+_SLURMD = (
+    f"mkdir -p /var/spool/slurmd; mount -t tmpfs none /var/spool/slurmd; munged {_MUNGE}\n"
+    "slurmd -N {name} -f {folder}/slurm.conf -L {folder}/slurmd-{name}.log"
+)
+#: How soon a host that is silent is one that is down: 300 s by default.
+_SLURM = """
+ClusterName=fleet
+SlurmctldHost=ctl(10.77.0.1)
+SlurmUser=root
+AuthType=auth/munge
+CredType=cred/munge
+StateSaveLocation={folder}/state
+SlurmdSpoolDir=/var/spool/slurmd
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile=/run/slurmd.pid
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SchedulerParameters=sched_interval=5,batch_sched_delay=1,bf_interval=5
+SlurmdTimeout=20
+KillWait=5
+ReturnToService=2
+PropagateResourceLimits=NONE
 """
 _SSHD = """
 Port 22
@@ -79,11 +110,12 @@ class Rig:
     Attributes:
         folder: with their files.
         types: of the machines that are up, by name.
-        ssh_config: for ``ssh``.
+        has_slurm: whether Slurm is to run on them.
     """
 
     folder: Path
     types: dict[str, str] = field(default_factory=dict)
+    has_slurm: bool = False
     _held: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
@@ -91,13 +123,19 @@ class Rig:
         """The configuration for ``ssh``, which knows the machines by name."""
         return self.folder / "ssh_config"
 
-    def inside(self, words: Sequence[str]) -> list[str]:
-        """The words that run a command where the machines can be reached."""
-        return [*self._enter, "--", *words]
+    def inside(self, words: Sequence[str], folder: Path | None = None) -> list[str]:
+        """The words that run a command where the machines can be reached.
+
+        Args:
+            words: of the command.
+            folder: that it runs in; the root without one, as every name space of mounts begins there.
+        """
+        config = [f"SLURM_CONF={self.folder}/slurm.conf"] if self.has_slurm else []
+        return [*self._enter, "--", "env", f"--chdir={folder or '/'}", *config, *words]
 
     @property
     def _enter(self) -> list[str]:
-        return ["nsenter", f"--net=/proc/{self._inner('')}/ns/net"]
+        return ["nsenter", "-t", str(self._held[""].pid), "-n", "-m", "-u"]
 
     def begin(self) -> None:
         """Make the bridge, and the keys."""
@@ -106,7 +144,11 @@ class Rig:
             subprocess.run(words, check=True)
         (self.folder / "sshd_config").write_text(_SSHD.format(folder=self.folder))
         self.ssh_config.write_text(_SSH.format(folder=self.folder))
-        self._hold("", ["unshare", *_SPACES, "sleep", "infinity"])
+        self._hold(
+            "",
+            ["unshare", "--uts", "--mount", "--net", "sh", "-c", _HERE.format(folder=self.folder)],
+        )
+        self._until((self.folder / "ready").exists, "here")  # before, it has our own namespaces
         self._ip(
             "link set lo up",
             "link add br0 type bridge",
@@ -114,16 +156,14 @@ class Rig:
             "link set br0 up",
         )
 
-    def up(self, name: str, type_: str, *, before: str = "") -> None:
+    def up(self, name: str, type_: str) -> None:
         """Start a machine.
 
         Args:
             name: ``h1``, ``h2`` and so on.
             type_: of its hardware.
-            before: lines that its shell executes before it listens.
         """
-        number = int(name[1:])
-        address = f"10.77.{number // 250 + 1}.{number % 250 + 1}"
+        address = _address(name)
         info = (line.partition(":") for line in open("/proc/cpuinfo").read().splitlines())  # noqa: SIM115, PTH123
         lines = (
             f"{key}: {MODELS[type_]}" if key.strip() == "model name" else f"{key}{colon}{value}"
@@ -135,6 +175,7 @@ class Rig:
                 stream.write(f"Host {name}\n  HostName {address}\n")
         sshd = find_program("sshd")
         init = self.folder / f"init-{name}"
+        before = _SLURMD.format(name=name, folder=self.folder) if self.has_slurm else ""
         init.write_text(_INIT.format(name=name, folder=self.folder, before=before, sshd=sshd))
         self._hold(name, ["unshare", *_SPACES, "sh", str(init)])
         self.types[name] = type_
@@ -149,6 +190,49 @@ class Rig:
         there = ["nsenter", f"--net=/proc/{pid}/ns/net", "ip"]
         for words in (f"addr add {address}/16 dev eth0", "link set eth0 up"):
             subprocess.run([*there, *words.split()], check=True)
+
+    def schedule(self, types: Mapping[str, str]) -> None:
+        """Start Slurm's controller; the machines that come up from now on are its nodes.
+
+        Args:
+            types: of all machines that there will be, by name.
+        """
+        (self.folder / "munge.key").write_bytes(os.urandom(128))
+        (self.folder / "munge.key").chmod(0o400)
+        (self.folder / "state").mkdir()
+        # 22.05 looks for control groups although nothing here uses them, and finds none in a namespace.
+        (self.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n")
+        nodes = (
+            f"NodeName={name} NodeAddr={_address(name)} CPUs=2 RealMemory=1000 Feature={type_}\n"
+            for name, type_ in types.items()
+        )
+        config = _SLURM.format(folder=self.folder) + "".join(nodes)
+        (self.folder / "slurm.conf").write_text(
+            f"{config}PartitionName=bench Nodes=ALL Default=YES State=UP OverSubscribe=EXCLUSIVE\n"
+        )
+        self.has_slurm = True
+        munge = _MUNGE.format(name="ctl", folder=self.folder)
+        self._hold("munged", self.inside(["munged", "--foreground", *shlex.split(munge)]))
+        listens = self.inside(["test", "-S", "/run/munge/munge.socket.2"])
+        self._until(lambda: subprocess.run(listens, check=False).returncode == 0, "munged")
+        config_file = str(self.folder / "slurm.conf")
+        self._hold("slurmctld", self.inside(["slurmctld", "-D", "-f", config_file]))
+
+    def await_nodes(self, count: int, limit: float = 60.0) -> None:
+        """Wait until so many nodes are idle.
+
+        Raises:
+            AssertionError: they are not.
+        """
+        deadline = time.monotonic() + limit
+        while True:
+            words = self.inside(["sinfo", "-N", "-h", "-o", "%N %T"])
+            told = subprocess.run(words, capture_output=True, text=True, check=False)
+            if told.stdout.count(" idle\n") >= count:
+                return
+            log = (self.folder / "log-slurmctld").read_text()
+            assert time.monotonic() < deadline, f"{told.stdout}{told.stderr}{log}"
+            time.sleep(0.2)
 
     def die(self, name: str) -> None:
         """Cut a machine's power: it ends, and not a packet says so."""
@@ -190,15 +274,20 @@ class Rig:
             words, signal.SIGKILL, stdin=subprocess.DEVNULL, stdout=log, stderr=log
         )
         log.close()
+        self._until(lambda: self._inner(name) != 0, name or "here")
+
+    def _until(self, done: Callable[[], bool], log: str) -> None:
         deadline = time.monotonic() + 10
-        while self._inner(name) == 0:
+        while not done():
             if time.monotonic() > deadline:
-                raise AssertionError((self.folder / f"log-{name or 'here'}").read_text())
+                raise AssertionError((self.folder / f"log-{log}").read_text())
             time.sleep(0.01)
 
     def _inner(self, name: str) -> int:
         """The first process inside; 0 if there is none yet."""
         pid = self._held[name].pid
+        if not name.startswith("h"):
+            return pid
         try:
             children = open(f"/proc/{pid}/task/{pid}/children").read().split()  # noqa: SIM115, PTH123
         except FileNotFoundError:
@@ -210,19 +299,38 @@ class Rig:
             subprocess.run([*self._enter, "ip", *shlex.split(line)], check=True)
 
 
+def check_slurm() -> Readiness:
+    """Whether Slurm can run on such machines."""
+    missing = [name for name in ("slurmctld", "slurmd", "srun", "munged") if not find_program(name)]
+    why = f"{', '.join(missing)} not installed"
+    return Readiness(
+        "Slurm", not missing, why, "apt-get install slurmctld slurmd slurm-client munge"
+    )
+
+
+def _address(name: str) -> str:
+    number = int(name[1:])
+    return f"10.77.{number // 250 + 1}.{number % 250 + 1}"
+
+
 @contextmanager
-def machines(folder: Path, types: Mapping[str, str]) -> Iterator[Rig]:
+def machines(folder: Path, types: Mapping[str, str], *, slurm: bool = False) -> Iterator[Rig]:
     """Start machines.
 
     Args:
         folder: for their files; is made.
         types: by name.
+        slurm: whether they are nodes of a cluster.
     """
     folder.mkdir(mode=0o700)
     with ExitStack() as stack:
         rig = Rig(folder)
         stack.callback(rig.close)
         rig.begin()
+        if slurm:
+            rig.schedule(types)
         for name, type_ in types.items():
             rig.up(name, type_)
+        if slurm:
+            rig.await_nodes(len(types))
         yield rig

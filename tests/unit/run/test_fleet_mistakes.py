@@ -40,7 +40,10 @@ pytest.importorskip("pytest_reportlog")
             "*fleet.yaml:3:13: ssh_config: 'gone' is not a file",
         ),
         ("- h1", "*fleet.yaml:1:1: the file of a fleet is a mapping such as engine: ssh, *"),
-        ("hosts: {h1: a}", "*fleet.yaml:1:1: the key engine is missing; there are the engines ssh"),
+        (
+            "hosts: {h1: a}",
+            "*fleet.yaml:1:1: the key engine is missing; there are the engines ssh, slurm",
+        ),
     ],
 )
 def test_mistakes_in_the_file(project: pytest.Pytester, text: str, message: str) -> None:
@@ -82,7 +85,7 @@ def test_mistakes_in_options(fleet: pytest.Pytester, words: list[str], message: 
         ),
         (
             "/usr/bin/false",
-            "*fleet.yaml:2:9: python: h1: no pytest-vperf * in /usr/bin/false there: *",
+            "*fleet.yaml:2:9: python: h1: /usr/bin/false has no pytest-vperf that works there: *",
         ),
     ],
 )

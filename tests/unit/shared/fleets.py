@@ -17,7 +17,6 @@ import pathlib
 from pytest_vperf import FleetEngine, FleetMachine, piped
 
 class Here:
-    queues = False
     def __init__(self, file): self.file = file
     def machines(self):
         return [FleetMachine(n, t, ("hosts", n)) for n, t in self.file.settings["hosts"].items()]
@@ -25,6 +24,7 @@ class Here:
         words = self.file.settings.get("words", {}).get(machine.name, "")
         lock = pathlib.Path(__file__).with_name(f"{machine.name}.lock")
         return piped([*words.split(), "env", f"VPERF_LOCK={lock}", f"HOST={machine.name}", *command])
+    def waits(self, said): return False
     def end(self, process): process.kill()
     def gone(self): return {}
 
