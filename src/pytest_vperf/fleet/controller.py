@@ -191,7 +191,6 @@ class Fleet:
 
     def _unfit(self, link: Link, hello: Mapping[str, Any]) -> list[Problem]:
         name, keys = link.machine.name, link.machine.keys
-        self._know(link.machine, hello)
         found = []
         for what, ours in (("pytest-vperf", __version__), ("pytest", pytest.__version__)):
             theirs = hello.get({"pytest-vperf": "version"}.get(what, what))
@@ -201,6 +200,8 @@ class Fleet:
             found.append(
                 f"{name}: pytest-reportlog is missing there: pip install 'pytest-vperf[fleet]'"
             )
+        if not found:  # another version's word may be another
+            self._know(link.machine, hello)
         return [Problem(keys, each) for each in found]
 
     def _know(self, machine: FleetMachine, hello: Mapping[str, Any]) -> None:
@@ -270,6 +271,7 @@ class Fleet:
         planned = {shard.machine for shard in self._queue}
         for link in self._links.open:
             if link.machine not in planned:
+                link.ended = {}  # a later shard there has a connection of its own
                 self._links.dismiss(link)
         try:
             self._loop(session)
@@ -357,8 +359,11 @@ class Fleet:
             return
         kind = said.get("vperf")
         if kind == "hello" and shard is not None:
-            self._know(link.machine, said)
-            self._send_order(link, shard)
+            if wrong := self._unfit(link, said):
+                self._links.close(link)
+                self._lose(link.machine, shard, str(self._file.all_wrong(wrong)))
+            else:
+                self._send_order(link, shard)
         elif kind == "waits":
             held = f"for {said['seconds']:.0f} s by {said['holder']}"
             say_notice(self._config, f"machine {link.machine.name} is held {held}: waiting for it")
@@ -384,14 +389,15 @@ class Fleet:
             node = self._nodes[link.machine]
             node.workeroutput = what
             self._session.worker_ended(node)
-        else:
-            shard.notes.append(note)
+        elif kind != "claiming" and what in shard.left:
+            shard.notes.setdefault(what, []).append(note)
 
     def _take_report(self, link: Link, shard: Shard, data: dict[str, Any]) -> None:
         kind = data.get("$report_type")
         if kind == "WarningMessage":
             self._warn(link, data)
             return
+        shard.failed = shard.failed or data.get("outcome") == "failed"
         if kind == "CollectReport" or not kind or "nodeid" not in data:
             return
         hook = self._config.hook
@@ -409,6 +415,7 @@ class Fleet:
             return
         report.user_properties.append(("vperf.machine", link.machine.name))
         shard.done.add(report.nodeid)
+        shard.notes.pop(report.nodeid, None)
         del self._reports[link.machine, report.nodeid]
         for each in waiting:
             self._log(each)
@@ -441,7 +448,9 @@ class Fleet:
         """A shard has ended: what it has not reported is lost."""
         shard, link.ended, link.shard = link.shard, said, None
         self._links.dismiss(link)
-        if shard is not None and (shard.left or said["status"] is None):
+        # A failure has been reported; a status of 1 without any is an error at pytest's end.
+        proper = shard is not None and said["status"] in ((0, 1, 5) if shard.failed else (0, 5))
+        if shard is not None and (shard.left or not proper):
             status = "" if said["status"] is None else f" with exit status {said['status']}"
             why = foreign_text.short(said["said"]) or "it said nothing"
             name = link.machine.name
@@ -463,7 +472,8 @@ class Fleet:
         if not there:
             self._look_again()
             self._lost[machine] = why
-        self._session.run.extend(record for lost in self._of(shard, why) for record in lost.ended)
+        ended = [record for lost in self._of(shard, why) for record in lost.ended]
+        self._session.run.extend(each for each in ended if each not in self._session.run.claims)
         for key in [key for key in self._reports if key[0] is machine]:
             del self._reports[key]
         load = dict.fromkeys(self.machines, 0)
@@ -474,9 +484,8 @@ class Fleet:
         tests = len(shard.left)
         counted = "1 test" if tests == 1 else f"{tests} tests"
         if tests == 0 or other is None:
-            say_notice(
-                self._config, f"{why}; {counted} of its shard left, and no machine to run them"
-            )
+            left = f"{counted} of its shard left, and no machine to run them"
+            say_notice(self._config, f"{why}; {left if tests else 'all of its tests were over'}")
             self._give_up(shard, why)
             return
         where = "there once more" if other is machine else f"on {other.name} instead"
@@ -489,15 +498,14 @@ class Fleet:
         for lost in self._of(shard, f"error: {why}"):
             self._report_lost(lost)
 
-    def _of(self, shard: Shard, reason: str) -> list[Lost]:
-        """What is known of the tests that are left of a shard."""
-        node = self._nodes[shard.machine]
-        found = {test: Lost(test, node, reason=reason) for test in shard.left}
-        for each in (shard.before, shard):
-            for kind, *words in each.notes if each is not None else ():
-                if kind != "claiming" and words[0] in found:
-                    take_note(found[words[0]], kind, words)
-        return list(found.values())
+    def _of(self, shard: Shard, reason: str) -> Iterator[Lost]:
+        """What is known of the tests that are left of a shard, and of the one that it makes good."""
+        shards = [each for each in (shard.before, shard) if each is not None]
+        for test in shard.left:
+            lost = Lost(test, self._nodes[shard.machine], reason=reason)
+            for kind, *words in (note for each in shards for note in each.notes.get(test, ())):
+                take_note(lost, kind, words)
+            yield lost
 
     def _report_lost(self, lost: Lost) -> None:
         self._session.reports.worker_died = True

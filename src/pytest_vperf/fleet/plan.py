@@ -21,7 +21,8 @@ class Shard:
         before: the shard of a lost machine that this one makes good; ``None`` for a first one.
         done: those whose reports have all come.
         absent: those that the machine does not have.
-        notes: what it noted of its claims, see `pytest_vperf.run.workers`.
+        failed: whether a report said that something failed.
+        notes: by test, what it noted of those that are not done, see `pytest_vperf.run.workers`.
     """
 
     machine: FleetMachine
@@ -29,7 +30,8 @@ class Shard:
     before: Shard | None = None
     done: set[str] = field(default_factory=set)
     absent: set[str] = field(default_factory=set)
-    notes: list[Any] = field(default_factory=list)
+    failed: bool = False
+    notes: dict[str, list[Any]] = field(default_factory=dict)
 
     @property
     def left(self) -> list[str]:
@@ -38,7 +40,9 @@ class Shard:
 
     def again(self, machine: FleetMachine) -> Shard:
         """A shard of what is left, on a machine: what was under way comes last, in case that it killed the first."""
-        begun = {note[1] for note in self.notes if note[0] == "begun"}
+        begun = {
+            test for test, own in self.notes.items() if any(each[0] == "begun" for each in own)
+        }
         left = self.left
         order = [test for test in left if test not in begun]
         return Shard(machine, [*order, *(test for test in left if test in begun)], before=self)

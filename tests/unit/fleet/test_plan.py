@@ -38,7 +38,7 @@ def test_each_machine_has_each_test(tests: list[str], machines: list[FleetMachin
 def test_what_was_under_way_comes_last() -> None:
     machine = FleetMachine("h1", "a")
     shard = Shard(machine, ["one", "two", "three", "four"], done={"one"})
-    shard.notes += [["begun", "one"], ["begun", "two"], ["named", "two", "start.quick"]]
+    shard.notes["two"] = [["begun", "two"], ["named", "two", "start.quick"]]
     again = shard.again(machine)
     assert again.tests == ["three", "four", "two"]
     assert again.before is shard

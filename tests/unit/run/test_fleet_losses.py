@@ -88,5 +88,28 @@ def test_it(number):
     result.stdout.fnmatch_lines(["not run: error: machine h2 was lost: its connection ended"])
 
 
+def test_a_pytest_that_breaks_after_its_tests_is_no_success(fleet: pytest.Pytester) -> None:
+    conftest = (fleet.path / "conftest.py").read_text()
+    fleet.makeconftest(
+        f"{conftest}\n"
+        "def pytest_sessionfinish(session):\n"
+        "    if hasattr(session.config, 'workerinput'): raise RuntimeError('it broke')\n"
+    )
+    result = run(fleet, "--claims-fleet-hw=type-b")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        ["claims: pytest ended on machine h3 with exit status *; all of its tests were over"]
+    )
+
+
+def test_a_machine_without_tests_of_its_own_makes_a_loss_good(fleet: pytest.Pytester) -> None:
+    fleet.makepyfile(test_it=DIES.format(signal="SIGKILL", after="time.sleep(15)"))
+    result = run(fleet, "--claims-fleet-hw=type-a", "-k", "test_quick and 0")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        ["claims: machine h? was lost: its connection ended; 1 test of its shard run on h? instead"]
+    )
+
+
 def test_sign_of_life_is_shorter_than_silence() -> None:
     assert lines.BEAT * 4 < lines.SILENT < lines.DESERTED
