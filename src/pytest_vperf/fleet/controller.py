@@ -7,7 +7,6 @@ import os
 import socket
 import time
 import warnings
-from contextlib import suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +34,8 @@ if TYPE_CHECKING:
 _SURVEY = 30.0
 #: Seconds between two looks at what an engine that queues says of its machines.
 _LOOK = 10.0
+#: Seconds that an engine may not answer before what it has queued is lost.
+_DEAF = 60.0
 #: Seconds for connections to end by themselves, when all has been said.
 _PARTING = 3.0
 #: Seconds for all shards to end in order when the run is stopped.
@@ -108,7 +109,7 @@ class Fleet:
         self._each = settings.fleet_run == "each"
         self._links = Links(self._engine, [self._file.python, "-m", "pytest_vperf.fleet.shard"])
         self._nodes = {machine: Node(machine, config) for machine in self.machines}
-        self._looked = 0.0
+        self._looked = self._answered = 0.0
         self._facts: dict[FleetMachine, dict[str, Any]] = {}
         self._lost: dict[FleetMachine, str] = {}
         self._queue: list[Shard] = []
@@ -125,6 +126,7 @@ class Fleet:
             return
         try:
             self._look()
+            self._answered = self._looked
         except ThresholdError as error:
             raise pytest.UsageError(f"--claims-fleet: {error}") from None
         for machine in (each for each in self.machines if each not in self._lost):
@@ -169,9 +171,15 @@ class Fleet:
         self._lost.update((each, gone[each.name]) for each in self.machines if each.name in gone)
 
     def _look_again(self) -> None:
-        """The same in a run that goes on where the engine does not answer for a while."""
-        with suppress(ThresholdError):
+        """The same in a run that goes on: an engine may not answer for a while, and then nothing in its queue waits
+        for it any more."""
+        try:
             self._look()
+            self._answered = self._looked
+        except ThresholdError as error:
+            if self._looked - self._answered > _DEAF:
+                why = f"no answer for {_DEAF:g} s: {error}"
+                self._lost.update((link.machine, why) for link in self._links.open if link.waits)
 
     def _unheard(self) -> list[Link]:
         return [link for link in self._links.open if link.hello is None]
@@ -577,6 +585,7 @@ def begin(config: pytest.Config) -> None:
         ("--trace", config.getoption("trace", False)),
         ("--vperf-on", claims_session(config).settings.on),
         ("--baseline", claims_session(config).settings.baseline),
+        ("--claims-save", claims_session(config).settings.save is not None),
     ):
         if given:
             raise pytest.UsageError(

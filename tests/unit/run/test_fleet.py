@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 
 import pytest
 from fleets import cases, places, record, run
@@ -96,3 +99,29 @@ def test_it(number):
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["*stopping after 1 failures*"])
     result.stdout.no_fnmatch_line("*was lost*")
+
+
+def test_a_machine_that_holds_hides_nothing_of_its_equal(fleet: pytest.Pytester) -> None:
+    fleet.makepyfile(
+        test_it="""
+import os
+from samplers import around
+def test_it(claim): claim("start.quick").holds(around(900 if os.environ["HOST"] == "h1" else 350))
+"""
+    )
+    result = run(fleet, "--claims-fleet-run=each", "--claims-fleet-hw=type-a")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    found = subprocess.run(
+        [sys.executable, "-m", "pytest_vperf", "claims", "out.json", "--json", "-k", "start.quick"],
+        cwd=fleet.path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    table = json.loads(found.stdout)["table"]
+    assert sorted(
+        (each["last"]["machine"].split(",")[0], each["last"]["verdict"]) for each in table
+    ) == [
+        ("h1", "refuted"),
+        ("h2", "holds"),
+    ]

@@ -65,6 +65,10 @@ def test_mistakes_in_the_file(project: pytest.Pytester, text: str, message: str)
         (["--pdb"], "--claims-fleet: tests run on other machines: leave out --pdb"),
         (["-n2"], "--claims-fleet: tests run on other machines: leave out -n"),
         (
+            ["--claims-save=main"],
+            "--claims-fleet: tests run on other machines: leave out --claims-save",
+        ),
+        (
             ["--vperf-on=ssh://h9"],
             "--claims-fleet: tests run on other machines: leave out --vperf-on",
         ),

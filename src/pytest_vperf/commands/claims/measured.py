@@ -25,11 +25,13 @@ NOT_MEASURED = "not measured"
 class Machine:
     """A machine, as far as its verdicts are kept apart from those of others.
 
-    With a new kernel or engine it stays the same machine: a later verdict replaces an earlier one.
+    With a new kernel or engine it stays the same machine: a later verdict replaces an earlier one. Of a fleet, two
+    machines that are equal are two: what one shows, another does not hide.
 
     Attributes:
         name: a description in one line.
-        identity: what distinguishes it: processor and their number, memory in whole GiB, hypervisor, place.
+        identity: what distinguishes it: its name in a fleet, processor and their number, memory in whole GiB,
+            hypervisor, place.
     """
 
     name: str
@@ -43,7 +45,7 @@ class Measured:
     Attributes:
         claim: its record.
         run: the run that measured it.
-        machine: the machine of that run.
+        machine: the machine of that run, or of a run over a fleet the claim's.
         places: where on the machine the targets ran: ``lab xen``, ``emulated``; sorted.
     """
 
@@ -108,19 +110,21 @@ class Measured:
 
 def measured(run: RunPart) -> list[Measured]:
     """The claims of a run; what a gate or a baseline says is about builds, not about the sentence."""
-    machine = _machine(run.fingerprint or {})
-    emulated = (run.fingerprint or {}).get("emulated") == "yes"
-    return [
-        Measured(claim, run, machine, _places(claim, emulated))
-        for claim in run.claims
-        if not claim.sides and claim.baseline is None
-    ]
+    found = []
+    for claim in run.claims:
+        if not claim.sides and claim.baseline is None:
+            facts = claim.machine or run.fingerprint or {}
+            places = _places(claim, facts.get("emulated") == "yes")
+            found.append(Measured(claim, run, _machine(facts), places))
+    return found
 
 
 def _machine(facts: Mapping[str, str]) -> Machine:
     where = short(facts.get("on", ""))
-    name = short(machine_line(facts)) or "a machine that the record does not describe"
-    return Machine(f"{name}, {where}" if where else name, tuple(identity(facts).values()))
+    own = short(facts.get("name", ""))
+    described = short(machine_line(facts)) or "a machine that the record does not describe"
+    name = ", ".join(filter(None, (own, described, where)))
+    return Machine(name, (own, *identity(facts).values()))
 
 
 def _places(claim: ClaimPart, emulated: bool) -> tuple[str, ...]:

@@ -72,6 +72,7 @@ class ClaimPart(Part):
     started_at: Moment
     sides: dict[str, str] = Field(default_factory=dict)
     baseline: dict[str, Any] | None = None
+    machine: dict[str, Words] = Field(default_factory=dict)
 
     @field_validator("samples")
     @classmethod
