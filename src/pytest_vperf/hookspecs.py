@@ -173,6 +173,9 @@ def pytest_vperf_fleet_engines() -> Iterable[FleetEngine]:  # type: ignore[empty
             def end(self, process):
                 process.kill()
 
+            def failed(self, status, said):
+                return status == 125  # the engine's own; any other is the command's
+
             def gone(self):
                 return {}  # by name, why a machine cannot run anything
 

@@ -17,6 +17,7 @@ from pytest_vperf.fleet.engines import engine_kinds
 from pytest_vperf.fleet.file import read_fleet
 from pytest_vperf.fleet.links import Links
 from pytest_vperf.fleet.plan import Shard, made_good_on, plan
+from pytest_vperf.fleet.project import Project
 from pytest_vperf.machine.ownership import name as user_name
 from pytest_vperf.pytest_internals import count_apart, keep_failed, show_no_files
 from pytest_vperf.reporting.summary import say_notice
@@ -42,10 +43,6 @@ _PARTING = 3.0
 _LIMIT = 120.0
 #: The status of a shell that does not find a command, or may not execute it (POSIX, "Exit Status for Commands").
 _NO_COMMAND = (126, 127)
-#: The status of ssh if it failed itself (ssh(1), "EXIT STATUS"); any other is the command's.
-_SSH_FAILED = 255
-#: What srun says of a machine that was there when it was chosen; its status may be any.
-_FAILED_NODE = "Node failure"
 #: What ssh says of a machine that is not there under its name, or lets us not in; it is wrong in the file, not lost.
 _WRONG_HOST = ("Could not resolve hostname", "Permission denied", "Host key verification failed")
 #: Variables that are a part of the command line.
@@ -116,6 +113,7 @@ class Fleet:
         self._reports: dict[tuple[FleetMachine, str], list[Any]] = {}
         self._claims = 0
         self._failed: set[str] = set()
+        self._project: Project | None = None
 
     # Before anything is measured.
 
@@ -146,6 +144,11 @@ class Fleet:
         """
         if self._config.getoption("collectonly") or not session.items:
             return
+        if self._file.sent:
+            try:
+                self._project = Project(self._config, self._file, session.items)
+            except ThresholdError as error:
+                raise pytest.UsageError(f"--claims-fleet: {error}") from None
         deadline = time.monotonic() + _SURVEY
         wrong: list[Problem] = []
         while (
@@ -186,7 +189,8 @@ class Fleet:
 
     def _unreachable(self, link: Link, why: str) -> list[Problem]:
         machine, status = link.machine, link.process.returncode
-        if 0 < (status or 0) < _SSH_FAILED and _FAILED_NODE not in why:
+        said = link.said.decode("utf-8", "replace")
+        if (status or 0) > 0 and not self._engine.failed(status, said):
             what = (
                 "cannot be started" if status in _NO_COMMAND else "has no pytest-vperf that works"
             )
@@ -339,6 +343,7 @@ class Fleet:
             "words": [str(word) for word in config.invocation_params.args],
             "environment": {key: os.environ[key] for key in _COMMAND if key in os.environ},
             "tests": list(shard.tests),
+            "cargo": self._project and self._project.order,
             "input": {
                 "workerid": machine.name,
                 "workercount": len(self.machines),
@@ -375,6 +380,8 @@ class Fleet:
         elif kind == "waits":
             held = f"for {said['seconds']:.0f} s by {said['holder']}"
             say_notice(self._config, f"machine {link.machine.name} is held {held}: waiting for it")
+        elif kind == "wants":
+            self._links.send(link, self._project.cargo.line if self._project else b"{}\n")
         elif kind == "end":
             self._end(link, said)
         elif kind is None and shard is not None:
@@ -494,7 +501,8 @@ class Fleet:
         if tests == 0 or other is None:
             left = f"{counted} of its shard left, and no machine to run them"
             say_notice(self._config, f"{why}; {left if tests else 'all of its tests were over'}")
-            self._give_up(shard, why)
+            if tests or there:  # of a pytest that broke, nobody knows what else it had to say
+                self._give_up(shard, why)
             return
         where = "there once more" if other is machine else f"on {other.name} instead"
         say_notice(self._config, f"{why}; {counted} of its shard run {where}")

@@ -69,6 +69,15 @@ class Engine(Protocol):
         """
         ...
 
+    def failed(self, status: int, said: str) -> bool:
+        """Whether the engine itself failed to start a command, or lost it: then it does not say what the command is.
+
+        Args:
+            status: with which it ended, above 0.
+            said: what it said on its standard error.
+        """
+        ...
+
     def end(self, process: subprocess.Popen[bytes]) -> None:
         """End what `start` returned, if it has not ended."""
         ...
@@ -155,6 +164,10 @@ class Ssh:
         """Never: a shard that finds another one there says so itself."""
         return False
 
+    def failed(self, status: int, said: str) -> bool:
+        """Whether the status is that of ssh (ssh(1), "EXIT STATUS"); any other one is the command's."""
+        return status == 255
+
     def end(self, process: subprocess.Popen[bytes]) -> None:
         """Close the connection, and with it the command's input."""
         kill(process)
@@ -238,6 +251,10 @@ class Slurm:
     def waits(self, said: str) -> bool:
         """Whether the job is queued, as ``srun`` says once it is and once it is not."""
         return "queued and waiting" in said and "has been allocated" not in said
+
+    def failed(self, status: int, said: str) -> bool:
+        """Whether ``srun`` does not say that the command has ended with a status of its own."""
+        return "Exited with exit code" not in said
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
         """Cancel the job: an ``srun`` that is killed leaves it."""

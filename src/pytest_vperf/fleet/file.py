@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 #: The keys that a file has whatever its engine.
-_KEYS = ("engine", "python")
+_KEYS = ("engine", "python", "project", "files", "wheels")
+#: Whether the project comes with a run, or is on each machine at the same path.
+_PROJECT = ("sent", "there")
 
 
 @dataclass(frozen=True)
@@ -24,12 +26,18 @@ class FleetFile:
         path: the file.
         engine: the name of its engine.
         python: the interpreter on every machine, a path or a name.
+        sent: whether the project is sent to the machines; else it is there, at the same path.
+        files: patterns of the files that are sent, from the project's root; none: all of the project's.
+        wheels: patterns of those that are sent, from the file's folder.
         settings: all of its keys, those of the engine included.
     """
 
     path: Path
     engine: str
     python: str
+    sent: bool
+    files: Sequence[str]
+    wheels: Sequence[str]
     settings: Mapping[str, Any]
     _source: YamlSource
 
@@ -86,6 +94,25 @@ def read_fleet(path: Path, engines: Mapping[str, Sequence[str]]) -> FleetFile:
     python = data.get("python", "python3")
     if not isinstance(python, str) or python.startswith("-"):
         problems.append(Problem(("python",), f"{shown(python)} is no path of an interpreter"))
+    project = data.get("project", "sent")
+    if project not in _PROJECT:
+        problems.append(
+            Problem(("project",), f"{shown(project)} is neither {' nor '.join(_PROJECT)}")
+        )
+    for key in ("files", "wheels"):
+        given = data.get(key, ["*"])
+        if not isinstance(given, list) or not given or not all(_is_pattern(each) for each in given):
+            message = f"{key} is a list of paths or patterns such as dist/*.whl"
+            problems.append(Problem((key,), message))
+        elif key in data and project == "there":
+            problems.append(Problem((key,), "nothing is sent, as the project is there"))
     if problems:
         raise ThresholdError(source.lines(problems))
-    return FleetFile(path, str(name), python, data, source)
+    texts = {key: tuple(data.get(key, ())) for key in ("files", "wheels")}
+    return FleetFile(
+        path, str(name), python, project == "sent", **texts, settings=data, _source=source
+    )
+
+
+def _is_pattern(given: object) -> bool:
+    return isinstance(given, str) and bool(given) and not given.startswith("/")

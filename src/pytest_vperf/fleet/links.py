@@ -8,6 +8,7 @@ import os
 import selectors
 import subprocess
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
@@ -51,6 +52,7 @@ class Link:
     heard: float = field(default_factory=time.monotonic)
     lines: Lines = field(default_factory=Lines)
     said: bytes = b""
+    unsent: deque[memoryview] = field(default_factory=deque)
     greeted: int = 0
 
     @property
@@ -91,20 +93,17 @@ class Links:
         return link
 
     def send(self, link: Link, data: bytes) -> None:
-        """Send a line; in vain if the connection has ended, which is seen by what comes in."""
+        """Send a line, as soon as it is taken there; in vain if the connection has ended, which is seen by what comes
+        in.
+        """
         if link.process.stdin is None or link.process.stdin.closed:
             return
-        view, deadline = memoryview(data), time.monotonic() + SILENT
-        file = _file(link.process.stdin)
-        while view and time.monotonic() < deadline:
-            try:
-                view = view[os.write(file, view) :]
-            except BlockingIOError:
-                if view.nbytes <= 1:  # a sign of life, of which enough wait to be read
-                    return
-                time.sleep(0.01)
-            except OSError:
-                return
+        link.unsent.append(memoryview(data))
+        if len(link.unsent) == 1:
+            list(self._give_lines(link))
+            if link.unsent:
+                file = _file(link.process.stdin)
+                self._select.register(file, selectors.EVENT_WRITE, (link, self._give_lines))
 
     def turn(self, wait: float) -> Iterator[tuple[Link, Any]]:
         """What came in within so many seconds: a connection, and an object or list that it sent; or the text why
@@ -114,7 +113,8 @@ class Links:
         if now - self._beaten >= BEAT:
             self._beaten = now
             for link in self.open:
-                self.send(link, b"\n")
+                if not link.unsent:  # what waits to be sent is a sign of life, too
+                    self.send(link, b"\n")
         for key, _ in self._select.select(wait):
             link, take = key.data
             if (
@@ -129,6 +129,7 @@ class Links:
 
     def dismiss(self, link: Link) -> None:
         """Let a connection end by itself: its command does so at the end of its input."""
+        self._unregister(link.process.stdin)
         with contextlib.suppress(OSError):
             assert link.process.stdin is not None
             link.process.stdin.close()
@@ -138,15 +139,33 @@ class Links:
         if link not in self.open:
             return
         self.open.remove(link)
-        for stream in (link.process.stdout, link.process.stderr):
-            with contextlib.suppress(KeyError):
-                self._select.unregister(_file(stream))
+        for stream in (link.process.stdin, link.process.stdout, link.process.stderr):
+            self._unregister(stream)
         with contextlib.suppress(OSError):
             self._engine.end(link.process)
         for stream in (link.process.stdin, link.process.stdout, link.process.stderr):
             with contextlib.suppress(OSError):
                 assert stream is not None
                 stream.close()
+
+    def _unregister(self, stream: IO[bytes] | None) -> None:
+        with contextlib.suppress(KeyError, ValueError):  # not registered, or closed
+            self._select.unregister(_file(stream))
+
+    def _give_lines(self, link: Link) -> Iterator[tuple[Link, Any]]:
+        """Send what is taken of what waits to be sent."""
+        file = _file(link.process.stdin)
+        try:
+            while link.unsent:
+                link.unsent[0] = link.unsent[0][os.write(file, link.unsent[0]) :]
+                if not link.unsent[0]:
+                    link.unsent.popleft()
+        except BlockingIOError:
+            return
+        except OSError:
+            link.unsent.clear()
+        self._unregister(link.process.stdin)
+        yield from ()
 
     def _take_lines(self, link: Link) -> Iterator[tuple[Link, Any]]:
         try:

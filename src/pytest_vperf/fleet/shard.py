@@ -22,10 +22,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vperf import __version__
-from pytest_vperf.fleet import inside
+from pytest_vperf.fleet import cargo, inside
 from pytest_vperf.fleet.lines import BEAT, DESERTED, Lines, line
 from pytest_vperf.machine import fingerprint
-from pytest_vperf.machine.lock import holder, lock_path, note_holder, open_lock, try_lock
+from pytest_vperf.machine.lock import (
+    WAIT_LIMIT,
+    LockTimeout,
+    holder,
+    lock_path,
+    note_holder,
+    open_lock,
+    try_lock,
+)
+from pytest_vperf.machine.runs import Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,11 +80,14 @@ class Shard:
             while not self._orders:
                 self._turn(BEAT)
             order = json.loads(self._orders.pop(0))
-            with contextlib.closing(self._alone(order["who"])):
+            with contextlib.ExitStack() as ends:
+                ends.enter_context(contextlib.closing(self._alone(order["who"])))
+                if order["cargo"] is not None:
+                    order = self._lay_out(order, ends.enter_context(Run.begin()))
                 self._run_pytest(order)
         except _Over:
             pass
-        except OSError as error:
+        except (OSError, ValueError, LockTimeout, subprocess.TimeoutExpired) as error:
             self._say("end", status=None, said=str(error))
         while self._output and not self._deserted:
             self._pump(BEAT)
@@ -143,11 +155,15 @@ class Shard:
     def _alone(self, who: str) -> _Held:
         path = lock_path()
         held = _Held(open_lock(path.with_name(f"{path.stem}-shards{path.suffix}")))
-        told = -_TELL
+        began, told = time.monotonic(), -_TELL
         try:
             while not try_lock(held.descriptor):
-                if time.monotonic() - told >= _TELL:
-                    told = time.monotonic()
+                now = time.monotonic()
+                if now - began >= WAIT_LIMIT:
+                    by, waited = holder(held.descriptor), f"{now - began:.0f} s"
+                    raise LockTimeout(f"another run ({by}) had this machine for all of {waited}")
+                if now - told >= _TELL:
+                    told = now
                     self._say("waits", holder=holder(held.descriptor), seconds=held.age)
                 self._turn(_LOOK)
         except BaseException:
@@ -157,6 +173,19 @@ class Shard:
         return held
 
     # pytest.
+
+    def _lay_out(self, order: dict[str, Any], run: Run) -> dict[str, Any]:
+        """The order, with a copy of the project that it is about; its cargo is asked for if it is not here."""
+        digest = order["cargo"]["digest"]
+        folder = cargo.kept(digest)
+        if folder is None:
+            self._say("wants")
+            while not self._orders:
+                self._turn(BEAT)
+            folder = cargo.keep(digest, self._orders.pop(0))
+        own = cargo.lay_out(folder, run.folder / "project", order)
+        own["environment"] = {**run.environment, **own["environment"]}
+        return own
 
     def _run_pytest(self, order: dict[str, Any]) -> None:
         if not os.path.isdir(order["folder"]):  # noqa: PTH112 - a text

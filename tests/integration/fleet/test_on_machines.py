@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import time
 from typing import TYPE_CHECKING
@@ -85,6 +86,32 @@ def test_a_run_that_is_killed_leaves_nothing(project: Project, turn: int) -> Non
     started.ended()
     took = project.clear_after(list(TYPES), 5.0)
     print(f"clear after {took:.1f} s")
+
+
+def test_a_python_that_is_not_there_is_named(project: Project) -> None:
+    file = project.folder / "fleet.yaml"
+    file.write_text(re.sub("python: .*", "python: /no/such/python", file.read_text()))
+    status, output = project.start().ended()
+    assert status == pytest.ExitCode.USAGE_ERROR, output
+    for name in TYPES:
+        assert f"{name}: /no/such/python cannot be started there: " in output or (
+            f"{name}: /no/such/python has no pytest-vperf that works there: " in output
+        )
+
+
+def test_no_machine_needs_the_project(project: Project) -> None:
+    (project.folder / "build").mkdir()
+    (project.folder / "build" / "runtime").write_text("built")
+    (project.folder / "test_it.py").write_text(
+        "import pathlib\n"
+        "def test_it():\n"
+        "    here = pathlib.Path(__file__).parent\n"
+        f"    assert str(here) != {str(project.folder)!r}\n"
+        "    assert (here / 'build' / 'runtime').read_text() == 'built'\n"
+    )
+    status, output = project.start("--claims-fleet-run=each").ended()
+    assert status == 0, output
+    assert "3 passed" in output
 
 
 def test_a_run_that_is_interrupted_keeps_what_was_measured(project: Project) -> None:

@@ -41,7 +41,7 @@ import os, pathlib, platform, random, time
 import pytest
 from pytest_vperf import Quantity
 
-SAMPLES = pathlib.Path(__file__).parent / f"samples-{platform.node()}"
+SAMPLES = pathlib.Path("PROJECT", f"samples-{platform.node()}")
 
 def sample():
     began = time.monotonic()
@@ -184,5 +184,5 @@ def make_project(folder: Path, rig: Rig, engine: str) -> Project:
     (folder / "fleet.yaml").write_text(f"engine: {engine}\npython: {sys.executable}\n{own[engine]}")
     (folder / "pytest.ini").write_text("[pytest]\n")
     (folder / "conftest.py").write_text(CONFTEST)
-    (folder / "test_it.py").write_text(TESTS)
+    (folder / "test_it.py").write_text(TESTS.replace("PROJECT", str(folder)))
     return Project(folder, rig)

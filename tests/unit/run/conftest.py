@@ -20,7 +20,15 @@ if TYPE_CHECKING:
 # pytester drops modules that a run in this process imports, so the next run would import them again: those imported
 # here stay.
 for name in (
-    *("fleet.controller", "fleet.engines", "fleet.inside", "fleet.lines", "fleet.links"),
+    *(
+        "fleet.cargo",
+        "fleet.controller",
+        "fleet.engines",
+        "fleet.project",
+        "fleet.inside",
+        "fleet.lines",
+        "fleet.links",
+    ),
     *("claims.claim", "thresholds.hardware", "claims.plan", "thresholds.profile", "machine.ending"),
     *("machine.fingerprint", "run.visits"),
     *("run.outcomes", "run.phases", "reporting.terminal", "reporting.summary"),

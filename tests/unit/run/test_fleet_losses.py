@@ -15,23 +15,23 @@ import pytest
 from samplers import around
 
 def once():
-    marker = pathlib.Path(__file__).with_name("died")
+    marker = pathlib.Path(os.environ["PROJECT"], "died")
     if not marker.exists():
         marker.touch()
         time.sleep(1)  # what was measured has left the machine
         os.kill(os.getppid(), signal.{signal})
+        time.sleep(15)
 
 @pytest.mark.parametrize("number", range(4))
 def test_quick(claim, number):
     claim("start.quick").holds(around(350))
     if number == 0:
         once()
-        {after}
 """
 
 
 def test_tests_of_a_lost_machine_run_on_another_of_its_type(fleet: pytest.Pytester) -> None:
-    fleet.makepyfile(test_it=DIES.format(signal="SIGKILL", after="time.sleep(15)"))
+    fleet.makepyfile(test_it=DIES.format(signal="SIGKILL"))
     result = run(fleet, "--claims-fleet-hw=type-a")
     assert result.ret == 0
     result.stdout.fnmatch_lines(
@@ -45,7 +45,7 @@ def test_tests_of_a_lost_machine_run_on_another_of_its_type(fleet: pytest.Pytest
 
 
 def test_what_no_machine_is_left_for_is_not_measured(fleet: pytest.Pytester) -> None:
-    fleet.makepyfile(test_it=DIES.format(signal="SIGKILL", after="time.sleep(15)"))
+    fleet.makepyfile(test_it=DIES.format(signal="SIGKILL"))
     result = run(fleet, "--claims-fleet-hw=type-b", "--junitxml=out.xml")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["claims: result: broken, exit status 1"])
@@ -61,7 +61,7 @@ def test_a_machine_that_says_nothing_any_more_is_lost(
     fleet: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(links, "SILENT", 8.0)
-    fleet.makepyfile(test_it=DIES.format(signal="SIGSTOP", after="time.sleep(15)"))
+    fleet.makepyfile(test_it=DIES.format(signal="SIGSTOP"))
     result = run(fleet, "--claims-fleet-hw=type-a")
     assert result.ret == 0
     result.stdout.fnmatch_lines(
@@ -102,8 +102,28 @@ def test_a_pytest_that_breaks_after_its_tests_is_no_success(fleet: pytest.Pytest
     )
 
 
+def test_a_machine_that_is_lost_when_its_tests_are_over_takes_none_with_it(
+    fleet: pytest.Pytester,
+) -> None:
+    conftest = (fleet.path / "conftest.py").read_text()
+    fleet.makeconftest(
+        f"{conftest}\n"
+        "import os, signal, time\n"
+        "def pytest_sessionfinish(session):\n"
+        "    if hasattr(session.config, 'workerinput'):\n"
+        "        time.sleep(1)  # what was reported has left the machine\n"
+        "        os.kill(os.getppid(), signal.SIGKILL)\n"
+    )
+    result = run(fleet, "--claims-fleet-hw=type-b")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        ["claims: machine h3 was lost: its connection ended; all of its tests were over"]
+    )
+    assert {verdict for *_, verdict in places(fleet)} == {"holds"}
+
+
 def test_a_machine_without_tests_of_its_own_makes_a_loss_good(fleet: pytest.Pytester) -> None:
-    fleet.makepyfile(test_it=DIES.format(signal="SIGKILL", after="time.sleep(15)"))
+    fleet.makepyfile(test_it=DIES.format(signal="SIGKILL"))
     result = run(fleet, "--claims-fleet-hw=type-a", "-k", "test_quick and 0")
     assert result.ret == 0
     result.stdout.fnmatch_lines(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
@@ -23,8 +24,12 @@ class Here:
     def start(self, machine, command):
         words = self.file.settings.get("words", {}).get(machine.name, "")
         lock = pathlib.Path(__file__).with_name(f"{machine.name}.lock")
-        return piped([*words.split(), "env", f"VPERF_LOCK={lock}", f"HOST={machine.name}", *command])
+        own = {"VPERF_LOCK": lock, "VPERF_CACHE_DIR": lock.with_name(f"{machine.name}-cache"),
+               "HOST": machine.name, "PROJECT": lock.parent}
+        given = [f"{key}={value}" for key, value in own.items()]
+        return piped([*words.split(), "env", "-C", "/", *given, *command])
     def waits(self, said): return False
+    def failed(self, status, said): return "the engine failed" in said
     def end(self, process): process.kill()
     def gone(self): return {}
 
@@ -73,3 +78,20 @@ def cases(path: Path) -> list[tuple[str, str]]:
         own = {each.attrib["name"]: each.attrib["value"] for each in case.iter("property")}
         found.append((case.attrib["name"], own.get("vperf.machine", "")))
     return sorted(found)
+
+
+def wheel(folder: Path, content: str) -> Path:
+    """Write a wheel with the module `a_runtime` and a command of that name."""
+    path = folder / "a_runtime-1.0-py3-none-any.whl"
+    about = "a_runtime-1.0.dist-info"
+    files = {
+        "a_runtime.py": content,
+        f"{about}/METADATA": "Metadata-Version: 2.1\nName: a-runtime\nVersion: 1.0\n",
+        f"{about}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{about}/entry_points.txt": "[console_scripts]\na-runtime = a_runtime:main\n",
+    }
+    record = "".join(f"{name},,\n" for name in (*files, f"{about}/RECORD"))
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in {**files, f"{about}/RECORD": record}.items():
+            archive.writestr(name, text)
+    return path
