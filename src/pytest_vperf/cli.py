@@ -127,12 +127,13 @@ def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser = commands.add_parser(
         "doctor",
         usage="%(prog)s [-h] [--json] [--guest-kernel FILE] [--container-runtime NAME[,NAME]] [NAME ...]\n"
+        "       %(prog)s --fleet FILE [--json] [--container-runtime NAME[,NAME]] [NAME ...]\n"
         "       %(prog)s --tune [--apply] [--also NAME[,NAME]] [-- COMMAND ...]",
         help="show what is usable here, what is not and why, and the command that fixes it",
         description="Checks targets, accelerators, firmware and tools. Some pods are started to find out "
         "whether they work, and with which accelerator; this takes some seconds.",
         epilog="Exit status: with names, 0 if all of them are usable, else 1; without names, 0 if "
-        "containers or pods are usable, else 1; 2 for an unknown name.",
+        "containers or pods are usable, else 1; of a fleet, on every machine; 2 for an unknown name.",
     )
     parser.add_argument(
         "names",
@@ -141,6 +142,13 @@ def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="check only these, e.g. container pod kvm runsc sysbench",
     )
     parser.add_argument("--json", action="store_true", help="print the answers as JSON")
+    parser.add_argument(
+        "--fleet",
+        type=Path,
+        metavar="FILE",
+        help="check the machines of a fleet, all at once: whether they can run tests, and container and pod if no "
+        "NAME is given; see 'A fleet' in the documentation",
+    )
     parser.add_argument(
         "--guest-kernel",
         type=Path,
@@ -276,11 +284,15 @@ def _doctor(arguments: argparse.Namespace) -> int:
     runtimes = [
         name for text in arguments.container_runtime or () for name in text.split(",") if name
     ]
+    names, known = [*arguments.names, *arguments.words_after], tuple(dict.fromkeys(runtimes))
+    if arguments.fleet is not None:
+        from pytest_vperf.commands import fleet_doctor
+
+        if arguments.guest_kernel is not None:
+            arguments.fail("--guest-kernel is a file of this machine; leave it out with --fleet")
+        return fleet_doctor.run(arguments.fleet, names, json=arguments.json, runtimes=known)
     return doctor.run(
-        [*arguments.names, *arguments.words_after],
-        json=arguments.json,
-        guest_kernel=arguments.guest_kernel,
-        runtimes=tuple(dict.fromkeys(runtimes)),
+        names, json=arguments.json, guest_kernel=arguments.guest_kernel, runtimes=known
     )
 
 
@@ -289,7 +301,8 @@ def _tune(arguments: argparse.Namespace) -> int:
     from pytest_vperf.machine.tuning import ASKED
 
     also = [name for text in arguments.also or () for name in text.split(",") if name]
-    if arguments.names or arguments.json or arguments.guest_kernel or arguments.container_runtime:
+    others = ("names", "json", "fleet", "guest_kernel", "container_runtime")
+    if any(getattr(arguments, each) for each in others):
         arguments.fail("--tune goes with --apply, --also and `-- COMMAND` only")
     if arguments.words_after and not arguments.apply:
         arguments.fail("a COMMAND is run with --apply only")

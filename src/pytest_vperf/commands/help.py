@@ -21,6 +21,7 @@ EXAMPLES: Mapping[str, Sequence[tuple[str, str]]] = {
     "vperf doctor": (
         ("Check everything.", "vperf doctor"),
         ("Can pods be started here, with KVM?", "vperf doctor pod kvm"),
+        ("Can the machines of a fleet start containers?", "vperf doctor --fleet fleet.yaml container"),
         ("Quieten this machine while a run lasts.", "vperf doctor --tune --apply -- pytest -m startup"),
     ),
     "vperf selfcheck": (

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vperf import __version__, foreign_text
+from pytest_vperf import foreign_text
+from pytest_vperf.fleet import survey
 from pytest_vperf.fleet.engines import engine_kinds
 from pytest_vperf.fleet.file import read_fleet
 from pytest_vperf.fleet.links import Links
@@ -21,18 +22,17 @@ from pytest_vperf.fleet.project import Project
 from pytest_vperf.machine.ownership import name as user_name
 from pytest_vperf.pytest_internals import count_apart, keep_failed, show_no_files
 from pytest_vperf.reporting.summary import say_notice
+from pytest_vperf.results.identity import named, within_types
 from pytest_vperf.run.stash import claims_session
 from pytest_vperf.run.workers import Lost, take_note
 from pytest_vperf.thresholds.text_file import Problem, ThresholdError, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from pytest_vperf.fleet.engines import Engine, FleetMachine
     from pytest_vperf.fleet.links import Link
 
-#: Seconds that all machines have to say what they are, before the first one measures.
-_SURVEY = 30.0
 #: Seconds between two looks at what an engine that queues says of its machines.
 _LOOK = 10.0
 #: Seconds that an engine may not answer before what it has queued is lost.
@@ -41,14 +41,8 @@ _DEAF = 60.0
 _PARTING = 3.0
 #: Seconds for all shards to end in order when the run is stopped.
 _LIMIT = 120.0
-#: The status of a shell that does not find a command, or may not execute it (POSIX, "Exit Status for Commands").
-_NO_COMMAND = (126, 127)
-#: What ssh says of a machine that is not there under its name, or lets us not in; it is wrong in the file, not lost.
-_WRONG_HOST = ("Could not resolve hostname", "Permission denied", "Host key verification failed")
 #: Variables that are a part of the command line.
 _COMMAND = ("PYTEST_ADDOPTS", "PYTEST_PLUGINS", "PYTEST_DISABLE_PLUGIN_AUTOLOAD")
-#: Most machines of a type that the header names.
-_NAMED = 8
 
 
 class Node:
@@ -104,7 +98,7 @@ class Fleet:
         wanted = settings.fleet_hw or types
         self.machines = [machine for machine in found if machine.type in wanted]
         self._each = settings.fleet_run == "each"
-        self._links = Links(self._engine, [self._file.python, "-m", "pytest_vperf.fleet.shard"])
+        self._links = Links(self._engine, [self._file.python, "-m", survey.AGENT])
         self._nodes = {machine: Node(machine, config) for machine in self.machines}
         self._looked = self._answered = 0.0
         self._facts: dict[FleetMachine, dict[str, Any]] = {}
@@ -149,7 +143,7 @@ class Fleet:
                 self._project = Project(self._config, self._file, session.items)
             except ThresholdError as error:
                 raise pytest.UsageError(f"--claims-fleet: {error}") from None
-        deadline = time.monotonic() + _SURVEY
+        deadline = time.monotonic() + survey.LIMIT
         wrong: list[Problem] = []
         while (
             (waiting := self._unheard())
@@ -163,7 +157,7 @@ class Fleet:
                     wrong += self._unfit(link, said)
         for link in (each for each in waiting if not each.waits):
             self._links.close(link)
-            self._lost[link.machine] = f"no word from it within {_SURVEY:g} s"
+            self._lost[link.machine] = f"no word from it within {survey.LIMIT:g} s"
         if wrong:
             raise pytest.UsageError(f"--claims-fleet: {self._file.all_wrong(wrong)}")
 
@@ -188,38 +182,26 @@ class Fleet:
         return [link for link in self._links.open if link.hello is None]
 
     def _unreachable(self, link: Link, why: str) -> list[Problem]:
-        machine, status = link.machine, link.process.returncode
-        said = link.said.decode("utf-8", "replace")
-        if (status or 0) > 0 and not self._engine.failed(status, said):
-            what = (
-                "cannot be started" if status in _NO_COMMAND else "has no pytest-vperf that works"
-            )
-            message = f"{machine.name}: {self._file.python} {what} there: {why}"
-            return [Problem(("python",), message)]
-        if any(text in why for text in _WRONG_HOST):
-            return [Problem(machine.keys, why)]
-        self._lost[machine] = why
-        return []
+        wrong = survey.mistake(self._engine, self._file.python, link, why)
+        if wrong is None:
+            self._lost[link.machine] = why
+        return [] if wrong is None else [wrong]
 
     def _unfit(self, link: Link, hello: Mapping[str, Any]) -> list[Problem]:
-        name, keys = link.machine.name, link.machine.keys
-        found = []
-        for what, ours in (("pytest-vperf", __version__), ("pytest", pytest.__version__)):
-            theirs = hello.get({"pytest-vperf": "version"}.get(what, what))
-            if theirs != ours:
-                found.append(f"{name}: {what} {theirs} there, {ours} here")
-        if not hello.get("reportlog"):
-            found.append(
-                f"{name}: pytest-reportlog is missing there: pip install 'pytest-vperf[fleet]'"
-            )
+        machine = link.machine
+        found = [f"{machine.name}: {each}" for each in survey.unfit(hello)]
         if not found:  # another version's word may be another
-            self._know(link.machine, hello)
-        return [Problem(keys, each) for each in found]
+            self._know(machine, hello)
+        return [Problem(machine.keys, each) for each in found]
 
     def _know(self, machine: FleetMachine, hello: Mapping[str, Any]) -> None:
         self._facts[machine] = dict(hello)
         self._session.run.machines = {
-            each.name: {"type": each.type, **self._facts[each]["fingerprint"]}
+            each.name: {
+                "type": each.type,
+                **self._facts[each]["fingerprint"],
+                **self._facts[each]["software"],
+            }
             for each in self.machines
             if each in self._facts
         }
@@ -234,29 +216,18 @@ class Fleet:
         types: dict[str, list[FleetMachine]] = {}
         for machine in self.machines:
             types.setdefault(machine.type, []).append(machine)
-        told = "; ".join(f"{type_}: {_names(own)}" for type_, own in types.items())
+        told = "; ".join(
+            f"{type_}: {named([each.name for each in own])}" for type_, own in types.items()
+        )
         how = "every test on every machine" if self._each else "every test on one machine of a type"
         lines = [f"fleet: {self._file.engine}, {told}; {how}"]
         if waiting := [each.machine for each in self._links.open if each.waits]:
             lines.append(
-                f"fleet: {_names(waiting)} busy: {self._file.engine} queues what runs there"
+                f"fleet: {named([each.name for each in waiting])} busy: {self._file.engine} queues what runs there"
             )
         lines += (f"fleet: {each.name} is lost: {why}" for each, why in self._lost.items())
-        for type_, own in types.items():
-            lines += (f"fleet: {type_}: {each}" for each in self._differences(own))
+        lines += (f"fleet: {each}" for each in within_types(self._session.run.machines))
         return [foreign_text.line(each) for each in lines]
-
-    def _differences(self, machines: Iterable[FleetMachine]) -> Iterator[str]:
-        """What is not the same on all machines of a type: the value, and who has it."""
-        known = [(machine, self._facts[machine]) for machine in machines if machine in self._facts]
-        keys = dict.fromkeys(key for _, facts in known for key in facts["fingerprint"])
-        for key in keys:
-            values: dict[str, list[FleetMachine]] = {}
-            for machine, facts in known:
-                values.setdefault(facts["fingerprint"].get(key, ""), []).append(machine)
-            if len(values) > 1:
-                told = "; ".join(f"{value} on {_names(own)}" for value, own in values.items())
-                yield f"{key.replace('_', ' ')} {told}"
 
     # The run.
 
@@ -572,12 +543,6 @@ class Fleet:
         """End what is still connected: nobody ran the tests."""
         for link in tuple(self._links.open):
             self._links.close(link)
-
-
-def _names(machines: Sequence[FleetMachine]) -> str:
-    if len(machines) > _NAMED:
-        return f"{len(machines)} machines"
-    return ", ".join(machine.name for machine in machines)
 
 
 def begin(config: pytest.Config) -> None:

@@ -111,6 +111,18 @@ def engine_kinds(config: pytest.Config) -> Mapping[str, FleetEngine]:
     return doors.by_name(config, "pytest_vperf_fleet_engines", FleetEngine, "engine of a fleet")
 
 
+def installed_engines() -> Mapping[str, FleetEngine]:
+    """The same for commands outside of pytest: ours, and those of packages that are no pytest plug-ins.
+
+    Raises:
+        Exception: whatever a package raises when it is imported.
+    """
+    found = {each.name: each for each in KINDS}
+    for hook in doors.installed_hooks("pytest_vperf_fleet_engines"):
+        found.update((each.name, each) for each in hook())
+    return found
+
+
 def piped(words: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
     """Start a command here whose three streams are pipes, and which Ctrl-C does not reach."""
     pipe = subprocess.PIPE

@@ -35,9 +35,10 @@ from pytest_vperf.machine.lock import (
     try_lock,
 )
 from pytest_vperf.machine.runs import Run
+from pytest_vperf.targets import versions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 #: Seconds that pytest has to end what it started once nobody waits for it; then it is killed, and its targets
 #: removed.
@@ -80,6 +81,9 @@ class Shard:
             while not self._orders:
                 self._turn(BEAT)
             order = json.loads(self._orders.pop(0))
+            if "doctor" in order:
+                self._run_doctor(order["doctor"])
+                raise _Over
             with contextlib.ExitStack() as ends:
                 ends.enter_context(contextlib.closing(self._alone(order["who"])))
                 if order["cargo"] is not None:
@@ -218,25 +222,56 @@ class Shard:
         def pass_on(data: bytes) -> None:  # whole lines, as others of ours come between them
             self._output.extend(b"".join(b"%s\n" % each for each in lines.feed(data)))
 
-        streams = ((stream, pass_on), (told, self._hear))
-        for file, take in streams:
+        self._attend(process, {stream: pass_on, told: self._hear})
+
+    def _run_doctor(self, words: list[str]) -> None:
+        """Say what the doctor finds here."""
+        answers = bytearray()
+        command = [sys.executable, "-m", "pytest_vperf", "doctor", "--json", *words]
+        (told, tells), (said, says) = os.pipe(), os.pipe()
+        try:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=tells, stderr=says, start_new_session=True
+            )
+        finally:
+            os.close(tells)
+            os.close(says)
+        self._attend(
+            process,
+            {told: answers.extend, said: self._hear},
+            lambda: {"answers": answers.decode("utf-8", "replace")},
+        )
+
+    def _attend(
+        self,
+        process: subprocess.Popen[bytes],
+        streams: Mapping[int, Callable[[bytes], None]],
+        more: Callable[[], dict[str, Any]] = dict,
+    ) -> None:
+        """Read what a process says until it has ended, and say how it did.
+
+        Args:
+            process: it is ended when the shard is to end.
+            streams: what it writes to, and what takes that; closed then.
+            more: to be said at the end.
+        """
+        for file, take in streams.items():
             os.set_blocking(file, False)
             self._read_from(file, take)
         try:
             while process.poll() is None:
                 self._turn(_LOOK)
         except _Over:
-            self._end_pytest(process)
-        for file, take in streams:
+            self._end(process)
+        for file, take in streams.items():
             self._drain(file, take)
-        status = process.returncode
-        if status < 0:
+        if process.returncode < 0:
             sweep()
         if not self._deserted:
             said = self._said.decode("utf-8", "replace")
-            self._say("end", status=status, said=said)
+            self._say("end", status=process.returncode, said=said, **more())
 
-    def _end_pytest(self, process: subprocess.Popen[bytes]) -> None:
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
         """End it in order, as far as there is time for that."""
         process.terminate()
         began = time.monotonic()
@@ -298,6 +333,7 @@ def about() -> dict[str, Any]:
         "reportlog": find_spec("pytest_reportlog") is not None,
         "host": os.uname().nodename,
         "fingerprint": fingerprint.read().as_dict(),
+        "software": versions.installed(),
         "worker": {
             "version_info": sys.version_info[:3],
             "sysplatform": sys.platform,

@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+#: Most machines that are named in a line.
+_NAMED = 8
 #: What distinguishes machines, as a record's fingerprint calls it; ``on`` is where targets were started.
 KEYS = ("cpu_model", "logical_cpus", "memory", "hypervisor", "architecture", "emulated", "on")
 
@@ -20,6 +22,30 @@ def identity(fingerprint: Mapping[str, str] | None) -> dict[str, str]:
     found = {key: facts.get(key, "") for key in KEYS}
     found["memory"] = found["memory"].partition(".")[0]
     return found
+
+
+def within_types(machines: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """What is not the same on all machines of a type, in words: the type, the value, and who has it.
+
+    Args:
+        machines: of a fleet, by name, as `pytest_vperf.results.run.RunRecord.machines` has them.
+    """
+    found = []
+    for type_ in dict.fromkeys(each.get("type", "") for each in machines.values()):
+        own = {name: each for name, each in machines.items() if each.get("type", "") == type_}
+        for key in dict.fromkeys(key for each in own.values() for key in each):
+            values: dict[str, list[str]] = {}
+            for name, each in own.items():
+                values.setdefault(each.get(key, "none"), []).append(name)
+            if len(values) > 1:
+                told = "; ".join(f"{value} on {named(names)}" for value, names in values.items())
+                found.append(f"{type_}: {key.replace('_', ' ')} {told}")
+    return found
+
+
+def named(names: Sequence[str]) -> str:
+    """Machines in a few words: their names, or how many there are."""
+    return ", ".join(names) if len(names) <= _NAMED else f"{len(names)} machines"
 
 
 def differences(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from pytest_vperf.reporting.ended import ExportFormat
@@ -110,11 +110,17 @@ def installed_kinds() -> list[TargetKind]:
     Raises:
         Exception: whatever a package raises when it is imported.
     """
-    hooks = [
-        getattr(each.load(), "pytest_vperf_target_kinds", None)
-        for each in sorted(entry_points(group=GROUP))
-    ]
-    return [kind for hook in hooks if hook is not None for kind in hook()]
+    return [kind for hook in installed_hooks("pytest_vperf_target_kinds") for kind in hook()]
+
+
+def installed_hooks(name: str) -> list[Callable[[], Iterable[Any]]]:
+    """The hooks of a name that packages have which are no pytest plug-ins, for commands outside of pytest.
+
+    Raises:
+        Exception: whatever a package raises when it is imported.
+    """
+    modules = (each.load() for each in sorted(entry_points(group=GROUP)))
+    return [hook for module in modules if (hook := getattr(module, name, None)) is not None]
 
 
 def side_keys(config: pytest.Config) -> Mapping[str, SideKey]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
 import signal
+import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING
 
+import fleet_rig
 import pytest
 from fleet_project import NAMES, TYPES
 
@@ -97,6 +101,18 @@ def test_a_python_that_is_not_there_is_named(project: Project) -> None:
         assert f"{name}: /no/such/python cannot be started there: " in output or (
             f"{name}: /no/such/python has no pytest-vperf that works there: " in output
         )
+
+
+def test_the_doctor_asks_all_machines(project: Project) -> None:
+    words = [sys.executable, "-m", "pytest_vperf", "doctor", "--fleet=fleet.yaml", "--json", "host"]
+    done = subprocess.run(
+        project.rig.inside(words, project.folder), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done
+    machines = json.loads(done.stdout)["machines"]
+    assert {each["name"]: each["facts"]["type"] for each in machines} == TYPES
+    for each in machines:
+        assert each["facts"]["cpu_model"] == fleet_rig.MODELS[each["type"]]
 
 
 def test_no_machine_needs_the_project(project: Project) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fleets import FILE, run
 
-from pytest_vperf.fleet import controller
+from pytest_vperf.fleet import survey
 
 pytest.importorskip("pytest_reportlog")
 
@@ -103,7 +103,7 @@ def test_machines_that_cannot_run_it_are_named_before_anything_is_measured(
 
 
 def test_another_version_there(fleet: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(controller, "__version__", "0.0.7")
+    monkeypatch.setattr(survey, "__version__", "0.0.7")
     result = run(fleet)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines_random(

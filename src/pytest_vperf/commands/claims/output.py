@@ -18,6 +18,7 @@ from pytest_vperf.commands.claims.records import Kept
 from pytest_vperf.foreign_text import line as one_line
 from pytest_vperf.foreign_text import short, to_json
 from pytest_vperf.reporting.console import print_table, tell
+from pytest_vperf.results.identity import within_types
 from pytest_vperf.results.run import FORMAT
 
 if TYPE_CHECKING:
@@ -76,7 +77,16 @@ def print_lines(lines: Sequence[Line]) -> None:
         tell()
     for machine in machines.described():
         tell(f"machine {machine}")
+    for each in unequal(lines):
+        tell(f"machines differ: {each}")
     tell(counts(lines))
+
+
+def unequal(lines: Iterable[Line]) -> list[str]:
+    """What was not the same on all machines of a type, in the runs over a fleet that verdicts are of."""
+    runs = {id(line.last.measured.run): line.last.measured.run for line in lines if line.last}
+    found = (each for run in runs.values() for each in within_types(run.machines))
+    return [short(each) for each in dict.fromkeys(found)]
 
 
 def print_parts(parts: Sequence[Part]) -> None:
@@ -231,10 +241,12 @@ def _hidden(threshold: Threshold) -> dict[str, str]:
 
 def document(lines: Iterable[Line], hidden: Iterable[Hidden]) -> str:
     """The table, and what is hidden by what, as JSON; unknown values are ``null`` or empty, never 0."""
+    known = list(lines)
     content = {
         "format": FORMAT,
         "vperf": __version__,
-        "table": [_line(line) for line in lines],
+        "table": [_line(line) for line in known],
+        "machines_differ": unequal(known),
         "hidden": [{**_hidden(each.threshold), "by": _hidden(each.by)} for each in hidden],
     }
     return to_json(content, indent=1) + "\n"

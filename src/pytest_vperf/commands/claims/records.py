@@ -93,6 +93,7 @@ class RunPart(Part):
     started: Moment
     profile: ProfilePart | None
     fingerprint: dict[str, str] | None
+    machines: dict[str, dict[str, str]] = Field(default_factory=dict)
     claims: list[ClaimPart]
 
 
