@@ -60,6 +60,10 @@ class Baseline:
     same: Chosen | None
     fingerprint: Callable[[], Mapping[str, str]]
 
+    def has(self, fingerprint: Mapping[str, str]) -> bool:
+        """Whether one of the runs was on a machine."""
+        return any(identity(run.fingerprint) == identity(fingerprint) for run in self.stored.runs)
+
     def check_machine(self) -> None:
         """Make sure that one of the runs was on this machine.
 
@@ -67,7 +71,7 @@ class Baseline:
             NoBaseline: none was.
         """
         here = self.fingerprint()
-        if not any(identity(run.fingerprint) == identity(here) for run in self.stored.runs):
+        if not self.has(here):
             differ = differences(self.stored.runs[0].fingerprint, here)
             told = "; ".join(f"{key}: {one or '-'} / {other or '-'}" for key, one, other in differ)
             raise NoBaseline(f"the runs of {self.word} are of another machine than this: {told}")

@@ -23,6 +23,7 @@ from pytest_vperf.machine.ownership import name as user_name
 from pytest_vperf.pytest_internals import count_apart, keep_failed, show_no_files
 from pytest_vperf.reporting.summary import say_notice
 from pytest_vperf.results.identity import named, within_types
+from pytest_vperf.run.baseline import for_machine
 from pytest_vperf.run.stash import claims_session
 from pytest_vperf.run.workers import Lost, take_note
 from pytest_vperf.thresholds.text_file import Problem, ThresholdError, nearest
@@ -30,6 +31,7 @@ from pytest_vperf.thresholds.text_file import Problem, ThresholdError, nearest
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from pytest_vperf.claims.baseline import Baseline
     from pytest_vperf.fleet.engines import Engine, FleetMachine
     from pytest_vperf.fleet.links import Link
 
@@ -58,6 +60,8 @@ class Node:
         self.gateway = SimpleNamespace(id=machine.name)
         self.workeroutput: Mapping[str, Any] = {}
         self.vperf_machine = {"name": machine.name}
+        #: As a store knows it.
+        self.known_as = {"machine": machine.name}
         #: Pytest prints it above a failure.
         self.workerinfo = {
             "id": machine.name,
@@ -161,6 +165,26 @@ class Fleet:
         if wrong:
             raise pytest.UsageError(f"--claims-fleet: {self._file.all_wrong(wrong)}")
 
+    @property
+    def _baseline(self) -> Baseline | None:
+        return self._session.baseline if self._session.claiming else None
+
+    def _check_baseline(self) -> None:
+        """Make sure that a run of the baseline was on a machine of the fleet.
+
+        Raises:
+            pytest.UsageError: none was.
+        """
+        baseline, known = (
+            self._baseline,
+            [self._nodes[m].known_as for m in self.machines if m in self._facts],
+        )
+        if baseline is not None and known and not any(map(baseline.has, known)):
+            word, names = baseline.word, named([each["machine"] for each in known])
+            raise pytest.UsageError(
+                f"--baseline: no run of {word} is of one of the machines {names}"
+            )
+
     def _look(self) -> None:
         """Ask the engine which machines are gone."""
         self._looked = time.monotonic()
@@ -207,6 +231,7 @@ class Fleet:
         }
         node = self._nodes[machine]
         node.vperf_machine = {"name": machine.name, **hello["fingerprint"]}
+        node.known_as = {**hello["fingerprint"], "machine": machine.name}
         node.workerinfo.update(hello["worker"])
 
     def pytest_report_collectionfinish(self) -> list[str]:
@@ -226,6 +251,12 @@ class Fleet:
                 f"fleet: {named([each.name for each in waiting])} busy: {self._file.engine} queues what runs there"
             )
         lines += (f"fleet: {each.name} is lost: {why}" for each, why in self._lost.items())
+        if (baseline := self._baseline) is not None:
+            lines += (
+                f"fleet: {each.name}: no run of {baseline.word} is of it"
+                for each in self.machines
+                if each in self._facts and not baseline.has(self._nodes[each].known_as)
+            )
         lines += (f"fleet: {each}" for each in within_types(self._session.run.machines))
         return [foreign_text.line(each) for each in lines]
 
@@ -239,6 +270,7 @@ class Fleet:
             session.testsfailed and not config.getoption("continue_on_collection_errors")
         ):
             return None  # pytest's own does nothing then
+        self._check_baseline()
         show_no_files(config)
         tests = list(dict.fromkeys(item.nodeid for item in session.items))
         usable = self.machines if self._each else [m for m in self.machines if m not in self._lost]
@@ -308,6 +340,9 @@ class Fleet:
     def _send_order(self, link: Link, shard: Shard) -> None:
         config, machine = self._config, link.machine
         uid, here = os.getuid(), socket.gethostname()
+        baseline, own = self._baseline, {}
+        if baseline is not None:
+            own["vperf_baseline"] = for_machine(baseline, self._nodes[machine].known_as)
         order = {
             "who": f"process {os.getpid()} of {user_name(uid)} on {here}",
             "folder": str(config.invocation_params.dir),
@@ -323,6 +358,7 @@ class Fleet:
                 "vperf_claims_of_run": self._claims,
                 "vperf_attempts": 0 if shard.before is None else 1,
                 "vperf_machine": self._nodes[machine].vperf_machine,
+                **own,
             },
         }
         self._links.send(link, f"{json.dumps(order)}\n".encode())
@@ -557,8 +593,6 @@ def begin(config: pytest.Config) -> None:
         ("--pdb", config.getoption("usepdb", False)),
         ("--trace", config.getoption("trace", False)),
         ("--vperf-on", claims_session(config).settings.on),
-        ("--baseline", claims_session(config).settings.baseline),
-        ("--claims-save", claims_session(config).settings.save is not None),
     ):
         if given:
             raise pytest.UsageError(

@@ -12,8 +12,18 @@ if TYPE_CHECKING:
 
 #: Most machines that are named in a line.
 _NAMED = 8
-#: What distinguishes machines, as a record's fingerprint calls it; ``on`` is where targets were started.
-KEYS = ("cpu_model", "logical_cpus", "memory", "hypervisor", "architecture", "emulated", "on")
+#: What distinguishes machines, as a record's fingerprint calls it; ``on`` is where targets were started,
+#: ``machine`` its name in a fleet.
+KEYS = (
+    "cpu_model",
+    "logical_cpus",
+    "memory",
+    "hypervisor",
+    "architecture",
+    "emulated",
+    "on",
+    "machine",
+)
 
 
 def identity(fingerprint: Mapping[str, str] | None) -> dict[str, str]:

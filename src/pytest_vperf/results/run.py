@@ -345,6 +345,27 @@ class RunRecord:
             **({"part_of": self.whole} if self.whole else {}),
         }
 
+    def of_machines(self) -> list[RunRecord]:
+        """The record of each machine of a fleet that has claims in this one; of another run, this one alone."""
+        if not self.machines:
+            return [self]
+        found = []
+        for name, facts in self.machines.items():
+            if claims := [each for each in self.claims if each["machine"].get("name") == name]:
+                fingerprint = {key: each for key, each in facts.items() if key != "type"}
+                record = RunRecord(
+                    started=self.started,
+                    profile=self.profile,
+                    asked=self.asked,
+                    sides=self.sides,
+                    fingerprint={**fingerprint, "machine": name},
+                    machines={name: facts},
+                    claims=claims,
+                    result=self.result,
+                )
+                found.append(record)
+        return found
+
     def document(self, stored: Mapping[str, Any]) -> Iterator[bytes]:
         """The record for a store, line by line.
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_vperf.claims.baseline import Baseline, NoBaseline
+from pytest_vperf.results.identity import identity
 from pytest_vperf.results.store.choosing import Chosen, choose
-from pytest_vperf.results.store.model import StoreProblem
+from pytest_vperf.results.store.model import HeadPart, StoredRun, StoreProblem
 from pytest_vperf.results.store.opening import open_store
 from pytest_vperf.run.commit import read_commit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pytest_vperf.results.store.model import StoredRun
     from pytest_vperf.run.options import Settings
 
 
@@ -27,7 +27,7 @@ def find_baseline(
     Args:
         settings: of the run.
         word: what ``--baseline`` says.
-        fingerprint: what this machine is; not asked where targets start on another one, which is not known yet.
+        fingerprint: what this machine is; not asked where targets start on others, which are not known yet.
 
     Raises:
         pytest.UsageError: there is no such run, or none on this machine.
@@ -50,8 +50,39 @@ def find_baseline(
             Chosen("this build", same) if same else None,
             fingerprint,
         )
-        if not settings.on:
+        if not settings.on and settings.fleet is None:
             baseline.check_machine()
     except (StoreProblem, NoBaseline) as error:
         raise pytest.UsageError(f"--baseline: {error}") from None
     return baseline
+
+
+def for_machine(baseline: Baseline, fingerprint: Mapping[str, str]) -> dict[str, Any]:
+    """What a machine of a fleet is told, as JSON has it: its runs, or if there are none, one that says why."""
+
+    def told(chosen: Chosen) -> list[dict[str, Any]]:
+        own = [run for run in chosen.runs if identity(run.fingerprint) == identity(fingerprint)]
+        return [run.as_head() for run in own]
+
+    return {
+        "side": baseline.stored.side,
+        "stored": told(baseline.stored) or [baseline.stored.runs[0].as_head()],
+        "same": told(baseline.same) if baseline.same is not None else [],
+    }
+
+
+def of_controller(
+    told: Mapping[str, Any], word: str, fingerprint: Callable[[], Mapping[str, str]]
+) -> Baseline:
+    """The baseline that a machine of a fleet was told."""
+
+    def runs(key: str) -> tuple[StoredRun, ...]:
+        return tuple(StoredRun.of(HeadPart.model_validate(each)) for each in told[key])
+
+    same = runs("same")
+    return Baseline(
+        word,
+        Chosen(word, runs("stored"), told["side"]),
+        Chosen("this build", same) if same else None,
+        fingerprint,
+    )

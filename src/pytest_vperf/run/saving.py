@@ -59,21 +59,24 @@ class Saving:
         return cls(store, settings.save or "", commit.id, commit.dirty, branch)
 
     def save(self, record: RunRecord) -> None:
-        """Keep the run; if that fails, its record goes into a file, and `trouble` says which. Its journal is removed
-        once the record is whole anywhere.
+        """Keep the run, over a fleet that of each machine; if that fails, its record goes into a file, and `trouble`
+        says which. Its journal is removed once the record is whole anywhere.
         """
-        run = StoredRun(
-            mark=record.mark,
-            started=record.started,
-            name=self.name,
-            commit=self.commit,
-            dirty=self.dirty,
-            branch=self.branch,
-            fingerprint=record.fingerprint or {},
-            levels=tuple(levels(record.claims)),
-        )
+        runs = []
         try:
-            self.store.save(run, record.document(run.as_key()))
+            for each in record.of_machines():
+                run = StoredRun(
+                    mark=each.mark,
+                    started=each.started,
+                    name=self.name,
+                    commit=self.commit,
+                    dirty=self.dirty,
+                    branch=self.branch,
+                    fingerprint=each.fingerprint or {},
+                    levels=tuple(levels(each.claims)),
+                )
+                self.store.save(run, each.document(run.as_key()))
+                runs.append(run)
         except StoreProblem as error:
             self.trouble = str(error)
             if record.lasting:
@@ -84,7 +87,7 @@ class Saving:
             elif record.journal_path:
                 self.trouble += f"; its claims are in {record.journal_path}"
         else:
-            self.trouble, self.saved = "", str(run)
+            self.trouble, self.saved = "", "; ".join(str(each) for each in runs)
             record.kept_elsewhere()
 
 

@@ -501,11 +501,20 @@ class ClaimsSession:
             pytest.UsageError: there are none of that name, or none of this machine.
         """
         if self._baseline is None and self.settings.baseline is not None:
-            from pytest_vperf.run.baseline import find_baseline
+            from pytest_vperf.run.baseline import find_baseline, of_controller
 
-            self.hardware.select()
-            self._baseline = find_baseline(
-                self.settings, self.settings.baseline, lambda: self.run.fingerprint or {}
+            if not self.has_fleet or self.is_worker:
+                self.hardware.select()
+            given, word = self._worker_input, self.settings.baseline
+            own = {"machine": given["vperf_machine"]["name"]} if "vperf_machine" in given else {}
+
+            def fingerprint() -> Mapping[str, str]:
+                return {**(self.run.fingerprint or {}), **own}
+
+            self._baseline = (
+                of_controller(given["vperf_baseline"], word, fingerprint)
+                if "vperf_baseline" in given
+                else find_baseline(self.settings, word, fingerprint)
             )
         return self._baseline
 

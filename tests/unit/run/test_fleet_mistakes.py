@@ -64,10 +64,7 @@ def test_mistakes_in_the_file(project: pytest.Pytester, text: str, message: str)
         (["--claims-fleet-run=all"], "--claims-fleet-run: 'all' is neither spread nor each"),
         (["--pdb"], "--claims-fleet: tests run on other machines: leave out --pdb"),
         (["-n2"], "--claims-fleet: tests run on other machines: leave out -n"),
-        (
-            ["--claims-save=main"],
-            "--claims-fleet: tests run on other machines: leave out --claims-save",
-        ),
+        (["--baseline=main"], "--baseline: *.vperf has no run 'main', and there is no such file"),
         (
             ["--vperf-on=ssh://h9"],
             "--claims-fleet: tests run on other machines: leave out --vperf-on",

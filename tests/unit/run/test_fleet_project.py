@@ -46,7 +46,7 @@ def built(fleet: pytest.Pytester) -> pytest.Pytester:
     fleet.makeini("[pytest]")
     (fleet.path / "pytest.ini").write_text("[pytest]\n")
     (fleet.path / "tox.ini").unlink()
-    (fleet.path / ".gitignore").write_text("/build/\n*.lock\n*-cache/\n")
+    (fleet.path / ".gitignore").write_text("/build/\n")
     (fleet.path / "build").mkdir()
     (fleet.path / "build" / "runtime").write_text("built")
     (fleet.path / "build" / "runtime").chmod(0o755)

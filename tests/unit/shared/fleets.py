@@ -23,9 +23,11 @@ class Here:
         return [FleetMachine(n, t, ("hosts", n)) for n, t in self.file.settings["hosts"].items()]
     def start(self, machine, command):
         words = self.file.settings.get("words", {}).get(machine.name, "")
-        lock = pathlib.Path(__file__).with_name(f"{machine.name}.lock")
-        own = {"VPERF_LOCK": lock, "VPERF_CACHE_DIR": lock.with_name(f"{machine.name}-cache"),
-               "HOST": machine.name, "PROJECT": lock.parent}
+        project = pathlib.Path(__file__).parent
+        own_folder = project.with_name(f"{project.name}-{machine.name}")
+        own_folder.mkdir(exist_ok=True)
+        own = {"VPERF_LOCK": own_folder / "lock", "VPERF_CACHE_DIR": own_folder / "cache",
+               "HOST": machine.name, "PROJECT": project}
         given = [f"{key}={value}" for key, value in own.items()]
         return piped([*words.split(), "env", "-C", "/", *given, *command])
     def waits(self, said): return False

@@ -44,6 +44,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         default=TOLERANCE,
         help="how much worse counts as no worse (default: 5 %%)",
     )
+    parser.add_argument(
+        "--machine",
+        metavar="NAME",
+        default="",
+        help="take the runs of this machine of a fleet (default: the machine of the newest new run)",
+    )
     add_reading_options(parser, json="write JSON")
     parser.set_defaults(command=_compare, fail=parser.error)
 
@@ -63,6 +69,8 @@ def _compare(arguments: argparse.Namespace) -> int:
     try:
         with reading("vperf compare", arguments.store) as store:
             old, new = choose(store, arguments.old), choose(store, arguments.new)
+        if arguments.machine:
+            old, new = old.on(arguments.machine), new.on(arguments.machine)
         found = compare(old, new, tolerance=tolerance, pattern=arguments.pattern)
     except OtherHardware as error:
         say("vperf compare", str(error))

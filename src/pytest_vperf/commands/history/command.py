@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_vperf.commands.options import add_reading_options, check_reading_options
@@ -43,6 +44,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--last", metavar="N", type=int, help="the last N of them (default: as many as there are)"
     )
+    parser.add_argument(
+        "--machine",
+        metavar="NAME",
+        default="",
+        help="take the runs of this machine of a fleet (default: the machine of the newest run)",
+    )
     add_reading_options(parser, json="write JSON, with every run")
     parser.set_defaults(command=_history, fail=parser.error)
 
@@ -58,7 +65,11 @@ def _history(arguments: argparse.Namespace) -> int:
 
     try:
         with reading("vperf history", arguments.store) as store:
-            chosen = choose_all(store, arguments.runs, claim=arguments.claim, most=arguments.last)
+            most = None if arguments.machine else arguments.last
+            chosen = choose_all(store, arguments.runs, claim=arguments.claim, most=most)
+        if arguments.machine:
+            chosen = chosen.on(arguments.machine)
+            chosen = replace(chosen, runs=chosen.runs[: arguments.last])
         found, left_out = histories(chosen, arguments.claim)
         if not found:
             raise StoreProblem(f"none of the runs has a figure of a claim {arguments.claim!r}")

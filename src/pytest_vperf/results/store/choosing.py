@@ -53,6 +53,19 @@ class Chosen:
             )
         return own[heads.pop()] if heads else None
 
+    def on(self, machine: str) -> Chosen:
+        """Those of a machine of a fleet.
+
+        Raises:
+            StoreProblem: there is none.
+        """
+        found = tuple(run for run in self.runs if run.machine == machine)
+        if found:
+            return replace(self, runs=found)
+        known = sorted({run.machine for run in self.runs if run.machine})
+        of = f"there are those of {', '.join(known)}" if known else "none is of a fleet"
+        raise StoreProblem(f"{self.word} has no run of machine {machine!r}; {of}")
+
     @property
     def claims(self) -> list[str]:
         """The names of the claims that a run of these has a figure of."""
@@ -113,7 +126,7 @@ def _runs(store: Store, word: str, claim: str) -> Sequence[StoredRun]:
     # What was kept by a name comes before a file that happens to have it: ./NAME is the file.
     is_name = bool(NAME.fullmatch(word)) and bool(store.runs(name=word, most=1))
     if path.is_file() and not is_name:
-        return [of_file(path)]
+        return of_file(path)
     if path.is_dir() and not is_name:
         found = FileStore(path).runs(claim=claim)
         if not found:
@@ -163,12 +176,14 @@ class _Claim(Part):
     arms: dict[str, _Arm] = Field(default_factory=dict)
     better: Literal["lower", "higher", "", None] = None
     baseline: dict[str, Any] | None = None
+    machine: dict[str, str] = Field(default_factory=dict)
 
 
 class _Head(Part):
     run: str = ""
     started: Moment
     fingerprint: dict[str, str] | None = None
+    machines: dict[str, dict[str, str]] = Field(default_factory=dict)
 
 
 def _usual(unit: str) -> Literal["lower", "higher", ""]:
@@ -178,8 +193,8 @@ def _usual(unit: str) -> Literal["lower", "higher", ""]:
         return ""
 
 
-def of_file(path: Path) -> StoredRun:
-    """The run in a file of ``--claims-json``, or in one of a store.
+def of_file(path: Path) -> list[StoredRun]:
+    """The run in a file of ``--claims-json``, or in one of a store; over a fleet, that of each machine.
 
     Raises:
         StoreProblem: it cannot be read.
@@ -191,7 +206,7 @@ def of_file(path: Path) -> StoredRun:
             lambda n, text: reading.checked(_Claim, text, f"claims.{n}."),
         )
         if "stored" in found.head:
-            return StoredRun.of(reading.checked(HeadPart, found.head))
+            return [StoredRun.of(reading.checked(HeadPart, found.head))]
         head = reading.checked(_Head, found.head)
     except (reading.RecordProblem, reading.WrongShape) as error:
         raise StoreProblem(f"{path}: {error}") from None
@@ -200,5 +215,10 @@ def of_file(path: Path) -> StoredRun:
         unit = next(iter(each.arms.values())).unit if each.arms and each.sides else each.unit
         better = _usual(unit) if each.better is None else each.better
         records.append({**each.model_dump(), "better": better})
-    run = StoredRun(head.run, head.started, fingerprint=head.fingerprint or {})
-    return replace(run, name=path.name, levels=tuple(levels(records)))
+    run = StoredRun(head.run, head.started, path.name, fingerprint=head.fingerprint or {})
+    runs = []
+    for machine in head.machines or ("",):
+        own = [each for each in records if each["machine"].get("name", "") == machine]
+        facts = {**head.machines[machine], "machine": machine} if machine else run.fingerprint
+        runs.append(replace(run, fingerprint=facts, levels=tuple(levels(own))))
+    return [each for each in runs if each.levels] or runs[:1]

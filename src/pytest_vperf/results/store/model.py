@@ -109,6 +109,15 @@ class StoredRun:
             levels=tuple(Level(**each.model_dump()) for each in stored.levels),
         )
 
+    def as_head(self) -> dict[str, Any]:
+        """What `HeadPart` reads."""
+        return {
+            "run": self.mark,
+            "started": self.started,
+            "fingerprint": dict(self.fingerprint),
+            "stored": self.as_key(),
+        }
+
     def as_key(self) -> dict[str, Any]:
         """What the record has in ``stored``."""
         return {
@@ -118,10 +127,18 @@ class StoredRun:
         }
 
     def __str__(self) -> str:
-        """``main 3f2a91c07b1e+, 2026-11-26 09:12``: the name, the commit with + for changed files, and when."""
+        """``main 3f2a91c07b1e+ on h1, 2026-11-26 09:12``: the name, the commit with + for changed files, of a fleet
+        the machine, and when.
+        """
         commit = f"{self.commit[:12]}{'+' if self.dirty else ''}" if self.commit else ""
         when = self.started[:16].replace("T", " ")
-        return ", ".join(filter(None, (" ".join(filter(None, (self.name, commit))), when)))
+        on = f"on {self.machine}" if self.machine else ""
+        return ", ".join(filter(None, (" ".join(filter(None, (self.name, commit, on))), when)))
+
+    @property
+    def machine(self) -> str:
+        """The name of its machine in a fleet; empty if it was none."""
+        return self.fingerprint.get("machine", "")
 
 
 class Store(Protocol):
