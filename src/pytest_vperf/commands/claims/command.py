@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pytest_vperf.commands.claims.lines import Line
+    from pytest_vperf.commands.claims.records import Found
     from pytest_vperf.commands.claims.rows import Row
     from pytest_vperf.commands.claims.tests import Project
     from pytest_vperf.commands.pictures import Pictures
@@ -56,6 +57,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         action="store_true",
         help="also show claims that no test here names, such as those shipped with pytest-vperf",
     )
+    parser.add_argument(
+        "--by",
+        choices=("machine",),
+        help="of runs over a fleet: show each claim on each machine, which machine of a type is out of line, and "
+        "which one drifts",
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--markdown", action="store_true", help="write a page of Markdown")
     form.add_argument("--json", action="store_true", help="write JSON")
@@ -92,6 +99,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def _claims(arguments: argparse.Namespace) -> int:
     if arguments.output is not None and not (arguments.markdown or arguments.json):
         arguments.fail("--output goes with --markdown or --json")
+    if arguments.by and (arguments.markdown or arguments.rows or arguments.keep or arguments.all):
+        arguments.fail("--by goes with --json, --output, --hw and -k alone")
     from pytest_vperf.commands.claims.rows import read_rows
     from pytest_vperf.commands.claims.tests import ProjectError, ask
     from pytest_vperf.thresholds.hardware import AUTO, no_profile
@@ -135,6 +144,8 @@ def _table(
     _say(found.notes)
     if found.wrong:
         return _wrong(found.wrong)
+    if arguments.by:
+        return _by_machine(arguments, found)
     place = arguments.tests or next(
         (path for name in USUAL_PLACES if (path := project.root / name).is_dir()), None
     )
@@ -152,6 +163,39 @@ def _table(
     if arguments.output is not None and not sound:
         return DAMAGED  # an incomplete file would look complete
     return DONE if _show(arguments, every, profiles, rows, pictures) and sound else DAMAGED
+
+
+def _by_machine(arguments: argparse.Namespace, found: Found) -> int:
+    from fnmatch import fnmatchcase
+
+    from pytest_vperf.commands.claims import by_machine
+    from pytest_vperf.commands.claims.measured import measured
+
+    records = [
+        each
+        for run in found.runs
+        for each in measured(run)
+        if (arguments.hw is None or each.profile == arguments.hw)
+        and (arguments.pattern is None or fnmatchcase(each.name, arguments.pattern))
+    ]
+    claims = by_machine.by_machine(records)
+    if not claims:
+        return _wrong(["no claim was measured in a run over a fleet: see --claims-fleet"])
+    machines = {}
+    for run in sorted(found.runs, key=lambda each: each.started):
+        machines.update(run.machines)
+    _say(found.damaged)
+    if not arguments.json:
+        by_machine.print_machines(claims, machines)
+        written = True
+    else:
+        text = by_machine.document(claims, machines)
+        written = (
+            _write(arguments.output, text)
+            if arguments.output is not None
+            else bool(sys.stdout.write(text))
+        )
+    return DONE if written and not found.damaged else DAMAGED
 
 
 def _records(arguments: argparse.Namespace, project: Project) -> list[Path]:
