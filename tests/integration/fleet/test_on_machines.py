@@ -12,8 +12,10 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+import engine_here
 import fleet_rig
 import pytest
+from engine_here import require
 from fleet_project import NAMES, TYPES
 
 if TYPE_CHECKING:
@@ -101,6 +103,40 @@ def test_a_python_that_is_not_there_is_named(project: Project) -> None:
         assert f"{name}: /no/such/python cannot be started there: " in output or (
             f"{name}: /no/such/python has no pytest-vperf that works there: " in output
         )
+
+
+REAL = """
+def test_container(claim, containers):
+    claim("start.container").holds(lambda: containers.start().startup_time)
+
+def test_pod(claim, pods):
+    claim("start.pod").holds(lambda: pods.start().startup_time)
+"""
+
+
+def test_real_targets_start_on_their_machines(project: Project, engine: str) -> None:
+    require("container", engine_here.check(["runc"])[0])
+    for path in (project.folder / "thresholds").iterdir():
+        path.write_text(
+            f"{path.read_text()}  start.container: {{at_most: 1 min}}\n"
+            "  start.pod: {at_most: 2 min}\n"
+        )
+    (project.folder / "test_it.py").write_text(REAL)
+    # What starts a target does not depend on the engine: pods, which are emulated, start over one of them.
+    targets = {"test_container[runc]": "container runc"}
+    if engine == "ssh":
+        targets["test_pod[tcg]"] = "pod tcg qboot"
+    words = ["--vperf-accelerator=tcg", "--container-runtime=runc", "--claims-alpha=20%"]
+    words += [f"test_it.py::{test}" for test in targets]
+    started = project.start(*words)
+    status, output = started.ended(300.0)
+    assert status == 0, output
+    assert started.verdicts() == {
+        (test, type_, "holds") for test in targets for type_ in set(TYPES.values())
+    }
+    for each in started.claims:
+        assert each["target"] == targets[each["nodeid"].split("::")[1]]
+    assert project.busy(list(TYPES)) == []
 
 
 def test_the_doctor_asks_all_machines(project: Project) -> None:
