@@ -196,7 +196,8 @@ def _plain(answer: Asked) -> dict[str, Any]:
 def _print(answers: Sequence[Asked]) -> None:
     from rich.text import Text
 
-    names = list(dict.fromkeys(check.name for each in answers for check in each.checks))
+    every = (check.name for each in answers for check in each.checks)
+    names = {name: foreign_text.line(name) for name in every}
     rows: list[tuple[str | Text, ...]] = []
     for each in answers:
         own = {check.name: check for check in each.checks}
@@ -212,7 +213,7 @@ def _print(answers: Sequence[Asked]) -> None:
             )
         machine = foreign_text.line(each.machine.name)
         rows.append((machine, each.machine.type, each.python or "?", each.vperf or "?", *cells))
-    print_table(("machine", "type", "Python", "vperf", "", *names), rows)
+    print_table(("machine", "type", "Python", "vperf", "", *names.values()), rows)
     tell()
     for each in answers:
         for why in each.wrong:

@@ -12,11 +12,12 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-import engine_here
 import fleet_rig
 import pytest
 from engine_here import require
 from fleet_project import NAMES, TYPES
+
+from pytest_vperf.targets.container.engine import check
 
 if TYPE_CHECKING:
     from fleet_project import Project
@@ -115,7 +116,7 @@ def test_pod(claim, pods):
 
 
 def test_real_targets_start_on_their_machines(project: Project, engine: str) -> None:
-    require("container", engine_here.check(["runc"])[0])
+    require("container", check(["runc"])[0])
     for path in (project.folder / "thresholds").iterdir():
         path.write_text(
             f"{path.read_text()}  start.container: {{at_most: 1 min}}\n"
