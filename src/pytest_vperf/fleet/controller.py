@@ -411,6 +411,7 @@ class Fleet:
             node = self._nodes[link.machine]
             node.workeroutput = what
             self._session.worker_ended(node)
+            shard.told = True
         elif kind != "claiming" and what in shard.left:
             shard.notes.setdefault(what, []).append(note)
 
@@ -508,7 +509,7 @@ class Fleet:
         if tests == 0 or other is None:
             left = f"{counted} of its shard left, and no machine to run them"
             say_notice(self._config, f"{why}; {left if tests else 'all of its tests were over'}")
-            if tests or there:  # of a pytest that broke, nobody knows what else it had to say
+            if tests or there or not shard.told:  # nobody knows what else it had to say
                 self._give_up(shard, why)
             return
         where = "there once more" if other is machine else f"on {other.name} instead"

@@ -22,6 +22,7 @@ class Shard:
         done: those whose reports have all come.
         absent: those that the machine does not have.
         failed: whether a report said that something failed.
+        told: whether its last message has come, with what no report carries.
         notes: by test, what it noted of those that are not done, see `pytest_vperf.run.workers`.
     """
 
@@ -31,6 +32,7 @@ class Shard:
     done: set[str] = field(default_factory=set)
     absent: set[str] = field(default_factory=set)
     failed: bool = False
+    told: bool = False
     notes: dict[str, list[Any]] = field(default_factory=dict)
 
     @property

@@ -91,8 +91,7 @@ def test_a_run_that_is_killed_leaves_nothing(project: Project, turn: int) -> Non
     # What enters the namespace is the run itself: nsenter executes it.
     started.process.send_signal(signal.SIGKILL)
     started.ended()
-    # A few seconds where nothing else runs; what ends here may have to wait for the other tests' targets.
-    took = project.clear_after(list(TYPES), 20.0)
+    took = project.clear_after(list(TYPES), 5.0)
     print(f"clear after {took:.1f} s")
 
 

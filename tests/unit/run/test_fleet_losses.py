@@ -102,20 +102,37 @@ def test_a_pytest_that_breaks_after_its_tests_is_no_success(fleet: pytest.Pytest
     )
 
 
-def test_a_machine_that_is_lost_when_its_tests_are_over_takes_none_with_it(
-    fleet: pytest.Pytester,
+ENDS = """
+import atexit, os, signal, time
+
+def end():
+    time.sleep(1)  # what was said has left the machine
+    os.kill(os.getppid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize(
+    ("when", "status"),
+    [
+        # Before its last message, which may have claims that no report carries: nobody knows of them.
+        (
+            "def pytest_sessionfinish(session):\n    if hasattr(session.config, 'workerinput'): end()",
+            1,
+        ),
+        (
+            "def pytest_sessionfinish(session):\n"
+            "    if hasattr(session.config, 'workerinput'): atexit.register(end)",
+            0,
+        ),
+    ],
+)
+def test_a_machine_that_is_lost_when_its_tests_are_over(
+    fleet: pytest.Pytester, when: str, status: int
 ) -> None:
     conftest = (fleet.path / "conftest.py").read_text()
-    fleet.makeconftest(
-        f"{conftest}\n"
-        "import os, signal, time\n"
-        "def pytest_sessionfinish(session):\n"
-        "    if hasattr(session.config, 'workerinput'):\n"
-        "        time.sleep(1)  # what was reported has left the machine\n"
-        "        os.kill(os.getppid(), signal.SIGKILL)\n"
-    )
+    fleet.makeconftest(f"{conftest}\n{ENDS}\n{when}\n")
     result = run(fleet, "--claims-fleet-hw=type-b")
-    assert result.ret == 0
+    assert result.ret == status
     result.stdout.fnmatch_lines(
         ["claims: machine h3 was lost: its connection ended; all of its tests were over"]
     )
