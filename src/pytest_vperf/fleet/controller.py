@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import socket
+import resource
 import time
 import warnings
 from types import SimpleNamespace
@@ -14,25 +12,25 @@ import pytest
 
 from pytest_vperf import foreign_text
 from pytest_vperf.fleet import survey
-from pytest_vperf.fleet.engines import engine_kinds
-from pytest_vperf.fleet.file import read_fleet
+from pytest_vperf.fleet.chosen import choose
 from pytest_vperf.fleet.links import Links
+from pytest_vperf.fleet.order import Orders
 from pytest_vperf.fleet.plan import Shard, made_good_on, plan
+from pytest_vperf.fleet.planner import Planner
 from pytest_vperf.fleet.project import Project
-from pytest_vperf.machine.ownership import name as user_name
 from pytest_vperf.pytest_internals import count_apart, keep_failed, show_no_files
 from pytest_vperf.reporting.summary import say_notice
 from pytest_vperf.results.identity import named, within_types
-from pytest_vperf.run.baseline import for_machine
 from pytest_vperf.run.stash import claims_session
 from pytest_vperf.run.workers import Lost, take_note
-from pytest_vperf.thresholds.text_file import Problem, ThresholdError, nearest
+from pytest_vperf.thresholds.text_file import Problem, ThresholdError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pytest_vperf.claims.baseline import Baseline
-    from pytest_vperf.fleet.engines import Engine, FleetMachine
+    from pytest_vperf.fleet.chosen import Chosen
+    from pytest_vperf.fleet.engines import FleetMachine
     from pytest_vperf.fleet.links import Link
 
 #: Seconds between two looks at what an engine that queues says of its machines.
@@ -43,8 +41,8 @@ _DEAF = 60.0
 _PARTING = 3.0
 #: Seconds for all shards to end in order when the run is stopped.
 _LIMIT = 120.0
-#: Variables that are a part of the command line.
-_COMMAND = ("PYTEST_ADDOPTS", "PYTEST_PLUGINS", "PYTEST_DISABLE_PLUGIN_AUTOLOAD")
+#: Open files of a run, and of each connection: its three streams, and as many while it is made.
+_FILES, _FILES_A_MACHINE = 512, 6
 
 
 class Node:
@@ -62,11 +60,11 @@ class Node:
         self.vperf_machine = {"name": machine.name}
         #: As a store knows it.
         self.known_as = {"machine": machine.name}
-        #: Pytest prints it above a failure.
+        #: Pytest prints it above a failure: "[h1] linux -- Python 3.11.7 /usr/bin/python3"; until it is heard of:
         self.workerinfo = {
             "id": machine.name,
-            "version_info": (),
-            "sysplatform": "",
+            "version_info": ("?", "?", "?"),
+            "sysplatform": "unknown",
             "executable": "",
         }
 
@@ -76,40 +74,23 @@ class Fleet:
 
     Args:
         config: of the run.
-
-    Raises:
-        pytest.UsageError: the file is wrong, or an option is.
+        fleet: its machines.
     """
 
-    def __init__(self, config: pytest.Config) -> None:
+    def __init__(self, config: pytest.Config, fleet: Chosen) -> None:
         self._config = config
         self._session = claims_session(config)
-        settings = self._session.settings
-        assert settings.fleet is not None
-        try:
-            engines = engine_kinds(config)
-            keys = {name: each.keys for name, each in engines.items()}
-            self._file = read_fleet(settings.fleet, keys)
-            self._engine: Engine = engines[self._file.engine].make(self._file)
-            found = self._engine.machines()
-        except ThresholdError as error:
-            raise pytest.UsageError(f"--claims-fleet: {error}") from None
-        types = list(dict.fromkeys(machine.type for machine in found))
-        for type_ in settings.fleet_hw:
-            if type_ not in types:
-                hint = nearest(type_, types) or f"; there are {', '.join(types)}"
-                raise pytest.UsageError(f"--claims-fleet-hw: no machine is a {type_!r}{hint}")
-        wanted = settings.fleet_hw or types
-        self.machines = [machine for machine in found if machine.type in wanted]
-        self._each = settings.fleet_run == "each"
+        self._file, self._engine = fleet.file, fleet.engine
+        self.machines, self._each = fleet.machines, fleet.each
         self._links = Links(self._engine, [self._file.python, "-m", survey.AGENT])
         self._nodes = {machine: Node(machine, config) for machine in self.machines}
         self._looked = self._answered = 0.0
         self._facts: dict[FleetMachine, dict[str, Any]] = {}
+        self._known = True
         self._lost: dict[FleetMachine, str] = {}
         self._queue: list[Shard] = []
         self._reports: dict[tuple[FleetMachine, str], list[Any]] = {}
-        self._claims = 0
+        self._orders = Orders(config, None, (), len(self.machines))
         self._failed: set[str] = set()
         self._project: Project | None = None
 
@@ -157,7 +138,7 @@ class Fleet:
             for link, said in self._links.turn(0.1):
                 if isinstance(said, str):
                     wrong += self._unreachable(link, said)
-                elif said.get("vperf") == "hello":
+                elif isinstance(said, dict) and said.get("vperf") == "hello":
                     wrong += self._unfit(link, said)
         for link in (each for each in waiting if not each.waits):
             self._links.close(link)
@@ -220,24 +201,27 @@ class Fleet:
 
     def _know(self, machine: FleetMachine, hello: Mapping[str, Any]) -> None:
         self._facts[machine] = dict(hello)
-        self._session.run.machines = {
-            each.name: {
-                "type": each.type,
-                **self._facts[each]["fingerprint"],
-                **self._facts[each]["software"],
-            }
-            for each in self.machines
-            if each in self._facts
-        }
+        self._known = False
         node = self._nodes[machine]
         node.vperf_machine = {"name": machine.name, **hello["fingerprint"]}
         node.known_as = {**hello["fingerprint"], "machine": machine.name}
         node.workerinfo.update(hello["worker"])
 
+    def _note_machines(self) -> None:
+        """Have the record say what is known of the machines, if it does not."""
+        if not self._known:
+            self._known = True
+            self._session.run.machines = {
+                each.name: {"type": each.type, **facts["fingerprint"], **facts["software"]}
+                for each in self.machines
+                if (facts := self._facts.get(each)) is not None
+            }
+
     def pytest_report_collectionfinish(self) -> list[str]:
         """The header: machines, what is not there, and what differs within a type."""
         if not self._links.open and not self._lost:
             return []  # there is nothing to run
+        self._note_machines()
         types: dict[str, list[FleetMachine]] = {}
         for machine in self.machines:
             types.setdefault(machine.type, []).append(machine)
@@ -276,8 +260,7 @@ class Fleet:
         usable = self.machines if self._each else [m for m in self.machines if m not in self._lost]
         self._queue = plan(tests, usable, each=self._each)
         session.testscollected = sum(len(shard.tests) for shard in self._queue)
-        claiming = {item.nodeid for item in self._session.claiming}
-        self._claims = sum(test in claiming for shard in self._queue for test in shard.tests)
+        self._orders = Orders(config, self._project, tuple(self._queue), len(self.machines))
         for type_ in dict.fromkeys(each.type for each in self.machines):
             own = [each for each in self.machines if each.type == type_]
             if all(each in self._lost for each in own) and not self._each:
@@ -300,13 +283,16 @@ class Fleet:
 
     def _loop(self, session: pytest.Session) -> None:
         while True:
-            self._order()
+            if self._queue:
+                self._order()
+            self._note_machines()
             if not any(link.shard for link in self._links.open) and not self._queue:
                 return
             for link, said in self._links.turn(0.5):
                 self._take(link, said)
-            waiting = [link for link in self._unheard() if link.waits]
-            if waiting and time.monotonic() - self._looked > _LOOK:
+            if time.monotonic() - self._looked > _LOOK and (
+                waiting := [link for link in self._unheard() if link.waits]
+            ):
                 self._look_again()
                 for link in waiting:
                     if link.machine in self._lost:
@@ -320,48 +306,21 @@ class Fleet:
     def _order(self) -> None:
         """Give each machine that is idle its next shard."""
         busy = {link.machine for link in self._links.open if link.shard is not None}
+        idle = {link.machine: link for link in self._links.open if link.ended is None}
         for shard in tuple(self._queue):
             machine = shard.machine
             if machine in busy:
                 continue
             busy.add(machine)
             self._queue.remove(shard)
-            known = (each for each in self._links.open if each.ended is None)
-            link = next((each for each in known if each.machine is machine), None)
             try:
-                link = link or self._links.start(machine)
+                link = idle.get(machine) or self._links.start(machine)
             except OSError as error:
                 self._lose(machine, shard, str(error))
                 continue
             link.shard = shard
             if link.hello is not None:
-                self._send_order(link, shard)
-
-    def _send_order(self, link: Link, shard: Shard) -> None:
-        config, machine = self._config, link.machine
-        uid, here = os.getuid(), socket.gethostname()
-        baseline, own = self._baseline, {}
-        if baseline is not None:
-            own["vperf_baseline"] = for_machine(baseline, self._nodes[machine].known_as)
-        order = {
-            "who": f"process {os.getpid()} of {user_name(uid)} on {here}",
-            "folder": str(config.invocation_params.dir),
-            "words": [str(word) for word in config.invocation_params.args],
-            "environment": {key: os.environ[key] for key in _COMMAND if key in os.environ},
-            "tests": list(shard.tests),
-            "cargo": self._project and self._project.order,
-            "input": {
-                "workerid": machine.name,
-                "workercount": len(self.machines),
-                "testrunuid": self._session.run.mark,
-                "mainargv": list(config.invocation_params.args),
-                "vperf_claims_of_run": self._claims,
-                "vperf_attempts": 0 if shard.before is None else 1,
-                "vperf_machine": self._nodes[machine].vperf_machine,
-                **own,
-            },
-        }
-        self._links.send(link, f"{json.dumps(order)}\n".encode())
+                self._links.send(link, self._orders.line(shard))
 
     # What the machines say.
 
@@ -383,7 +342,7 @@ class Fleet:
                 self._links.close(link)
                 self._lose(link.machine, shard, str(self._file.all_wrong(wrong)))
             else:
-                self._send_order(link, shard)
+                self._links.send(link, self._orders.line(shard))
         elif kind == "waits":
             held = f"for {said['seconds']:.0f} s by {said['holder']}"
             say_notice(self._config, f"machine {link.machine.name} is held {held}: waiting for it")
@@ -425,7 +384,7 @@ class Fleet:
             return
         hook = self._config.hook
         report = hook.pytest_report_from_serializable(config=self._config, data=data)
-        if report is None:
+        if report is None or report.nodeid not in shard.own:
             return
         vars(report).update(
             node=self._nodes[link.machine],
@@ -492,8 +451,8 @@ class Fleet:
             why: in words.
             there: whether the machine is there all the same.
         """
+        self._look_again()
         if not there:
-            self._look_again()
             self._lost[machine] = why
         ended = [record for lost in self._of(shard, why) for record in lost.ended]
         self._session.run.extend(each for each in ended if each not in self._session.run.claims)
@@ -599,4 +558,21 @@ def begin(config: pytest.Config) -> None:
             raise pytest.UsageError(
                 f"--claims-fleet: tests run on other machines: leave out {option}"
             )
-    config.pluginmanager.register(Fleet(config), "vperf-fleet")
+    fleet = choose(config)
+    folder = claims_session(config).settings.fleet_plan
+    if folder is not None:
+        config.option.collectonly = True
+        config.pluginmanager.register(Planner(config, fleet, folder), "vperf-fleet")
+        return
+    _allow_descriptors(len(fleet.machines))
+    config.pluginmanager.register(Fleet(config, fleet), "vperf-fleet")
+
+
+def _allow_descriptors(machines: int) -> None:
+    """Allow as many open files as the connections to the machines take, where that is allowed to us."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES + _FILES_A_MACHINE * machines
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

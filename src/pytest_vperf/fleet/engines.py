@@ -197,21 +197,31 @@ def _hosts(file: FleetFile) -> dict[str, tuple[str, list[str]]]:
     """
     from pytest_vperf.targets.remote.connection import parse_url
 
+    found = {}
+    for name, type_ in _typed_hosts(file).items():
+        try:
+            words = parse_url(f"ssh://{name}")
+        except ValueError:
+            raise file.wrong(f"{name!r} is not [user@]host[:port]", "hosts", name) from None
+        found[name] = (type_, words)
+    return found
+
+
+def _typed_hosts(file: FleetFile) -> dict[str, str]:
+    """The type of each host.
+
+    Raises:
+        ThresholdError: the file has none, or one without a type.
+    """
     given = file.settings.get("hosts")
     if not isinstance(given, dict) or not given:
         raise file.wrong(
             "hosts is a mapping of hosts with their types, such as {h1: type1}", "hosts"
         )
-    found = {}
     for name, type_ in given.items():
-        try:
-            words = parse_url(f"ssh://{name}")
-        except ValueError:
-            raise file.wrong(f"{name!r} is not [user@]host[:port]", "hosts", name) from None
         if not isinstance(type_, str) or not re.fullmatch(TYPE, type_):
             raise file.wrong(f"{type_!r} is no hardware type, such as type1", "hosts", name)
-        found[name] = (type_, words)
-    return found
+    return {str(name): type_ for name, type_ in given.items()}
 
 
 class Slurm:
@@ -302,6 +312,65 @@ class Slurm:
         return list({line.split("|")[0]: line.split("|", 3) for line in lines}.values())
 
 
+class Runners:
+    """Machines that nothing reaches from here, such as the runners of a CI system: each has had its order as a file,
+    and has left its reports in one.
+
+    Args:
+        file: has ``hosts``, the type of each machine by its name, and ``reports``, the folder with a file
+            ``NAME.reports`` of each, seen from the file's folder.
+    """
+
+    def __init__(self, file: FleetFile) -> None:
+        self._machines = []
+        for name, type_ in _typed_hosts(file).items():
+            if not re.fullmatch(TYPE, name):
+                raise file.wrong(f"{name!r} is no name of a file", "hosts", name)
+            self._machines.append(FleetMachine(name, type_, ("hosts", name)))
+        folder = file.settings.get("reports", "reports")
+        if not isinstance(folder, str):
+            raise file.wrong(f"{folder!r} is no folder", "reports")
+        self._folder = file.path.parent / folder
+        self._read: set[str] = set()
+
+    def machines(self) -> Sequence[FleetMachine]:
+        """Those of the file."""
+        return self._machines
+
+    def start(self, machine: FleetMachine, command: Sequence[str]) -> subprocess.Popen[bytes]:
+        """Give what it has left: its first line, and once it is told what to run, the others."""
+        self._read.add(machine.name)
+        words = (
+            'head -n 1 "$1"; order=; '
+            'while [ -z "$order" ] && read -r order; do :; done; '  # an empty line is a sign of life
+            'tail -n +2 "$1"'
+        )
+        return piped(["sh", "-c", words, "sh", str(self._folder / f"{machine.name}.reports")])
+
+    def waits(self, said: str) -> bool:
+        """Never: all has been run."""
+        return False
+
+    def failed(self, status: int, said: str) -> bool:
+        """Always: what ends is the reading of a file."""
+        return True
+
+    def end(self, process: subprocess.Popen[bytes]) -> None:
+        """Read no further."""
+        kill(process)
+
+    def gone(self) -> Mapping[str, str]:
+        """Those that have left nothing, or whose reports have been read: nothing more will come."""
+        found = {}
+        for machine in self._machines:
+            path = self._folder / f"{machine.name}.reports"
+            if not path.is_file():
+                found[machine.name] = f"there is no file {path}"
+            elif machine.name in self._read:
+                found[machine.name] = f"{path} has no more"
+        return found
+
+
 def _texts(file: FleetFile, key: str) -> list[str]:
     """A list of texts in the file; empty without one.
 
@@ -320,4 +389,5 @@ TYPE = r"[A-Za-z0-9][A-Za-z0-9_.+-]*"
 KINDS: Iterable[FleetEngine] = (
     FleetEngine("ssh", Ssh, keys=("hosts", "ssh_config")),
     FleetEngine("slurm", Slurm, keys=("types", "partition", "options")),
+    FleetEngine("runners", Runners, keys=("hosts", "reports")),
 )

@@ -16,7 +16,7 @@ from pytest_vperf import foreign_text
 from pytest_vperf.fleet.lines import BEAT, SILENT, Lines, TooLong
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pytest_vperf.fleet.engines import Engine, FleetMachine
     from pytest_vperf.fleet.plan import Shard
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _SAID = 4096
 #: Most lines before a machine says hello: a login shell may greet.
 _GREETING = 1000
+#: Seconds that one turn may last, so that signs of life go out between two of them, however much comes in.
+_TURN = 1.0
 #: Seconds to wait for the last words of a connection that has ended.
 _LAST_WORDS = 2.0
 
@@ -53,6 +55,7 @@ class Link:
     lines: Lines = field(default_factory=Lines)
     said: bytes = b""
     unsent: deque[memoryview] = field(default_factory=deque)
+    is_open: bool = True
     greeted: int = 0
 
     @property
@@ -73,6 +76,8 @@ class Links:
         self._engine, self._command = engine, command
         self._select = selectors.DefaultSelector()
         self._beaten = time.monotonic()
+        self._ready: deque[tuple[Link, Callable[[Link], Iterator[tuple[Link, Any]]]]] = deque()
+        self._asked = self._beaten
         self.open: list[Link] = []
 
     def start(self, machine: FleetMachine) -> Link:
@@ -115,15 +120,23 @@ class Links:
             for link in self.open:
                 if not link.unsent:  # what waits to be sent is a sign of life, too
                     self.send(link, b"\n")
-        for key, _ in self._select.select(wait):
-            link, take = key.data
+        if not self._ready:
+            self._ready.extend(key.data for key, _ in self._select.select(wait))
+            self._asked = time.monotonic()
+        while self._ready:
+            link, take = self._ready.popleft()
             if (
-                link in self.open
+                link.is_open
             ):  # it may have ended with what was just read from another of its streams
                 yield from take(link)
-        now = time.monotonic()
-        for link in tuple(self.open):
-            if now - link.heard > SILENT and not link.waits:
+            if time.monotonic() - now > wait + _TURN:
+                return
+        # What has come since they were asked, nobody has read yet: it is no silence.
+        silent = [
+            each for each in self.open if self._asked - each.heard > SILENT and not each.waits
+        ]
+        for link in silent:
+            if link.is_open:
                 self.close(link)
                 yield link, f"no word from it for {SILENT:g} s"
 
@@ -136,8 +149,9 @@ class Links:
 
     def close(self, link: Link) -> None:
         """End a connection; a second call does nothing."""
-        if link not in self.open:
+        if not link.is_open:
             return
+        link.is_open = False
         self.open.remove(link)
         for stream in (link.process.stdin, link.process.stdout, link.process.stderr):
             self._unregister(stream)
@@ -180,7 +194,7 @@ class Links:
             for each in link.lines.feed(data):
                 if (said := self._read(link, each)) is not None:
                     yield link, said
-                if link not in self.open:
+                if not link.is_open:
                     return
         except TooLong:
             self.close(link)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -34,6 +35,11 @@ class Shard:
     failed: bool = False
     told: bool = False
     notes: dict[str, list[Any]] = field(default_factory=dict)
+
+    @cached_property
+    def own(self) -> frozenset[str]:
+        """All of its tests."""
+        return frozenset(self.tests)
 
     @property
     def left(self) -> list[str]:

@@ -13,6 +13,7 @@ import json
 import os
 import selectors
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -51,6 +52,8 @@ _SWEEP = 60.0
 _LOOK, _TELL = 0.25, 30.0
 #: What is kept of pytest's own output, in bytes: enough for an error that kept it from running.
 _SAID = 4096
+#: The statuses of a pytest that ran its tests: passed, failed, none there (pytest's "Exit codes").
+_RAN = (0, 1, 5)
 #: Bytes that wait to be sent before we stop reading from pytest: it waits, then, and no memory is filled.
 _MOST_WAITING = 64 << 20
 
@@ -65,15 +68,24 @@ class Shard:
     def __init__(self) -> None:
         self._input, self._output = Lines(), bytearray()
         self._select = selectors.DefaultSelector()
-        self._select.register(0, selectors.EVENT_READ, self._listen)
         os.set_blocking(1, False)
         self._heard = self._spoke = time.monotonic()
         self._orders: list[bytes] = []
-        self._deserted = self._stopped = False
+        #: Whether the order is a file: nobody hears us, or ends us by ending our input.
+        self._alone_here = stat.S_ISREG(os.fstat(0).st_mode)
+        if self._alone_here:
+            self._orders += sys.stdin.buffer.read().splitlines()
+        else:
+            self._select.register(0, selectors.EVENT_READ, self._listen)
+        self._deserted = self._stopped = self._worked = False
         self._said = b""
 
-    def run(self) -> None:
-        """Say hello, take the order, run the tests, and say how that ended."""
+    def run(self) -> bool:
+        """Say hello, take the order, run the tests, and say how that ended.
+
+        Returns:
+            whether pytest could run.
+        """
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             signal.signal(number, self._signalled)
         self._say("hello", **about())
@@ -95,6 +107,7 @@ class Shard:
             self._say("end", status=None, said=str(error))
         while self._output and not self._deserted:
             self._pump(BEAT)
+        return self._worked
 
     def _signalled(self, number: int, frame: object) -> None:
         self._deserted = True  # an engine ends its job, and gives it a few seconds
@@ -129,7 +142,7 @@ class Shard:
         finally:
             if writing:
                 self._select.unregister(1)
-        if time.monotonic() - self._heard > DESERTED:
+        if time.monotonic() - self._heard > DESERTED and not self._alone_here:
             self._deserted = True
 
     def _listen(self) -> None:
@@ -195,6 +208,7 @@ class Shard:
         if not os.path.isdir(order["folder"]):  # noqa: PTH112 - a text
             self._say("end", status=None, said=f"there is no folder {order['folder']} here")
             return
+        order["input"]["vperf_machine"].update(fingerprint.read().as_dict())
         given = os.memfd_create("vperf-order", 0)
         os.write(given, json.dumps(order).encode())
         os.lseek(given, 0, os.SEEK_SET)
@@ -265,6 +279,7 @@ class Shard:
             self._end(process)
         for file, take in streams.items():
             self._drain(file, take)
+        self._worked = process.returncode in _RAN
         if process.returncode < 0:
             sweep()
         if not self._deserted:
@@ -282,6 +297,8 @@ class Shard:
                 process.wait()
 
     def _hear(self, data: bytes) -> None:
+        if self._alone_here:
+            os.write(2, data)  # the log of its job is read
         self._said = (self._said + data)[-_SAID:]
 
     def _read_from(self, file: int, take: Callable[[bytes], None]) -> None:
@@ -355,4 +372,4 @@ def sweep() -> None:
 
 
 if __name__ == "__main__":
-    Shard().run()
+    sys.exit(0 if Shard().run() else 1)

@@ -134,7 +134,7 @@ class RunRecord:
     _over: dict[int, int] = field(
         default_factory=dict
     )  # by place in the lines, the number of one that was begun
-    _head: str = ""  # as the journal has it
+    _head: Mapping[str, Any] = field(default_factory=dict)  # as the journal has it
     _fillings: str = ""
     _told: bool = False
     _parts: list[str] = field(default_factory=list)
@@ -152,9 +152,9 @@ class RunRecord:
                 raise OSError(errno.EINVAL, "is not a file")
             left = list(journal.leftovers(place)) if not self.whole else []
             begun = journal.Journal.begin(place, self.mark)
-            head = self._head_line()
+            head = self._head_values()
             try:
-                begun.append(head)
+                begun.append(_head_line(head))
                 if self.lasting and not self.whole:
                     draft = journal.draft_name(place.name, self.mark)
                     place.write(self._document([], unfinished=begun.name), draft=draft)
@@ -304,9 +304,11 @@ class RunRecord:
         try:
             self.begin()
             assert self._journal is not None
-            head = self._head_line()
-            if head != self._head:
-                self._journal.append(head)
+            head = self._head_values()
+            if (
+                head != self._head
+            ):  # quick: its values are the same objects, unless one was set anew
+                self._journal.append(_head_line(head))
                 self._head = head
             for line in self._lines[self._written :]:
                 number = self._over.get(self._written)
@@ -374,9 +376,6 @@ class RunRecord:
         """
         return self._document([to_json(each) for each in self.claims], stored=stored)
 
-    def _head_line(self) -> str:
-        return f"{journal.HEAD}{to_json(self._head_values())}}}"
-
     def _fillings_text(self) -> str:
         """The fillings as JSON, leaving out any that JSON cannot represent."""
         told = []
@@ -401,6 +400,10 @@ class RunRecord:
             yield f"{line}{',' if number < len(lines) else ''}\n".encode()
         fillings = "[]" if unfinished else self._fillings_text()
         yield f'], "fillings": {fillings}, "result": {to_json(self.result)}}}\n'.encode()
+
+
+def _head_line(values: Mapping[str, Any]) -> str:
+    return f"{journal.HEAD}{to_json(values)}}}"
 
 
 def _identity(record: ClaimRecord) -> tuple[object, ...]:

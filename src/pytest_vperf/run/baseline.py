@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vperf.claims.baseline import Baseline, NoBaseline
-from pytest_vperf.results.identity import identity
 from pytest_vperf.results.store.choosing import Chosen, choose
 from pytest_vperf.results.store.model import HeadPart, StoredRun, StoreProblem
 from pytest_vperf.results.store.opening import open_store
@@ -57,12 +56,12 @@ def find_baseline(
     return baseline
 
 
-def for_machine(baseline: Baseline, fingerprint: Mapping[str, str]) -> dict[str, Any]:
-    """What a machine of a fleet is told, as JSON has it: its runs, or if there are none, one that says why."""
+def for_machine(baseline: Baseline, machine: str) -> dict[str, Any]:
+    """What a machine of a fleet is told, as JSON has it: its runs, or if there are none, one that says why. What else
+    a run was on, the machine compares."""
 
     def told(chosen: Chosen) -> list[dict[str, Any]]:
-        own = [run for run in chosen.runs if identity(run.fingerprint) == identity(fingerprint)]
-        return [run.as_head() for run in own]
+        return [run.as_head() for run in chosen.runs if run.machine == machine]
 
     return {
         "side": baseline.stored.side,

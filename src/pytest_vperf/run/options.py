@@ -105,6 +105,7 @@ class Settings(SimpleNamespace):
         fleet: the file of the machines that run the tests; ``None``: this one does.
         fleet_run: whether each test runs once on each type of machine, ``spread``, or on each machine.
         fleet_hw: the types of machines that are taken; none: all.
+        fleet_plan: the folder for what each machine is to run, which is not run; ``None``: it is.
         seed: of every random order, drawn per run where none was given; kept in each record.
     """
 
@@ -141,6 +142,7 @@ class Settings(SimpleNamespace):
     fleet: Path | None
     fleet_run: Literal["spread", "each"]
     fleet_hw: tuple[str, ...]
+    fleet_plan: Path | None
     seed: int
 
     @property
@@ -340,6 +342,10 @@ _TABLE = (
         "runs on every machine"),
     Option("--claims-fleet-hw=TYPE[,TYPE]", "fleet_hw", kind="names", reads="names", example="type1",
         otherwise="all types", help="take machines of these hardware types alone"),
+    Option("--claims-fleet-plan=DIR", "fleet_plan", kind="path", reads="path", example="orders",
+        otherwise="the tests are run", help=
+        "run nothing: write what each machine is to run into DIR, for 'python -m pytest_vperf.fleet.shard'; see "
+        "'A fleet of CI runners' in the documentation"),
     Option("--vperf-disk=DEVICE", "disks", kind="texts", reads="disks", example="/dev/sdb",
         otherwise="disks of the run, which are files", typed=True, help=
         "block device that claims about disks are measured on, such as /dev/sdb: ALL THAT IS ON IT IS LOST; what is "

@@ -22,12 +22,15 @@ if TYPE_CHECKING:
 for name in (
     *(
         "fleet.cargo",
+        "fleet.chosen",
         "fleet.controller",
         "fleet.engines",
         "fleet.project",
         "fleet.inside",
         "fleet.lines",
         "fleet.links",
+        "fleet.order",
+        "fleet.planner",
     ),
     *("claims.claim", "thresholds.hardware", "claims.plan", "thresholds.profile", "machine.ending"),
     *("machine.fingerprint", "run.visits"),

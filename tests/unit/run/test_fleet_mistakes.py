@@ -42,7 +42,7 @@ pytest.importorskip("pytest_reportlog")
         ("- h1", "*fleet.yaml:1:1: the file of a fleet is a mapping such as engine: ssh, *"),
         (
             "hosts: {h1: a}",
-            "*fleet.yaml:1:1: the key engine is missing; there are the engines ssh, slurm",
+            "*fleet.yaml:1:1: the key engine is missing; there are the engines ssh, slurm, runners",
         ),
     ],
 )
