@@ -142,6 +142,7 @@ class Links:
 
     def dismiss(self, link: Link) -> None:
         """Let a connection end by itself: its command does so at the end of its input."""
+        link.unsent.clear()
         self._unregister(link.process.stdin)
         with contextlib.suppress(OSError):
             assert link.process.stdin is not None
@@ -168,6 +169,8 @@ class Links:
 
     def _give_lines(self, link: Link) -> Iterator[tuple[Link, Any]]:
         """Send what is taken of what waits to be sent."""
+        if link.process.stdin is None or link.process.stdin.closed:
+            return  # dismissed after it was seen to be ready
         file = _file(link.process.stdin)
         try:
             while link.unsent:
