@@ -28,6 +28,8 @@ MODELS = {"type-a": "Example A 3000 v3 @ 3.40GHz", "type-b": "Example B 7443P 24
 _SPACES = ("--uts", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--net")
 _HERE = "hostname ctl; mount -t tmpfs none /run; mkdir /run/munge; touch {folder}/ready; exec sleep infinity"
 _INIT = """
+# A login has nothing of the shell of whoever tests: a machine that dies in it may leave a lock there, for all time.
+[ ! -f ~/.bashrc ] || mount --bind /dev/null ~/.bashrc
 hostname {name}
 mount -t tmpfs -o mode=1777 none /var/tmp
 mount -t tmpfs none /run; mkdir -m 1777 /run/lock; mkdir /run/sshd /run/munge
