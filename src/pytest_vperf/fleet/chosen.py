@@ -28,12 +28,14 @@ class Chosen:
         engine: its engine.
         machines: in the order of the engine.
         each: whether each of them runs every test.
+        ahead: whether they had their orders before this run.
     """
 
     file: FleetFile
     engine: Engine
     machines: Sequence[FleetMachine]
     each: bool
+    ahead: bool
 
 
 def choose(config: pytest.Config) -> Chosen:
@@ -47,7 +49,8 @@ def choose(config: pytest.Config) -> Chosen:
     try:
         engines = engine_kinds(config)
         file = read_fleet(settings.fleet, {name: each.keys for name, each in engines.items()})
-        engine = engines[file.engine].make(file)
+        kind = engines[file.engine]
+        engine = kind.make(file)
         found = engine.machines()
     except ThresholdError as error:
         raise pytest.UsageError(f"--claims-fleet: {error}") from None
@@ -58,4 +61,4 @@ def choose(config: pytest.Config) -> Chosen:
             raise pytest.UsageError(f"--claims-fleet-hw: no machine is a {type_!r}{hint}")
     wanted = settings.fleet_hw or types
     machines = [machine for machine in found if machine.type in wanted]
-    return Chosen(file, engine, machines, settings.fleet_run == "each")
+    return Chosen(file, engine, machines, settings.fleet_run == "each", kind.ahead)

@@ -80,7 +80,7 @@ class Fleet:
     def __init__(self, config: pytest.Config, fleet: Chosen) -> None:
         self._config = config
         self._session = claims_session(config)
-        self._file, self._engine = fleet.file, fleet.engine
+        self._file, self._engine, self._ahead = fleet.file, fleet.engine, fleet.ahead
         self.machines, self._each = fleet.machines, fleet.each
         self._links = Links(self._engine, [self._file.python, "-m", survey.AGENT])
         self._nodes = {machine: Node(machine, config) for machine in self.machines}
@@ -257,13 +257,14 @@ class Fleet:
         self._check_baseline()
         show_no_files(config)
         tests = list(dict.fromkeys(item.nodeid for item in session.items))
-        usable = self.machines if self._each else [m for m in self.machines if m not in self._lost]
+        everywhere = self._each or self._ahead
+        usable = self.machines if everywhere else [m for m in self.machines if m not in self._lost]
         self._queue = plan(tests, usable, each=self._each)
         session.testscollected = sum(len(shard.tests) for shard in self._queue)
         self._orders = Orders(config, self._project, tuple(self._queue), len(self.machines))
         for type_ in dict.fromkeys(each.type for each in self.machines):
             own = [each for each in self.machines if each.type == type_]
-            if all(each in self._lost for each in own) and not self._each:
+            if all(each in self._lost for each in own) and not everywhere:
                 why = f"machine {own[0].name} was lost: {self._lost[own[0]]}"
                 self._give_up(Shard(own[0], tests), why)
         planned = {shard.machine for shard in self._queue}
@@ -313,6 +314,14 @@ class Fleet:
                 continue
             busy.add(machine)
             self._queue.remove(shard)
+            if (
+                self._ahead and machine not in idle
+            ):  # what it has left has been read, or is of no use
+                why = (
+                    f"machine {machine.name} was lost: {self._lost.get(machine, 'it has no more')}"
+                )
+                self._lose(machine, shard, why)
+                continue
             try:
                 link = idle.get(machine) or self._links.start(machine)
             except OSError as error:
@@ -346,6 +355,11 @@ class Fleet:
         elif kind == "waits":
             held = f"for {said['seconds']:.0f} s by {said['holder']}"
             say_notice(self._config, f"machine {link.machine.name} is held {held}: waiting for it")
+        elif kind == "begins" and shard is not None:
+            if other := self._orders.other(shard, said.get("about") or {}):
+                self._links.close(link)
+                why = f"machine {link.machine.name} was lost: its order was another one: {other}"
+                self._lose(link.machine, shard, why)
         elif kind == "wants":
             self._links.send(link, self._project.cargo.line if self._project else b"{}\n")
         elif kind == "end":
@@ -462,7 +476,9 @@ class Fleet:
         for each in (*self._queue, *(link.shard for link in self._links.open if link.shard)):
             load[each.machine] += len(each.left)
         order = sorted(self.machines, key=lambda each: load[each])
-        other = made_good_on(shard, order, self._lost, each=self._each)
+        other = None
+        if not self._ahead:
+            other = made_good_on(shard, order, self._lost, each=self._each)
         tests = len(shard.left)
         counted = "1 test" if tests == 1 else f"{tests} tests"
         if tests == 0 or other is None:

@@ -4,6 +4,8 @@ command on one, ends that, and says which machines are gone. All else is the sam
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import secrets
 import shlex
@@ -12,10 +14,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_vperf import foreign_text
+from pytest_vperf.fleet.lines import ORDER, REPORTS
 from pytest_vperf.run import doors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
 
     import pytest
 
@@ -95,11 +99,14 @@ class FleetEngine:
         name: in the file.
         make: makes it; raises `FleetFile.wrong` if the file is wrong.
         keys: of the file that are this engine's.
+        ahead: whether its machines had their orders before the run: then what each was to run does not depend on
+            which of them are there.
     """
 
     name: str
     make: Callable[[FleetFile], Engine]
     keys: tuple[str, ...] = ()
+    ahead: bool = False
 
 
 def engine_kinds(config: pytest.Config) -> Mapping[str, FleetEngine]:
@@ -317,8 +324,8 @@ class Runners:
     and has left its reports in one.
 
     Args:
-        file: has ``hosts``, the type of each machine by its name, and ``reports``, the folder with a file
-            ``NAME.reports`` of each, seen from the file's folder.
+        file: has ``hosts``, the type of each machine by its name, and two folders, seen from the file's: ``orders``,
+            with the file ``NAME.order`` of each, and ``reports``, with its ``NAME.reports``.
     """
 
     def __init__(self, file: FleetFile) -> None:
@@ -327,11 +334,13 @@ class Runners:
             if not re.fullmatch(TYPE, name):
                 raise file.wrong(f"{name!r} is no name of a file", "hosts", name)
             self._machines.append(FleetMachine(name, type_, ("hosts", name)))
-        folder = file.settings.get("reports", "reports")
-        if not isinstance(folder, str):
-            raise file.wrong(f"{folder!r} is no folder", "reports")
-        self._folder = file.path.parent / folder
+        folders = {key: file.settings.get(key, key) for key in ("orders", "reports")}
+        for key, folder in folders.items():
+            if not isinstance(folder, str):
+                raise file.wrong(f"{folder!r} is no folder", key)
+        self._orders, self._reports = (file.path.parent / str(each) for each in folders.values())
         self._read: set[str] = set()
+        self._wrong: dict[str, str] = {}
 
     def machines(self) -> Sequence[FleetMachine]:
         """Those of the file."""
@@ -345,7 +354,7 @@ class Runners:
             'while [ -z "$order" ] && read -r order; do :; done; '  # an empty line is a sign of life
             'tail -n +2 "$1"'
         )
-        return piped(["sh", "-c", words, "sh", str(self._folder / f"{machine.name}.reports")])
+        return piped(["sh", "-c", words, "sh", str(self._left_by(machine.name))])
 
     def waits(self, said: str) -> bool:
         """Never: all has been run."""
@@ -360,15 +369,44 @@ class Runners:
         kill(process)
 
     def gone(self) -> Mapping[str, str]:
-        """Those that have left nothing, or whose reports have been read: nothing more will come."""
+        """Those that have left nothing, or what an earlier order asked for, or whose reports have been read: nothing
+        more will come."""
         found = {}
-        for machine in self._machines:
-            path = self._folder / f"{machine.name}.reports"
-            if not path.is_file():
-                found[machine.name] = f"there is no file {path}"
-            elif machine.name in self._read:
-                found[machine.name] = f"{path} has no more"
+        for name in (machine.name for machine in self._machines):
+            if name in self._read:
+                found[name] = f"{self._left_by(name)} has no more"
+                continue
+            if name not in self._wrong:
+                try:
+                    self._wrong[name] = self._why_not(name)
+                except OSError as error:
+                    self._wrong[name] = f"there is no file {error.filename}"
+            if self._wrong[name]:
+                found[name] = self._wrong[name]
         return found
+
+    def _left_by(self, name: str) -> Path:
+        return self._reports / f"{name}{REPORTS}"
+
+    def _why_not(self, name: str) -> str:
+        """Why what a machine has left is not what its order asks for; empty if it is.
+
+        Raises:
+            OSError: it has no order, or has left nothing.
+        """
+        with (self._orders / f"{name}{ORDER}").open("rb") as order:
+            digest = hashlib.sha256(order.readline().rstrip(b"\n")).hexdigest()
+        with self._left_by(name).open("rb") as reports:
+            for text in reports:
+                try:
+                    said = json.loads(text)
+                except ValueError:
+                    break
+                if isinstance(said, dict) and said.get("vperf") == "begins":
+                    if said.get("order") == digest:
+                        return ""
+                    return f"{self._left_by(name)} is not what {order.name} asks for"
+        return f"{self._left_by(name)} ends before a test has run"
 
 
 def _texts(file: FleetFile, key: str) -> list[str]:
@@ -389,5 +427,5 @@ TYPE = r"[A-Za-z0-9][A-Za-z0-9_.+-]*"
 KINDS: Iterable[FleetEngine] = (
     FleetEngine("ssh", Ssh, keys=("hosts", "ssh_config")),
     FleetEngine("slurm", Slurm, keys=("types", "partition", "options")),
-    FleetEngine("runners", Runners, keys=("hosts", "reports")),
+    FleetEngine("runners", Runners, keys=("hosts", "orders", "reports"), ahead=True),
 )

@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+#: How the names of files end that hold what goes to a machine and what comes from there, where nothing reaches it.
+ORDER, REPORTS = ".order", ".reports"
 #: Seconds between two signs of life.
 BEAT = 5.0
 #: After so many seconds without a word, a machine is lost for the run: eight signs of life have not come.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import socket
@@ -12,7 +13,7 @@ from pytest_vperf.run.baseline import for_machine
 from pytest_vperf.run.stash import claims_session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     import pytest
 
@@ -21,6 +22,23 @@ if TYPE_CHECKING:
 
 #: Variables that are a part of the command line.
 _COMMAND = ("PYTEST_ADDOPTS", "PYTEST_PLUGINS", "PYTEST_DISABLE_PLUGIN_AUTOLOAD")
+#: Settings that say where results go, how they are reached or drawn: all others are a part of what is measured.
+_NOT_MEASURED = {
+    "benchmark_json",
+    "exports",
+    "fleet",
+    "fleet_plan",
+    "json",
+    "save",
+    "seed",
+    "store",
+}
+#: What an order is about, in words for one that was about something else.
+_OTHER = {
+    "tests": "other tests",
+    "project": "another state of the project's files",
+    "options": "other options",
+}
 
 
 class Orders:
@@ -40,6 +58,16 @@ class Orders:
         self._session = claims_session(config)
         claiming = {item.nodeid for item in self._session.claiming}
         self._claims = sum(test in claiming for shard in shards for test in shard.tests)
+        self._about = {
+            "project": "" if project is None else project.cargo.digest,
+            "options": _hashed(
+                {
+                    key: str(each).replace(str(config.rootpath), ".")
+                    for key, each in vars(self._session.settings).items()
+                    if key not in _NOT_MEASURED
+                }
+            ),
+        }
 
     def line(self, shard: Shard) -> bytes:
         """The order of a shard, as it is sent."""
@@ -51,6 +79,7 @@ class Orders:
             "folder": str(config.invocation_params.dir),
             "words": [str(word) for word in config.invocation_params.args],
             "environment": {key: os.environ[key] for key in _COMMAND if key in os.environ},
+            "about": self._of(shard),
             "tests": list(shard.tests),
             "cargo": self._project and self._project.order,
             "input": {
@@ -65,3 +94,20 @@ class Orders:
             },
         }
         return f"{json.dumps(order)}\n".encode()
+
+    def other(self, shard: Shard, about: Mapping[str, str]) -> str:
+        """What another order was about that this shard's is not, in words; empty if they are the same.
+
+        Args:
+            shard: which.
+            about: the other order, as its machine repeats that.
+        """
+        own = self._of(shard)
+        return ", ".join(words for key, words in _OTHER.items() if about.get(key) != own[key])
+
+    def _of(self, shard: Shard) -> dict[str, str]:
+        return {"tests": _hashed(shard.tests), **self._about}
+
+
+def _hashed(what: object) -> str:
+    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_vperf.fleet.lines import ORDER
 from pytest_vperf.fleet.order import Orders
 from pytest_vperf.fleet.plan import plan
 from pytest_vperf.fleet.project import Project
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_vperf.fleet.chosen import Chosen
-
-#: What the file of a machine's order is called, after its name.
-SUFFIX = ".order"
 
 
 class Planner:
@@ -57,7 +55,7 @@ class Planner:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             for shard in shards:
-                path = self._folder / f"{shard.machine.name}{SUFFIX}"
+                path = self._folder / f"{shard.machine.name}{ORDER}"
                 write_whole(path, (orders.line(shard) + cargo).decode("ascii"))
         except OSError as error:
             raise pytest.UsageError(

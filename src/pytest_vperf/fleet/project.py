@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_vperf.fleet.cargo import CannotSend, pack
+from pytest_vperf.fleet.lines import ORDER, REPORTS
+from pytest_vperf.results.journal import is_journal_of
 from pytest_vperf.run.stash import claims_session
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ class Project:
         if not self._folder.is_relative_to(self._root):
             message = f"the project {self._root} is sent: run pytest in it, or say project: there"
             raise file.wrong(message, "engine")
+        self._results = frozenset(results(config))
         self.cargo = self._pack(file, claims_session(config).settings)
         for path in dict.fromkeys(item.path for item in items):
             if not path.is_relative_to(self._root) or not path.is_file():
@@ -65,7 +68,8 @@ class Project:
     def _pack(self, file: FleetFile, settings: Settings) -> Cargo:
         root, key = self._root, "files"
         try:
-            files = [*(named(root, file.files) if file.files else files_of(root))]
+            found = [*(named(root, file.files) if file.files else files_of(root))]
+            files = [each for each in found if not self._is_result(each)]
             files += given(root, settings)
             key = "wheels"
             wheels = [*named(file.path.parent, file.wheels)]
@@ -74,6 +78,19 @@ class Project:
         except CannotSend as error:
             hint = "; files: names those that tests need" if key == "engine" else ""
             raise file.wrong(f"{error}{hint}", key) from None
+
+    def _is_result(self, path: Path) -> bool:
+        """Whether a file is one of the run's results, an order, or the reports of one: of no use to what is measured,
+        and another one each time."""
+        return (
+            path in self._results
+            or path.suffix in (ORDER, REPORTS)
+            or any(
+                is_journal_of(path.name, each.name)
+                for each in self._results
+                if each.parent == path.parent
+            )
+        )
 
     @property
     def order(self) -> dict[str, str | None]:
@@ -112,6 +129,15 @@ def files_of(folder: Path) -> Iterator[Path]:
             if not each.startswith(".") and each not in _NEVER and not each.endswith(".egg-info")
         ]
         yield from (Path(place, name) for name in names if not name.endswith(".pyc"))
+
+
+def results(config: pytest.Config) -> Iterator[Path]:
+    """The files that a run writes its results to."""
+    settings = claims_session(config).settings
+    own = (settings.json, settings.benchmark_json, *(each.path for each in settings.exports))
+    others = (config.getoption(name, None) for name in ("xmlpath", "report_log", "log_file"))
+    for path in filter(None, (*own, *others)):
+        yield Path(os.path.normpath(config.invocation_params.dir / path))
 
 
 def named(root: Path, patterns: Iterable[str]) -> Iterator[Path]:

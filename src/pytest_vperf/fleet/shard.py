@@ -9,6 +9,7 @@ reads what it would be told.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import selectors
@@ -79,6 +80,7 @@ class Shard:
             self._select.register(0, selectors.EVENT_READ, self._listen)
         self._deserted = self._stopped = self._worked = False
         self._said = b""
+        self._begins: dict[str, Any] = {}
 
     def run(self) -> bool:
         """Say hello, take the order, run the tests, and say how that ended.
@@ -92,7 +94,9 @@ class Shard:
         try:
             while not self._orders:
                 self._turn(BEAT)
-            order = json.loads(self._orders.pop(0))
+            given = self._orders.pop(0)
+            order = json.loads(given)
+            self._begins = {"order": hashlib.sha256(given).hexdigest(), "about": order.get("about")}
             if "doctor" in order:
                 self._run_doctor(order["doctor"])
                 raise _Over
@@ -214,7 +218,7 @@ class Shard:
         os.lseek(given, 0, os.SEEK_SET)
         stream, writes = os.pipe()
         told, tells = os.pipe()
-        self._say("begins")
+        self._say("begins", **self._begins)
         words = [sys.executable, "-m", "pytest", "-p", inside.__name__, *order["words"]]
         environment = {**os.environ, **order["environment"], inside.VARIABLE: f"{given},{writes}"}
         try:

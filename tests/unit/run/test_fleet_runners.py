@@ -74,6 +74,55 @@ def test_reports_of_runners_are_those_of_the_run(planned: pytest.Pytester) -> No
     assert len(record(planned)["claims"]) == 8
 
 
+def test_what_was_left_by_an_earlier_run_is_not_taken(planned: pytest.Pytester) -> None:
+    for name in ("h1", "h3"):
+        work(planned, name)
+    (planned.path / "orders" / "h2.order").unlink()
+    assert run(planned, "--claims-fleet-plan=orders").ret == 0
+    work(planned, "h1")  # and h3 does not do its part this time
+    result = run(planned)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            "fleet: h2 is lost: there is no file *reports/h2.reports",
+            "fleet: h3 is lost: *reports/h3.reports is not what *orders/h3.order asks for",
+            "claims: 2 held, 6 not measured",
+        ]
+    )
+    # What h1 ran does not depend on who else is there.
+    assert [each for each in places(planned) if each[2] == "holds"] == [
+        (f"test_quick[{number}]", "h1", "holds") for number in (0, 1)
+    ]
+    (planned.path / "orders" / "h1.order").unlink()
+    run(planned).stdout.fnmatch_lines(["fleet: h1 is lost: there is no file *orders/h1.order"])
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "other"),
+    [
+        ("conftest.py", [], "another state of the project's files"),
+        ("", ["-k", "not 3"], "other tests"),
+        ("", ["--hw=any", "--claims-alpha=0.01"], "other options"),
+    ],
+    ids=["project", "tests", "options"],
+)
+def test_reports_are_of_this_run(
+    planned: pytest.Pytester, change: str, words: list[str], other: str
+) -> None:
+    work(planned, "h3")
+    if change:
+        with (planned.path / change).open("a") as file:
+            file.write("\n")
+    result = run(planned, "--junitxml=junit.xml", *words)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    why = f"error: machine h3 was lost: its order was another one: {other}"
+    assert {
+        (each["verdict"], each["reason"])
+        for each in record(planned)["claims"]
+        if each["machine"]["name"] == "h3"
+    } == {("not measured", why)}
+
+
 def test_a_runner_whose_pytest_cannot_run_fails(planned: pytest.Pytester) -> None:
     order = planned.path / "orders" / "h1.order"
     order.write_bytes(order.read_bytes().replace(b"--claims-sessions=1", b"--claims-sessions=x"))
