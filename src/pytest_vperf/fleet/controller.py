@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import resource
 import time
 import warnings
@@ -26,7 +27,7 @@ from pytest_vperf.run.workers import Lost, take_note
 from pytest_vperf.thresholds.text_file import Problem, ThresholdError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pytest_vperf.claims.baseline import Baseline
     from pytest_vperf.fleet.chosen import Chosen
@@ -41,6 +42,10 @@ _DEAF = 60.0
 _PARTING = 3.0
 #: Seconds for all shards to end in order when the run is stopped.
 _LIMIT = 120.0
+#: After so many tests, what came is set aside for Python's collector.
+_ASIDE = 500
+#: What the reports of a test say alike, as a rule.
+_ALIKE = ("nodeid", "_id", "location", "keywords", "sections")
 #: Open files of a run, and of each connection: its three streams, and as many while it is made.
 _FILES, _FILES_A_MACHINE = 512, 6
 
@@ -92,6 +97,7 @@ class Fleet:
         self._reports: dict[tuple[FleetMachine, str], list[Any]] = {}
         self._orders = Orders(config, None, (), len(self.machines))
         self._failed: set[str] = set()
+        self._tests = self._aside = 0
         self._project: Project | None = None
 
     # Before anything is measured.
@@ -278,6 +284,7 @@ class Fleet:
             self._stop()
             raise
         finally:
+            gc.unfreeze()
             self._leave()
             keep_failed(config, self._failed)
         return True
@@ -291,6 +298,7 @@ class Fleet:
                 return
             for link, said in self._links.turn(0.5):
                 self._take(link, said)
+            self._set_aside()
             if time.monotonic() - self._looked > _LOOK and (
                 waiting := [link for link in self._unheard() if link.waits]
             ):
@@ -303,6 +311,14 @@ class Fleet:
                 raise session.Failed(session.shouldfail)
             if session.shouldstop:
                 raise session.Interrupted(session.shouldstop)
+
+    def _set_aside(self) -> None:
+        """Have Python's collector look no more at the reports and records that came: they stay until the end, and to
+        walk through all of them again and again takes a quarter of the time of a large fleet."""
+        if self._tests - self._aside >= _ASIDE:
+            self._aside = self._tests
+            gc.collect(1)
+            gc.freeze()
 
     def _order(self) -> None:
         """Give each machine that is idle its next shard."""
@@ -411,8 +427,10 @@ class Fleet:
             return
         report.user_properties.append(("vperf.machine", link.machine.name))
         shard.done.add(report.nodeid)
+        self._tests += 1
         shard.notes.pop(report.nodeid, None)
         del self._reports[link.machine, report.nodeid]
+        _share(waiting)
         for each in waiting:
             self._log(each)
         hook.pytest_runtest_logfinish(nodeid=report.nodeid, location=report.location)
@@ -555,6 +573,14 @@ class Fleet:
         """End what is still connected: nobody ran the tests."""
         for link in tuple(self._links.open):
             self._links.close(link)
+
+
+def _share(reports: Sequence[pytest.TestReport]) -> None:
+    """Have a test's reports say but once what they say alike: pytest keeps all of them until its end."""
+    first, *others = (vars(each) for each in reports)
+    alike = [key for key in _ALIKE if key in first]
+    for each in others:
+        each.update({key: first[key] for key in alike if each.get(key) == first[key]})
 
 
 def begin(config: pytest.Config) -> None:

@@ -134,7 +134,7 @@ def piped(words: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
     """Start a command here whose three streams are pipes, and which Ctrl-C does not reach."""
     pipe = subprocess.PIPE
     return subprocess.Popen(
-        words, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True, **options
+        words, bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True, **options
     )
 
 

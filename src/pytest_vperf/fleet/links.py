@@ -213,7 +213,7 @@ class Links:
             ValueError: it is no line of a shard.
         """
         try:
-            said = json.loads(text)
+            said = json.loads(text.decode())  # of bytes, it would look for the encoding
         except (ValueError, RecursionError):
             said = None
         if link.hello is None:

@@ -227,6 +227,7 @@ def write_summary(
             render,
             samples_on_axes,
             sweeps_table,
+            with_rows,
         )
 
         width = _width(reporter)
@@ -235,17 +236,22 @@ def write_summary(
             reporter.line(foreign_text.line(answer))
         for line in header:
             reporter.line(line)
-        others = [record for record in records if not of_sides(record)]
+        own = records if verbosity > 0 else with_rows(records)
+        others = [record for record in own if not of_sides(record)]
         tables = (
-            gate.table(records),
+            gate.table(own),
             claims_table(others, width) if others else None,
             remarks(records, width, verbose=verbosity > 0),
-            *((arms_table(others), samples_on_axes(records, width)) if verbosity > 0 else ()),
-            *(sweeps_table(records), gate.phases_table(records), phases_table(others)),
+            *((arms_table(others), samples_on_axes(own, width)) if verbosity > 0 else ()),
+            *(sweeps_table(own), gate.phases_table(own), phases_table(others)),
         )
-        shown = [table for table in tables if table is not None] + beside_tables(records)
+        shown = [table for table in tables if table is not None] + beside_tables(own)
         for line in render(shown, width=width, colour=reporter.hasmarkup):
             reporter.line(line)
+        if (left := len(records) - len(own)) > 0:
+            reporter.line(
+                f"{left} claims more have no row here: -v shows all, and the record has them"
+            )
     elif answer:
         reporter.line(foreign_text.line(answer))
     reporter.line(counts_line(records))

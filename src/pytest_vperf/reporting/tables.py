@@ -69,6 +69,19 @@ def claims_table(records: Sequence[ClaimRecord], width: int | None) -> PlainTabl
     return Group(*_stacked(rows, width), as_group(wrapped(table.note, width, indent=len(LATER))))
 
 
+#: The rows of a terminal's tables: a reader scrolls through no more.
+_ROWS = 200
+
+
+def with_rows(records: Sequence[ClaimRecord]) -> Sequence[ClaimRecord]:
+    """The claims that have rows where all would be too many: those that do not hold before those that do; in the
+    order of the run."""
+    if len(records) <= _ROWS:
+        return records
+    first = sorted(range(len(records)), key=lambda at: records[at]["verdict"] == "holds")
+    return [records[at] for at in sorted(first[:_ROWS])]
+
+
 #: Below a table without some of its columns.
 _LEFT_OUT = (
     "no room here for {}: in the record (--claims-json=FILE), and in the text of a refuted claim"

@@ -10,6 +10,8 @@ says nothing about the path.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import zip_longest
+from sys import intern
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
 if TYPE_CHECKING:
@@ -206,6 +208,8 @@ class SweepRecord(TypedDict):
     loads: list[LoadRow]
 
 
+#: What takes memory to hold, and is worth to be held once.
+_ONCE = (str, dict, list)
 #: How deep a record is nested, with a margin.
 _DEEPEST = 9
 
@@ -458,6 +462,27 @@ def from_wire(text: str) -> list[Any]:
     import json
 
     found: list[Any] = json.loads(text)
+    return found
+
+
+def once(value: Any, last: Any) -> Any:
+    """A dictionary of JSON, or a list of them, in which whatever another one has at the same place is that one's, as
+    far as the two are equal."""
+    if type(value) is list:
+        own = zip_longest(value, last[: len(value)] if type(last) is list else ())
+        return [
+            once(each, other) if isinstance(each, (dict, list)) else each for each, other in own
+        ]
+    others = last if type(last) is dict else {}
+    found: dict[str, Any] = {}
+    for key, each in value.items():
+        if (kind := type(each)) in _ONCE:  # a call for each number would take most of the time
+            other = others.get(key)
+            if each == other:
+                each = other
+            elif kind is not str:
+                each = once(each, other)
+        found[intern(key)] = each
     return found
 
 

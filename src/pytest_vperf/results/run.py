@@ -10,13 +10,13 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pytest_vperf import foreign_text
 from pytest_vperf.foreign_text import to_json
 from pytest_vperf.machine import whole_file
 from pytest_vperf.results import journal
-from pytest_vperf.results.record import from_wire, sound
+from pytest_vperf.results.record import from_wire, once, sound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -128,13 +128,14 @@ class RunRecord:
     judged: Callable[[ClaimRecord], None] = _nobody
     trouble: str = ""
     _journal: journal.Journal | None = None
-    _lines: list[str] = field(default_factory=list)  # each claim as JSON, as it was when it ended
+    _lines: list[bytes] = field(default_factory=list)  # each claim as JSON, as it was when it ended
     _written: int = 0  # how many of them are in the journal
     _begun: dict[tuple[object, ...], int] = field(default_factory=dict)
     _over: dict[int, int] = field(
         default_factory=dict
     )  # by place in the lines, the number of one that was begun
     _head: Mapping[str, Any] = field(default_factory=dict)  # as the journal has it
+    _last: dict[str, ClaimRecord] = field(default_factory=dict)  # by machine of a fleet
     _fillings: str = ""
     _told: bool = False
     _parts: list[str] = field(default_factory=list)
@@ -187,17 +188,27 @@ class RunRecord:
             except (ValueError, TypeError, RecursionError):
                 record = sound(record)
                 line = to_json(record)
+            if self.machines:
+                record = self._shared(record)
             kept.append(record)
             if self.path is not None:
                 if number := self._begun.get(_identity(record)):
                     self._over[len(self._lines)] = number
-                self._lines.append(line)
+                self._lines.append(line.encode())
         self.claims += kept
         if kept and self.path is not None:
             self._append()
         for record in kept:
             self.judged(record)
         return kept
+
+    def _shared(self, record: ClaimRecord) -> ClaimRecord:
+        """A record of a fleet with the very values of the one before it from the same machine, where they are equal:
+        of thousands of records, most of the memory is for what they say alike. Nobody changes a value later.
+        """
+        name = record["machine"].get("name", "")
+        self._last[name] = found = cast("ClaimRecord", once(record, self._last.get(name)))
+        return found
 
     def begun(self, record: ClaimRecord) -> None:
         """Put what was measured of a claim into the journal, where it is not over and later sessions are to come; the
@@ -274,7 +285,9 @@ class RunRecord:
             except (OSError, ValueError) as error:
                 self.tell(f"the journal of a worker cannot be read: {error}")
                 continue
-            self.extend(from_wire(f"[{', '.join(text for text in texts if text not in known)}]"))
+            self.extend(
+                from_wire(f"[{', '.join(text for text in texts if text.encode() not in known)}]")
+            )
 
     def save_elsewhere(self) -> str:
         """Write the record to a private file in the folder for temporary files; return its path, empty if that
@@ -287,8 +300,7 @@ class RunRecord:
             return ""
         try:
             with os.fdopen(file, "wb") as stream:
-                lines = self._lines if self.path else [to_json(each) for each in self.claims]
-                stream.writelines(self._document(lines))
+                stream.writelines(self._document(self._lines if self.path else self._encoded()))
         except OSError:
             with suppress(OSError):
                 os.unlink(path)  # noqa: PTH108
@@ -312,7 +324,7 @@ class RunRecord:
                 self._head = head
             for line in self._lines[self._written :]:
                 number = self._over.get(self._written)
-                self._journal.append(journal.claim_line(line, number))
+                self._journal.append(journal.claim_line(line.decode(), number))
                 self._written += 1
             fillings = self._fillings_text()
             if fillings != (self._fillings or "[]"):
@@ -352,8 +364,11 @@ class RunRecord:
         if not self.machines:
             return [self]
         found = []
+        own: dict[str, list[ClaimRecord]] = {}
+        for each in self.claims:
+            own.setdefault(each["machine"].get("name", ""), []).append(each)
         for name, facts in self.machines.items():
-            if claims := [each for each in self.claims if each["machine"].get("name") == name]:
+            if claims := own.get(name):
                 fingerprint = {key: each for key, each in facts.items() if key != "type"}
                 record = RunRecord(
                     started=self.started,
@@ -374,7 +389,10 @@ class RunRecord:
         Args:
             stored: what the store is asked for, see `pytest_vperf.results.store.model.StoredRun.as_key`.
         """
-        return self._document([to_json(each) for each in self.claims], stored=stored)
+        return self._document(self._encoded(), stored=stored)
+
+    def _encoded(self) -> list[bytes]:
+        return [to_json(each).encode() for each in self.claims]
 
     def _fillings_text(self) -> str:
         """The fillings as JSON, leaving out any that JSON cannot represent."""
@@ -387,7 +405,7 @@ class RunRecord:
         return f"[{', '.join(told)}]"
 
     def _document(
-        self, lines: list[str], *, unfinished: str = "", stored: Mapping[str, Any] | None = None
+        self, lines: list[bytes], *, unfinished: str = "", stored: Mapping[str, Any] | None = None
     ) -> Iterator[bytes]:
         """The content of the file, one claim per line, so that a reader needs memory for only one at a time."""
         head = self._head_values()
@@ -397,7 +415,7 @@ class RunRecord:
         start = {**first, "unfinished": unfinished, **rest, **own, "claims": []}
         yield f"{to_json(start)[:-2]}\n".encode()
         for number, line in enumerate(lines, 1):
-            yield f"{line}{',' if number < len(lines) else ''}\n".encode()
+            yield b"%s%s\n" % (line, b"," if number < len(lines) else b"")
         fillings = "[]" if unfinished else self._fillings_text()
         yield f'], "fillings": {fillings}, "result": {to_json(self.result)}}}\n'.encode()
 

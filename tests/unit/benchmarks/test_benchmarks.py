@@ -55,7 +55,15 @@ def test_a_benchmark_waits_then_measures_then_is_interrupted(
 
 
 @pytest.mark.parametrize(
-    "name", ["pod_floor", "pod_sandbox", "container_start", "live_targets", "gate_aa"]
+    "name",
+    [
+        "pod_floor",
+        "pod_sandbox",
+        "container_start",
+        "live_targets",
+        "gate_aa",
+        "fleet_controller",
+    ],
 )
 def test_each_benchmark_shows_its_help(name: str) -> None:
     command = [sys.executable, str(FOLDER / f"{name}.py"), "--help"]

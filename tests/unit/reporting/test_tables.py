@@ -8,7 +8,14 @@ import pytest
 
 from pytest_vperf.reporting import words
 from pytest_vperf.reporting.summary import counts_line, failure_text, machine_line
-from pytest_vperf.reporting.tables import beside_tables, claims_table, phases_table, remarks, render
+from pytest_vperf.reporting.tables import (
+    beside_tables,
+    claims_table,
+    phases_table,
+    remarks,
+    render,
+    with_rows,
+)
 from pytest_vperf.results.record import ClaimRecord, Hardware, unmeasured
 
 
@@ -244,3 +251,12 @@ def test_verdicts_are_counted_in_one_line() -> None:
     assert counts_line(records) == (
         "claims: 2 held, 1 refuted, 1 not comparable, 1 not measured; 1 judged by the profile of other hardware"
     )
+
+
+def test_of_very_many_claims_those_that_do_not_hold_have_rows_first() -> None:
+    claims = [{**HELD, "name": f"claim.{number}"} for number in range(300)]
+    claims[298] = {**REFUTED, "name": "claim.298"}
+    claims[299] = {**record(), "name": "claim.299"}
+    shown = [each["name"] for each in with_rows(claims)]  # type: ignore[arg-type]
+    assert shown == [*(f"claim.{number}" for number in range(198)), "claim.298", "claim.299"]
+    assert with_rows(claims[:200]) == claims[:200]  # type: ignore[arg-type]

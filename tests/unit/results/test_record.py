@@ -16,6 +16,7 @@ from pytest_vperf.results.record import (
     Observation,
     Session,
     mean_phases,
+    once,
     pair_ratios,
     unmeasured,
 )
@@ -210,3 +211,49 @@ def test_half_a_surrogate_pair_does_not_keep_the_file_from_being_written(tmp_pat
     run.finish()
     first, second = json.loads(run.path.read_bytes())["claims"]  # type: ignore[union-attr]
     assert (first["reason"], second["reason"]) == ("no file caf\udce9", "größer")
+
+
+JSON = st.recursive(
+    st.none() | st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=2), inner),
+    max_leaves=20,
+)
+OBJECTS = st.dictionaries(st.sampled_from(["a", "b", "c"]), JSON)
+
+
+@given(OBJECTS, OBJECTS)
+def test_what_is_held_once_is_what_it_was(
+    value: dict[str, object], last: dict[str, object]
+) -> None:
+    text = json.dumps(value)
+    found = once(value, last)
+    assert found == value
+    assert json.dumps(found) == text
+    for key in found.keys() & last.keys():
+        if found[key] == last[key] and isinstance(found[key], (dict, list)):
+            assert found[key] is last[key]
+
+
+def test_records_of_a_machine_share_what_they_say_alike(tmp_path: Path) -> None:
+    run = RunRecord(tmp_path / "out.json", machines={"h1": {"type": "a"}, "h2": {"type": "a"}})
+    for number in range(6):
+        own = unmeasured(
+            f"claim.{number}",
+            "no pod here",
+            target="",
+            nodeid="t.py::t",
+            started_at="now",
+            budget=60,
+            seed=1,
+            machine={"name": f"h{1 + number % 2}", "cpu_model": "One"},
+        )
+        run.add(json.loads(json.dumps(own)))
+    run.finish()
+    claims = run.claims
+    assert claims[2]["machine"] is claims[0]["machine"]
+    assert claims[3]["machine"] is claims[1]["machine"]
+    assert claims[5]["hardware"] is claims[1]["hardware"]
+    assert json.loads((tmp_path / "out.json").read_text())["claims"] == claims
+    assert [each["name"] for each in claims] == [f"claim.{number}" for number in range(6)]
+    of_h2 = run.of_machines()[1].claims
+    assert [each["name"] for each in of_h2] == ["claim.1", "claim.3", "claim.5"]

@@ -279,3 +279,25 @@ def test_the_progress_line_is_never_longer_than_the_terminal(
     line = fitted([long, short], foreign_text.line(place), width)
     assert cell_len(line) <= width
     assert line.isprintable()
+
+
+@pytest.mark.parametrize(("words", "rows"), [((), 200), (("-v",), 205)])
+def test_very_many_claims_have_not_all_a_row(
+    project: pytest.Pytester, words: tuple[str, ...], rows: int
+) -> None:
+    project.makepyfile(
+        test_many="""
+        import pytest
+        from samplers import around
+        @pytest.mark.parametrize("number", range(205))
+        def test_it(claim, number):
+            claim("start.quick").holds(around(350 if number < 204 else 450))
+        """
+    )
+    result = project.runpytest("--claims-sessions=1", "--claims-json=out.json", *words)
+    text = result.stdout.str().rpartition(" claims ====")[2]
+    assert len(re.findall("(?m)^(holds|refuted)  ", text)) == rows
+    assert ("5 claims more have no row here: -v shows all, and the record has them" in text) == (
+        rows == 200
+    )
+    result.stdout.re_match_lines([r"refuted +start\.quick .*", "claims: 204 held, 1 refuted"])
