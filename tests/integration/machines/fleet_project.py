@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from fleet_rig import Rig
 
 TYPES = {"h1": "type-a", "h2": "type-a", "h3": "type-b"}
-#: A machine that has said nothing for so many seconds is lost: a few signs of life, as nothing else disturbs these.
-SILENT = 12.0
+#: A machine that has said nothing for so many seconds is lost: a few signs of life, as nothing else disturbs these. A
+#: run of ours has 40 s.
+SILENT = float(os.environ.get("VPERF_TEST_SILENT", "12"))
 PROFILE = """
 hardware:
   name: {name}

@@ -135,6 +135,23 @@ class Rig:
         config = [f"SLURM_CONF={self.folder}/slurm.conf"] if self.has_slurm else []
         return [*self._enter, "--", "env", f"--chdir={folder or '/'}", *config, *words]
 
+    def on(self, name: str, words: Sequence[str], folder: Path) -> list[str]:
+        """The words that run a command on a machine, as somebody does who is there."""
+        pid = str(self._inner(name))
+        return [
+            "nsenter",
+            "-t",
+            pid,
+            "-p",
+            "-n",
+            "-m",
+            "-u",
+            "--",
+            "env",
+            f"--chdir={folder}",
+            *words,
+        ]
+
     @property
     def _enter(self) -> list[str]:
         return ["nsenter", "-t", str(self._held[""].pid), "-n", "-m", "-u"]
