@@ -380,7 +380,7 @@ class Runners:
                 try:
                     self._wrong[name] = self._why_not(name)
                 except OSError as error:
-                    self._wrong[name] = f"there is no file {error.filename}"
+                    self._wrong[name] = f"{error.filename}: {error.strerror}"
             if self._wrong[name]:
                 found[name] = self._wrong[name]
         return found
@@ -392,15 +392,19 @@ class Runners:
         """Why what a machine has left is not what its order asks for; empty if it is.
 
         Raises:
-            OSError: it has no order, or has left nothing.
+            OSError: a file cannot be read.
         """
-        with (self._orders / f"{name}{ORDER}").open("rb") as order:
+        path = self._orders / f"{name}{ORDER}"
+        for each in (path, self._left_by(name)):
+            if not each.is_file():  # to open a pipe would wait for whoever writes to it
+                return f"there is no file {each}"
+        with path.open("rb") as order:
             digest = hashlib.sha256(order.readline().rstrip(b"\n")).hexdigest()
         with self._left_by(name).open("rb") as reports:
             for text in reports:
                 try:
                     said = json.loads(text)
-                except ValueError:
+                except (ValueError, RecursionError):
                     break
                 if isinstance(said, dict) and said.get("vperf") == "begins":
                     if said.get("order") == digest:

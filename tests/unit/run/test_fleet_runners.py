@@ -94,7 +94,16 @@ def test_what_was_left_by_an_earlier_run_is_not_taken(planned: pytest.Pytester) 
         (f"test_quick[{number}]", "h1", "holds") for number in (0, 1)
     ]
     (planned.path / "orders" / "h1.order").unlink()
-    run(planned).stdout.fnmatch_lines(["fleet: h1 is lost: there is no file *orders/h1.order"])
+    os.mkfifo(planned.path / "reports" / "h2.reports")  # to open it would wait for ever
+    (planned.path / "reports" / "h3.reports").write_text("[" * 100_000)
+    (planned.path / "orders" / "h2.order").write_text("{}\n")
+    run(planned).stdout.fnmatch_lines(
+        [
+            "fleet: h1 is lost: there is no file *orders/h1.order",
+            "fleet: h2 is lost: there is no file *reports/h2.reports",
+            "fleet: h3 is lost: *reports/h3.reports ends before a test has run",
+        ]
+    )
 
 
 @pytest.mark.parametrize(
