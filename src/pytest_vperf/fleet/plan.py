@@ -44,7 +44,11 @@ class Shard:
     @property
     def left(self) -> list[str]:
         """The tests whose reports have not come."""
-        return [test for test in self.tests if test not in self.done and test not in self.absent]
+        return [test for test in self.tests if self.lacks(test)]
+
+    def lacks(self, test: str) -> bool:
+        """Whether the reports of one of its tests have not come."""
+        return test in self.own and test not in self.done and test not in self.absent
 
     def again(self, machine: FleetMachine) -> Shard:
         """A shard of what is left, on a machine: what was under way comes last, in case that it killed the first."""

@@ -9,10 +9,13 @@ says nothing about the path.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import zip_longest
 from sys import intern
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypedDict, cast
+
+from pytest_vperf.foreign_text import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 IN_FULL = 0.95
 #: If less than this share of the offered load came through, the path is full; a path that is merely lossy loses less.
 OVERRUN = 0.5
+#: Between two records on their way from a worker; a record has no line end.
+_BETWEEN = ",\n"
 #: A thread that ran, or waited for a processor, for this share of the time had no idle time, in %.
 WHOLE = 90.0
 
@@ -448,13 +453,15 @@ def sound(record: ClaimRecord) -> ClaimRecord:
 
 
 def to_wire(records: Sequence[Mapping[str, Any]]) -> str:
-    """Records as a text that pytest-xdist can carry: ASCII, since records may hold texts that UTF-8 cannot encode.
+    """Records as a text that pytest-xdist can carry, JSON with a line for each.
 
     Records that JSON cannot represent are left out; `sound` has made sure that no claim is one.
     """
-    import json
-
-    return json.dumps([each for each in records if not _refusal(each)])
+    lines = []
+    for each in records:
+        with suppress(ValueError, TypeError, RecursionError):
+            lines.append(to_json(each))
+    return f"[{_BETWEEN.join(lines)}]"
 
 
 def from_wire(text: str) -> list[Any]:
@@ -463,6 +470,28 @@ def from_wire(text: str) -> list[Any]:
 
     found: list[Any] = json.loads(text)
     return found
+
+
+def lines_from_wire(text: str) -> list[tuple[Any, str]]:
+    """The same, and the line of each: that need not be made anew. It is empty where it is none that `to_json` would
+    make: who sent the text may be another version, or none of ours."""
+    if text.startswith("[{") and text.endswith("}]"):
+        with suppress(ValueError):
+            return [
+                (_only_json(line), line if line.isprintable() else "")
+                for line in text[1:-1].split(_BETWEEN)
+            ]
+    return [(each, "") for each in from_wire(text)]
+
+
+def _only_json(line: str) -> Any:
+    import json
+
+    return json.loads(line, parse_constant=_no_json)
+
+
+def _no_json(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
 
 
 def once(value: Any, last: Any) -> Any:

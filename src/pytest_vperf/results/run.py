@@ -16,7 +16,7 @@ from pytest_vperf import foreign_text
 from pytest_vperf.foreign_text import to_json
 from pytest_vperf.machine import whole_file
 from pytest_vperf.results import journal
-from pytest_vperf.results.record import from_wire, once, sound
+from pytest_vperf.results.record import from_wire, lines_from_wire, once, sound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -181,13 +181,26 @@ class RunRecord:
 
     def extend(self, records: Iterable[ClaimRecord]) -> list[ClaimRecord]:
         """Add several records, as `add` does."""
+        return self._keep((record, "") for record in records)
+
+    def take(self, wire: str) -> list[ClaimRecord]:
+        """Add the records that a worker has sent, as `extend` does.
+
+        Args:
+            wire: a text made by `pytest_vperf.results.record.to_wire`.
+        """
+        return self._keep(lines_from_wire(wire))
+
+    def _keep(self, records: Iterable[tuple[ClaimRecord, str]]) -> list[ClaimRecord]:
+        """Add records, each with its line, which may be empty."""
         kept = []
-        for record in records:
-            try:
-                line = to_json(record)
-            except (ValueError, TypeError, RecursionError):
-                record = sound(record)
-                line = to_json(record)
+        for record, line in records:
+            if not line:
+                try:
+                    line = to_json(record)
+                except (ValueError, TypeError, RecursionError):
+                    record = sound(record)
+                    line = to_json(record)
             if self.machines:
                 record = self._shared(record)
             kept.append(record)

@@ -382,7 +382,7 @@ class ClaimsSession:
             ):  # the worker used it already, so an error would have come from there
                 self.hardware.select()
         if text := vars(report).pop("vperf_claims", ""):  # pytest keeps the report until its end
-            self.run.extend(from_wire(text))
+            self.run.take(text)
 
     def cut_short(self, session: pytest.Session) -> None:
         """Keep what was measured of claims whose next session will not come: the run is over."""
@@ -468,8 +468,8 @@ class ClaimsSession:
         """Take a pytest-xdist worker's last message: what it had measured of claims it could not finish."""
         self._workers.discard(node)
         output = getattr(node, "workeroutput", {})
-        if records := from_wire(output.get("vperf_claims", "[]")):
-            self.run.extend(records)
+        if text := output.get("vperf_claims", ""):
+            self.run.take(text)
         for each in from_wire(output.get("vperf_fillings", "[]")):
             self.keep_filling(each)
 

@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 import os
 import stat
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_vperf.foreign_text import to_json
 from pytest_vperf.results.record import (
     ClaimRecord,
     Observation,
     Session,
+    from_wire,
+    lines_from_wire,
     mean_phases,
     once,
     pair_ratios,
+    to_wire,
     unmeasured,
 )
 from pytest_vperf.results.run import RunRecord, properties
@@ -257,3 +261,49 @@ def test_records_of_a_machine_share_what_they_say_alike(tmp_path: Path) -> None:
     assert [each["name"] for each in claims] == [f"claim.{number}" for number in range(6)]
     of_h2 = run.of_machines()[1].claims
     assert [each["name"] for each in of_h2] == ["claim.1", "claim.3", "claim.5"]
+
+
+_TEXTS = st.text(st.characters(exclude_categories=()), max_size=3)
+_FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(st.lists(st.dictionaries(_TEXTS, JSON | _TEXTS | _FLOATS, max_size=3), max_size=3))
+def test_records_arrive_as_they_were_with_their_lines(sent: list[dict[str, Any]]) -> None:
+    wire = to_wire(sent)
+    wire.encode()  # pytest-xdist sends UTF-8
+    assert from_wire(wire) == sent
+    assert lines_from_wire(wire) == [(each, to_json(each)) for each in sent]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[{"reason": NaN}]',
+        '[{"reason": -Infinity}, {"name": "b"}]',
+        '[{"reason":\n"it"}]',
+        '[\n{"reason": "it"},\n{"name": "b"}\n]',
+        '[{"name": "a\x7f"}]',
+        json.dumps([{"name": "a"}, {"name": ["b", {}]}], indent=2),
+        '[{}, {"name": [{},\n{}]}]',
+        "[]",
+        " [ ] ",
+    ],
+)
+def test_a_text_that_is_not_ours_has_no_lines(text: str) -> None:
+    found = lines_from_wire(text)
+    assert str([each for each, _ in found]) == str(json.loads(text))
+    assert not any(line for _, line in found)
+
+
+def test_a_record_in_pieces_does_not_break_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    run = RunRecord(path)
+    run.begin()
+    run.take(json.dumps([record(), record("c.d")], indent=1))
+    run.take(to_wire([record("e.f")]))
+    journal = run.journal_path
+    lines = (tmp_path / journal).read_text().splitlines()
+    assert len([json.loads(each) for each in lines]) == 4
+    run.finish()
+    found = json.loads(path.read_text())["claims"]
+    assert [each["name"] for each in found] == ["a.b", "c.d", "e.f"]
