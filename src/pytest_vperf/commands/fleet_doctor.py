@@ -126,7 +126,7 @@ def _ask(
         while links.open and time.monotonic() - began < _LIMIT:
             for link, said in links.turn(0.2):
                 _take(file, engine, links, link, asked[link.machine], said, order)
-            if time.monotonic() - began > survey.LIMIT:
+            if time.monotonic() - links.greeted > survey.LIMIT:
                 for link in [each for each in links.open if each.hello is None]:
                     why = (
                         f"{file.engine} queues what runs there" if link.waits else "no word from it"

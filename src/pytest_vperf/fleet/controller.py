@@ -134,12 +134,12 @@ class Fleet:
                 self._project = Project(self._config, self._file, session.items)
             except ThresholdError as error:
                 raise pytest.UsageError(f"--claims-fleet: {error}") from None
-        deadline = time.monotonic() + survey.LIMIT
+        began = time.monotonic()
         wrong: list[Problem] = []
         while (
             (waiting := self._unheard())
             and not all(each.waits for each in waiting)
-            and time.monotonic() < deadline
+            and time.monotonic() < max(began, self._links.greeted) + survey.LIMIT
         ):
             for link, said in self._links.turn(0.1):
                 if isinstance(said, str):
@@ -148,7 +148,7 @@ class Fleet:
                     wrong += self._unfit(link, said)
         for link in (each for each in waiting if not each.waits):
             self._links.close(link)
-            self._lost[link.machine] = f"no word from it within {survey.LIMIT:g} s"
+            self._lost[link.machine] = f"no word from it for {survey.LIMIT:g} s"
         if wrong:
             raise pytest.UsageError(f"--claims-fleet: {self._file.all_wrong(wrong)}")
 
@@ -401,7 +401,7 @@ class Fleet:
             node.workeroutput = what
             self._session.worker_ended(node)
             shard.told = True
-        elif kind != "claiming" and what in shard.left:
+        elif kind != "claiming" and shard.lacks(what):
             shard.notes.setdefault(what, []).append(note)
 
     def _take_report(self, link: Link, shard: Shard, data: dict[str, Any]) -> None:

@@ -78,6 +78,8 @@ class Links:
         self._beaten = time.monotonic()
         self._ready: deque[tuple[Link, Callable[[Link], Iterator[tuple[Link, Any]]]]] = deque()
         self._asked = self._beaten
+        #: When a connection was begun or a machine said hello last: others come later, where many come at once.
+        self.greeted = self._beaten
         self.open: list[Link] = []
 
     def start(self, machine: FleetMachine) -> Link:
@@ -95,6 +97,7 @@ class Links:
             self._select.register(_file(stream), selectors.EVENT_READ, (link, take))
         os.set_blocking(_file(link.process.stdin), False)
         self.open.append(link)
+        self.greeted = time.monotonic()
         return link
 
     def send(self, link: Link, data: bytes) -> None:
@@ -132,13 +135,14 @@ class Links:
             if time.monotonic() - now > wait + _TURN:
                 return
         # What has come since they were asked, nobody has read yet: it is no silence.
-        silent = [
-            each for each in self.open if self._asked - each.heard > SILENT and not each.waits
-        ]
-        for link in silent:
+        for link in [each for each in self.open if self._is_silent(each)]:
             if link.is_open:
                 self.close(link)
                 yield link, f"no word from it for {SILENT:g} s"
+
+    def _is_silent(self, link: Link) -> bool:
+        heard = link.heard if link.hello is not None else max(link.heard, self.greeted)
+        return self._asked - heard > SILENT and not link.waits
 
     def dismiss(self, link: Link) -> None:
         """Let a connection end by itself: its command does so at the end of its input."""
@@ -219,6 +223,7 @@ class Links:
         if link.hello is None:
             if isinstance(said, dict) and said.get("vperf") == "hello":
                 link.hello, link.waits = said, False
+                self.greeted = link.heard
                 return said
             link.greeted += 1
             if link.greeted > _GREETING:

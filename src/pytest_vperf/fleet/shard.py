@@ -49,6 +49,14 @@ _DESERTED_END = 2.5
 _END = 110.0
 #: Seconds to remove what a killed pytest left.
 _SWEEP = 60.0
+#: Sweeps when told to; not, if who would tell it is gone. The signals that end a job do not end it.
+_SWEEPER = """
+import signal, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+from pytest_vperf.commands import clean
+if sys.stdin.readline():
+    clean.run()
+"""
 #: Seconds between two looks at the lock, and between two words about who has it.
 _LOOK, _TELL = 0.25, 30.0
 #: What is kept of pytest's own output, in bytes: enough for an error that kept it from running.
@@ -79,6 +87,7 @@ class Shard:
         else:
             self._select.register(0, selectors.EVENT_READ, self._listen)
         self._deserted = self._stopped = self._worked = False
+        self._sweep: Sweep | None = None
         self._said = b""
         self._begins: dict[str, Any] = {}
 
@@ -141,7 +150,7 @@ class Shard:
         if writing:
             self._select.register(1, selectors.EVENT_WRITE, self._flush)
         try:
-            for key, _ in self._select.select(min(wait, BEAT)):
+            for key, _ in self._select.select(min(wait, self._spoke + BEAT - now)):
                 key.data()
         finally:
             if writing:
@@ -285,7 +294,9 @@ class Shard:
             self._drain(file, take)
         self._worked = process.returncode in _RAN
         if process.returncode < 0:
-            sweep()
+            (self._sweep or Sweep()).run()
+        elif self._sweep is not None:
+            self._sweep.leave_out()
         if not self._deserted:
             said = self._said.decode("utf-8", "replace")
             self._say("end", status=process.returncode, said=said, **more())
@@ -294,6 +305,9 @@ class Shard:
         """End it in order, as far as there is time for that."""
         process.terminate()
         began = time.monotonic()
+        if self._deserted:
+            with contextlib.suppress(OSError):  # too many processes: there is a later try
+                self._sweep = Sweep()
         while process.poll() is None:
             self._pump(_LOOK)
             if time.monotonic() - began > (_DESERTED_END if self._deserted else _END):
@@ -363,16 +377,30 @@ def about() -> dict[str, Any]:
     }
 
 
-def sweep() -> None:
-    """Remove what a killed pytest left."""
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        subprocess.run(
-            [sys.executable, "-m", "pytest_vperf", "clean"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_SWEEP,
-            check=False,
+class Sweep:
+    """Removes what a killed pytest left: a process that is made while pytest still has time to end, as to start it
+    takes longer than to sweep."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _SWEEPER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
+
+    def run(self) -> None:
+        """Have it sweep, and wait for that."""
+        try:
+            self._process.communicate(b"\n", timeout=_SWEEP)
+        except subprocess.TimeoutExpired:
+            self.leave_out()
+
+    def leave_out(self) -> None:
+        """End it."""
+        self._process.kill()
+        self._process.communicate()
 
 
 if __name__ == "__main__":

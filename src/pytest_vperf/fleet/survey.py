@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from pytest_vperf.fleet.engines import Engine
     from pytest_vperf.fleet.links import Link
 
-#: Seconds that all machines have to say what they are.
+#: Seconds that machines have to say what they are, from the last of them that did: of a large fleet, not all can at
+#: once.
 LIMIT = 30.0
 #: The module that runs on a machine.
 AGENT = "pytest_vperf.fleet.shard"

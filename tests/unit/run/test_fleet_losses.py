@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fleets import places, record, run
 
-from pytest_vperf.fleet import lines, links
+from pytest_vperf.fleet import lines, links, survey
 
 pytest.importorskip("pytest_reportlog")
 
@@ -67,6 +67,34 @@ def test_a_machine_that_says_nothing_any_more_is_lost(
     result.stdout.fnmatch_lines(
         ["claims: machine h1 was lost: no word from it for 8 s; 2 tests of its shard run on h2*"]
     )
+
+
+def test_machines_may_come_as_long_as_others_do(
+    fleet: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(survey, "LIMIT", 8.0)
+    monkeypatch.setattr(links, "SILENT", 8.0)
+    late = fleet.makefile(".sh", late='sleep $1; shift; exec "$@"')
+    with (fleet.path / "fleet.yaml").open("a") as file:
+        file.write(f"words: {{h2: sh {late} 5, h3: sh {late} 10}}\n")
+    result = run(fleet)
+    assert result.ret == 0
+    result.stdout.no_fnmatch_line("*is lost*")
+    assert {machine for _, machine, _ in places(fleet)} == {"h1", "h2", "h3"}
+
+
+def test_a_machine_that_does_not_come_is_lost(
+    fleet: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(survey, "LIMIT", 3.0)
+    never = fleet.makefile(".sh", never="exec sleep 100")
+    with (fleet.path / "fleet.yaml").open("a") as file:
+        file.write(f"words: {{h3: sh {never}}}\n")
+    result = run(fleet)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["fleet: h3 is lost: no word from it for 3 s"])
+    found = {(machine, verdict) for _, machine, verdict in places(fleet)}
+    assert found == {("h1", "holds"), ("h2", "holds"), ("h3", "not measured")}
 
 
 def test_a_test_that_kills_machines_takes_no_other_with_it(fleet: pytest.Pytester) -> None:
