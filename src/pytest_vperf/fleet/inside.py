@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_vperf.fleet.lines import VARIABLE
 from pytest_vperf.machine.ending import end_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: Names the descriptors of the order and of the stream; gone once read, as what the tests start is no shard.
-VARIABLE = "VPERF_SHARD"
 #: Options that write files, or act on what earlier runs left: all that is the run's, and not a shard's.
 _OF_THE_RUN = {
     "xmlpath": None,

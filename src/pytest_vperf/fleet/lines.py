@@ -12,6 +12,9 @@ from typing import Any
 
 #: How the names of files end that hold what goes to a machine and what comes from there, where nothing reaches it.
 ORDER, REPORTS = ".order", ".reports"
+#: The environment variable that names the descriptors of the order and of the stream to a shard's pytest; gone once
+#: read, as what the tests start is no shard.
+VARIABLE = "VPERF_SHARD"
 #: Seconds between two signs of life.
 BEAT = 5.0
 #: After so many seconds without a word, a machine is lost for the run: eight signs of life have not come.

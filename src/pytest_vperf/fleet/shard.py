@@ -18,14 +18,13 @@ import stat
 import subprocess
 import sys
 import time
+from importlib import metadata
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from pytest_vperf import __version__
-from pytest_vperf.fleet import cargo, inside
-from pytest_vperf.fleet.lines import BEAT, DESERTED, Lines, line
+from pytest_vperf.fleet import cargo
+from pytest_vperf.fleet.lines import BEAT, DESERTED, VARIABLE, Lines, line
 from pytest_vperf.machine import fingerprint
 from pytest_vperf.machine.lock import (
     WAIT_LIMIT,
@@ -42,6 +41,8 @@ from pytest_vperf.targets import versions
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+#: The plug-in of its pytest. It is not imported here, as pytest is not: that takes a third of a second.
+_INSIDE = "pytest_vperf.fleet.inside"
 #: Seconds that pytest has to end what it started once nobody waits for it; then it is killed, and its targets
 #: removed.
 _DESERTED_END = 2.5
@@ -228,8 +229,8 @@ class Shard:
         stream, writes = os.pipe()
         told, tells = os.pipe()
         self._say("begins", **self._begins)
-        words = [sys.executable, "-m", "pytest", "-p", inside.__name__, *order["words"]]
-        environment = {**os.environ, **order["environment"], inside.VARIABLE: f"{given},{writes}"}
+        words = [sys.executable, "-m", "pytest", "-p", _INSIDE, *order["words"]]
+        environment = {**os.environ, **order["environment"], VARIABLE: f"{given},{writes}"}
         try:
             process = subprocess.Popen(
                 words,
@@ -364,7 +365,7 @@ def about() -> dict[str, Any]:
     """What this machine is, and what it has to run a shard."""
     return {
         "version": __version__,
-        "pytest": pytest.__version__,
+        "pytest": metadata.version("pytest"),
         "reportlog": find_spec("pytest_reportlog") is not None,
         "host": os.uname().nodename,
         "fingerprint": fingerprint.read().as_dict(),

@@ -149,7 +149,7 @@ def _variable(text: str, _: Path) -> SideValue:
 
 
 def _usual_qemu() -> str:
-    from pytest_vperf.targets.pod.qemu import QEMU
+    from pytest_vperf.targets.pod import QEMU
 
     return QEMU
 

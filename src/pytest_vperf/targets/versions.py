@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from pytest_vperf.machine.preflight import find_program
 from pytest_vperf.targets.container import runtimes
-from pytest_vperf.targets.pod.qemu import QEMU
+from pytest_vperf.targets.pod import QEMU
 
 #: Seconds for a program to tell its version.
 _TELLING = 5.0

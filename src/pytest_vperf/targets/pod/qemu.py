@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pytest_vperf.machine.preflight import Readiness, find_program
 from pytest_vperf.targets.base import CannotConnect, Usage
+from pytest_vperf.targets.pod import QEMU
 from pytest_vperf.targets.pod.qmp import QmpError
 from pytest_vperf.targets.pod.sandbox import Sandbox, confine, environment
 
@@ -379,9 +380,6 @@ class LocalQemu:
         if self._group is not None:
             self._group.close()
         shutil.rmtree(self._folder, ignore_errors=True)
-
-
-QEMU = "qemu-system-x86_64"
 
 
 def check_qemu() -> Readiness:

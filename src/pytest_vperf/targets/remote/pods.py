@@ -29,9 +29,10 @@ from typing import TYPE_CHECKING
 from pytest_vperf.machine import ownership
 from pytest_vperf.machine.ending import end_by_input
 from pytest_vperf.targets.base import CannotConnect, CannotStart, Unavailable, Usage
+from pytest_vperf.targets.pod import QEMU
 from pytest_vperf.targets.pod import place as firmwares
 from pytest_vperf.targets.pod.place import BY_LIBVIRT, kvm_refusal
-from pytest_vperf.targets.pod.qemu import QEMU, Channels, command_line, version_of
+from pytest_vperf.targets.pod.qemu import Channels, command_line, version_of
 from pytest_vperf.targets.pod.sandbox import (
     FILTER,
     described,
