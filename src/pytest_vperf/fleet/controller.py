@@ -6,6 +6,7 @@ import gc
 import resource
 import time
 import warnings
+from sys import intern
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -581,6 +582,16 @@ def _share(reports: Sequence[pytest.TestReport]) -> None:
     alike = [key for key in _ALIKE if key in first]
     for each in others:
         each.update({key: first[key] for key in alike if each.get(key) == first[key]})
+    properties: dict[str, tuple[str, object]] = {}
+    for report in reports:
+        for place, pair in enumerate(report.user_properties):
+            match pair:
+                case [str(name), value]:
+                    own = properties.get(name)
+                    if own is None or own[1] != value or type(own[1]) is not type(value):
+                        own = (intern(name), intern(value) if type(value) is str else value)
+                        properties[name] = own
+                    report.user_properties[place] = own
 
 
 def begin(config: pytest.Config) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from itertools import zip_longest
 from sys import intern
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypedDict, cast
@@ -19,6 +20,7 @@ from pytest_vperf.foreign_text import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from json import JSONDecoder
 
     from pytest_vperf.machine.noise import NoiseEvidence
     from pytest_vperf.quantity import Quantity
@@ -477,17 +479,19 @@ def lines_from_wire(text: str) -> list[tuple[Any, str]]:
     make: who sent the text may be another version, or none of ours."""
     if text.startswith("[{") and text.endswith("}]"):
         with suppress(ValueError):
+            read = _decoder().decode
             return [
-                (_only_json(line), line if line.isprintable() else "")
+                (read(line), line if line.isprintable() else "")
                 for line in text[1:-1].split(_BETWEEN)
             ]
     return [(each, "") for each in from_wire(text)]
 
 
-def _only_json(line: str) -> Any:
-    import json
+@cache  # each one is a circle of objects, which would wait for Python's collector
+def _decoder() -> JSONDecoder:
+    from json import JSONDecoder
 
-    return json.loads(line, parse_constant=_no_json)
+    return JSONDecoder(parse_constant=_no_json)
 
 
 def _no_json(constant: str) -> NoReturn:

@@ -142,3 +142,27 @@ def test_what_is_not_the_same_on_machines_of_a_type_is_said(fleet: pytest.Pytest
             [*claims, *words], cwd=fleet.path, capture_output=True, text=True, check=True
         )
         assert re.search(rf"{told} *\S+ on h1; 9\.9\.1 on h2", found.stdout)
+
+
+def test_properties_of_tests_arrive_as_they_are(fleet: pytest.Pytester) -> None:
+    fleet.makepyfile(
+        test_it="""
+def test_it(record_property, request):
+    for value in (1, True, 1.0, "1", None, [1]):
+        record_property("value", value)
+    request.node.user_properties.append(("odd", "one", "out"))
+"""
+    )
+    fleet.makeconftest(
+        (fleet.path / "conftest.py").read_text()
+        + """
+def pytest_runtest_logreport(report):
+    if report.when == "teardown":
+        print("properties:", [tuple(each) for each in report.user_properties])
+"""
+    )
+    result = run(fleet, "--claims-fleet-hw=type-b", "-s")
+    assert result.ret == 0
+    pairs = ", ".join(f"('value', {value})" for value in (1, True, 1.0, "'1'", None, [1]))
+    told = f"properties: [{pairs}, ('odd', 'one', 'out'), ('vperf.machine', 'h3')]"
+    assert told in result.stdout.str()
